@@ -1,0 +1,141 @@
+"""The tree of exceptions and the checks that raise them.
+
+::
+
+    TightdpError
+    ├── ParameterError (also ValueError)     a parameter outside its allowed set
+    │   ├── DimensionError                   arrays whose shapes do not fit
+    │   └── DegenerateBodyError              flat, unbounded, not absorbing or not symmetric
+    ├── UndecidedError                       a question that cannot be settled exactly
+    ├── InfeasibleSamplingError              exact sampling would practically never end
+    └── MissingDependencyError (also ImportError)
+
+Every message names the parameter, the allowed set and the value got, then the remedy. No message
+ever contains a value from the data: the checks here see parameters and public facts only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class TightdpError(Exception):
+    """Root of all errors raised by tightdp."""
+
+
+class ParameterError(TightdpError, ValueError):
+    """A parameter lies outside its allowed set."""
+
+
+class DimensionError(ParameterError):
+    """Shapes or lengths that do not fit together."""
+
+
+class DegenerateBodyError(ParameterError):
+    """A set that is not a norm ball: flat, unbounded, not absorbing or not symmetric."""
+
+
+class UndecidedError(TightdpError):
+    """An exact answer was asked for and none can be proved."""
+
+
+class InfeasibleSamplingError(TightdpError):
+    """Exact sampling was refused because it would practically never end."""
+
+
+class MissingDependencyError(TightdpError, ImportError):
+    """An optional dependency is not installed."""
+
+
+def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:
+    """Raise ``error`` without a chained traceback, which could quote values."""
+    raise error(message) from None
+
+
+def check_real(name: str, value: Any) -> float:
+    """A finite real number that is not a bool, as a float."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        fail(f"`{name}` must be a real number. Got {type(value).__name__}.")
+    number = float(value)
+    if not math.isfinite(number):
+        fail(f"`{name}` must be finite. Got {number}.")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite number > 0."""
+    number = check_real(name, value)
+    if not number > 0:
+        fail(f"`{name}` must be a finite number > 0. Got {number}.")
+    return number
+
+
+def check_probability(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    number = check_real(name, value)
+    if not 0 < number < 1:
+        fail(f"`{name}` must lie strictly between 0 and 1. Got {number}.")
+    return number
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """An integer in ``least..most``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        fail(f"`{name}` must be an integer. Got {type(value).__name__}.")
+    if value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and <= {most}"
+        fail(f"`{name}` must be an integer >= {least}{upper}. Got {value}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of the allowed words, with a suggestion when it is misspelt."""
+    options = list(allowed)
+    if isinstance(value, str) and value in options:
+        return value
+    near = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    fail(f"`{name}` must be one of {', '.join(map(repr, options))}. Got {value!r}.{hint}")
+
+
+def check_array(name: str, value: Any, ndim: int, width: int | None = None) -> FloatArray:
+    """A finite, non-empty float array with ``ndim`` axes and last axis ``width``."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        fail(f"`{name}` must be an array of real numbers. Got {type(value).__name__}.")
+    if array.ndim != ndim:
+        fail(f"`{name}` must have {ndim} axes. Got an array with {array.ndim}.", DimensionError)
+    if array.size == 0:
+        fail(f"`{name}` must not be empty.", DimensionError)
+    if width is not None and array.shape[-1] != width:
+        fail(
+            f"`{name}` must have {width} entries along its last axis. Got {array.shape[-1]}.",
+            DimensionError,
+        )
+    if not np.isfinite(array).all():
+        fail(f"`{name}` must hold finite numbers only (no NaN, no infinity).")
+    return array
+
+
+def require(package: str, extra: str) -> Any:
+    """Import an optional dependency or say which extra brings it."""
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        fail(
+            f"This needs the package '{package.split('.')[0]}'. "
+            f'Install it with: pip install "tightdp[{extra}]".',
+            MissingDependencyError,
+        )
