@@ -84,8 +84,11 @@ class RandomSource(ABC):
         from scipy.special import gammainccinv, gammaincinv
 
         u = self.uniform(shape)
-        return np.where(u < 0.5, gammaincinv(alpha, np.minimum(u, 0.5)),
-                        gammainccinv(alpha, np.minimum(1.0 - u, 0.5)))
+        return np.where(
+            u < 0.5,
+            gammaincinv(alpha, np.minimum(u, 0.5)),
+            gammainccinv(alpha, np.minimum(1.0 - u, 0.5)),
+        )
 
     def signs(self, shape: Shape) -> FloatArray:
         """Independent fair signs -1.0, +1.0."""

@@ -18,11 +18,15 @@ def maximize(
     bounds = (0, None) if nonnegative else (None, None)
     result = linprog(-c, A_ub=A, b_ub=b, bounds=bounds, method="highs")
     if result.status == 3:
-        fail("The body is unbounded: add inequalities that bound every direction.",
-             DegenerateBodyError)
+        fail(
+            "The body is unbounded: add inequalities that bound every direction.",
+            DegenerateBodyError,
+        )
     if result.status != 0:
-        fail(f"The linear-program solver stopped without an answer ({result.message}).",
-             UndecidedError)
+        fail(
+            f"The linear-program solver stopped without an answer ({result.message}).",
+            UndecidedError,
+        )
     return float(-result.fun), np.asarray(result.x)
 
 
@@ -74,8 +78,10 @@ def support_by_cuts(
                 break
             cuts = np.vstack([cuts, normals(x[None, :]), normals(-x[None, :])])
         else:
-            fail("The support function did not converge: use a body with a closed form.",
-                 UndecidedError)
+            fail(
+                "The support function did not converge: use a body with a closed form.",
+                UndecidedError,
+            )
         out[i] = best
     return out
 
@@ -86,6 +92,8 @@ def _bounded_maximum(c: FloatArray, cuts: FloatArray) -> tuple[float, FloatArray
 
     result = linprog(-c, A_ub=cuts, b_ub=np.ones(len(cuts)), bounds=(-1e6, 1e6), method="highs")
     if result.status != 0:
-        fail(f"The linear-program solver stopped without an answer ({result.message}).",
-             UndecidedError)
+        fail(
+            f"The linear-program solver stopped without an answer ({result.message}).",
+            UndecidedError,
+        )
     return float(-result.fun), np.asarray(result.x)

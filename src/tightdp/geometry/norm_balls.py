@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tightdp.errors import (
     DegenerateBodyError,
@@ -215,8 +215,10 @@ class NormBall(ABC):
         array = np.asarray(x, dtype=np.float64)
         if array.ndim == 0 or array.shape[-1] != self.dim:
             got = "a scalar" if array.ndim == 0 else str(array.shape[-1])
-            fail(f"`{name}` must have {self.dim} entries along its last axis. Got {got}.",
-                 DimensionError)
+            fail(
+                f"`{name}` must have {self.dim} entries along its last axis. Got {got}.",
+                DimensionError,
+            )
         if np.isnan(array).any():
             fail(f"`{name}` must not contain NaN.")
         return np.ascontiguousarray(array.reshape(-1, self.dim)), array.shape[:-1]
@@ -315,8 +317,12 @@ class LpBall(NormBall):
         if p == np.inf:
             unit = 1.0 / 3.0
         else:
-            unit = math.exp(math.lgamma(3 / p) + math.lgamma(1 + m / p)
-                            - math.lgamma(1 / p) - math.lgamma(1 + (m + 2) / p))
+            unit = math.exp(
+                math.lgamma(3 / p)
+                + math.lgamma(1 + m / p)
+                - math.lgamma(1 / p)
+                - math.lgamma(1 + (m + 2) / p)
+            )
         return exact_moment(np.diag(unit * self.radius**2))
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
@@ -351,8 +357,10 @@ class Ellipsoid(NormBall):
         try:
             self._root = np.linalg.cholesky(m)
         except np.linalg.LinAlgError:
-            fail("`matrix` must be positive definite: drop the linearly dependent entries.",
-                 DegenerateBodyError)
+            fail(
+                "`matrix` must be positive definite: drop the linearly dependent entries.",
+                DegenerateBodyError,
+            )
         self.matrix, self.dim = m, m.shape[0]
 
     def bounding_box(self) -> FloatArray:
@@ -417,8 +425,8 @@ def check_radius(radius: ArrayLike, dim: int, name: str = "radius") -> FloatArra
         return np.full(dim, check_positive(name, np.asarray(radius)[()]))
     vector = check_array(name, radius, 1, dim)
     if not (vector > 0).all():
-        fail(f"`{name}` must be positive on every axis. Got {vector.min():g}: "
-             "drop axes of zero width.")
+        fail(
+            f"`{name}` must be positive on every axis. Got {vector.min():g}: "
+            "drop axes of zero width."
+        )
     return vector
-
-
