@@ -1,4 +1,4 @@
-"""Public facts about columns: intervals and categories, stated by the caller, never read off data."""
+"""Public facts about columns: intervals and categories, stated by the caller, not the data."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ import numpy as np
 from tightdp.errors import DegenerateBodyError, FloatArray, UndecidedError, fail
 
 
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
 def maximize(
     c: FloatArray, A: FloatArray, b: FloatArray, *, nonnegative: bool = False
 ) -> tuple[float, FloatArray]:
@@ -16,7 +19,7 @@ def maximize(
     from scipy.optimize import linprog
 
     bounds = (0, None) if nonnegative else (None, None)
-    result = linprog(-c, A_ub=A, b_ub=b, bounds=bounds, method="highs")
+    result = linprog(-c, A_ub=A, b_ub=b, bounds=bounds, method="highs", options=_TIGHT)
     if result.status == 3:
         fail(
             "The body is unbounded: add inequalities that bound every direction.",
@@ -41,7 +44,9 @@ def gauge_of_hull(x: FloatArray, vertices: FloatArray) -> FloatArray:
         if scale == 0:
             out[i] = 0.0
             continue
-        result = linprog(np.ones(both.shape[1]), A_eq=both, b_eq=row / scale, method="highs")
+        result = linprog(
+            np.ones(both.shape[1]), A_eq=both, b_eq=row / scale, method="highs", options=_TIGHT
+        )
         out[i] = scale * result.fun if result.status == 0 else np.inf
     return out
 
@@ -51,7 +56,7 @@ def support_by_cuts(
     gauge: Callable[[FloatArray], FloatArray],
     normals: Callable[[FloatArray], FloatArray],
     *,
-    tolerance: float = 1e-10,
+    tolerance: float = 1e-8,
     rounds: int = 500,
 ) -> FloatArray:
     """Maximisers of ``c . x`` over ``{gauge <= 1}`` by Kelley's cutting planes.
@@ -90,7 +95,9 @@ def _bounded_maximum(c: FloatArray, cuts: FloatArray) -> tuple[float, FloatArray
     """Maximum over the polyhedron of cuts, kept bounded by a huge box while cuts are few."""
     from scipy.optimize import linprog
 
-    result = linprog(-c, A_ub=cuts, b_ub=np.ones(len(cuts)), bounds=(-1e6, 1e6), method="highs")
+    result = linprog(
+        -c, A_ub=cuts, b_ub=np.ones(len(cuts)), bounds=(-1e6, 1e6), method="highs", options=_TIGHT
+    )
     if result.status != 0:
         fail(
             f"The linear-program solver stopped without an answer ({result.message}).",

@@ -61,7 +61,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class SecondMoment:
-    """``E[u u^T]`` of a uniform point; ``standard_error`` has the same shape and is 0 when exact."""
+    """``E[u u^T]`` of a uniform point, with entrywise standard errors that are 0 when exact."""
 
     value: FloatArray
     standard_error: FloatArray
@@ -312,7 +312,7 @@ class LpBall(NormBall):
         return Volume(unit + float(np.log(self.radius).sum()))
 
     def _second_moment(self) -> SecondMoment:
-        # E u_i^2 = Gamma(3/p) Gamma(1+m/p) / (Gamma(1/p) Gamma(1+(m+2)/p)); coordinates uncorrelated
+        # E u_i^2 = Gamma(3/p) Gamma(1+m/p) / (Gamma(1/p) Gamma(1+(m+2)/p))
         m, p = self.dim, self.p
         if p == np.inf:
             unit = 1.0 / 3.0
