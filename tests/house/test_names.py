@@ -1,0 +1,83 @@
+"""What users type: documented names, no abbreviations, no Greek, a light import."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tightdp
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = [name for name in getattr(tightdp, "__all__", []) if not name.startswith("__")]
+HEAVY = ["scipy.stats", "sklearn", "pandas", "matplotlib"]
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every identifier the code introduces, and the keywords it passes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield name, node.lineno
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+
+
+def bad_names(code: str) -> list[str]:
+    return [
+        f"{line}: {name}"
+        for name, line in bound_names(ast.parse(code))
+        if "eps" in name.lower().split("_") or not name.isascii()
+    ]
+
+
+@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks", "docs"])
+def test_epsilon_is_spelt_out_and_nothing_is_greek(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        assert bad_names(path.read_text()) == [], path
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["eps = 1", "def f(eps): ...", "f(max_eps=1)", "self.eps = 1", "ε = 1", "def Δ(): ..."],
+)
+def test_a_planted_name_is_caught(code):
+    assert bad_names(code)
+
+
+def test_machine_precision_may_be_read():
+    assert bad_names("tolerance = np.finfo(float).eps") == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_has_a_docstring_with_an_example(name):
+    thing = getattr(tightdp, name)
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return
+    assert inspect.getdoc(thing), f"{name} has no docstring"
+    words_only = inspect.isclass(thing) and (
+        issubclass(thing, (Exception, enum.Enum)) or inspect.isabstract(thing)
+    )
+    assert words_only or ">>>" in (thing.__doc__ or ""), f"{name} has no `>>>` example"
+
+
+def test_public_names_are_listed_once_and_exist():
+    assert len(PUBLIC) == len(set(PUBLIC))
+    assert [name for name in PUBLIC if not hasattr(tightdp, name)] == []
+
+
+def test_import_is_light():
+    code = f"import sys, json, tightdp; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
