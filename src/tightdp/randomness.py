@@ -77,24 +77,23 @@ class RandomSource(ABC):
         """Standard normal, by inversion."""
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(self.uniform(shape)))
+        return np.asarray(ndtri(self.uniform(shape)), dtype=np.float64)
 
     def gamma(self, alpha: float, shape: Shape) -> FloatArray:
         """Gamma(shape=alpha, rate=1), by inversion from the nearer tail."""
         from scipy.special import gammainccinv, gammaincinv
 
         u = self.uniform(shape)
-        return np.where(
-            u < 0.5,
-            gammaincinv(alpha, np.minimum(u, 0.5)),
-            gammainccinv(alpha, np.minimum(1.0 - u, 0.5)),
+        low, high = np.minimum(u, 0.5), np.minimum(1.0 - u, 0.5)
+        return np.asarray(
+            np.where(u < 0.5, gammaincinv(alpha, low), gammainccinv(alpha, high)), dtype=np.float64
         )
 
     def signs(self, shape: Shape) -> FloatArray:
         """Independent fair signs -1.0, +1.0."""
         count = int(np.prod(shape))
         bits = np.unpackbits(self.words(-(-count // 64)).view(np.uint8), count=count)
-        return (1.0 - 2.0 * bits).reshape(shape)
+        return (1.0 - 2.0 * bits.astype(np.float64)).reshape(shape)
 
     def categorical(self, weights: FloatArray, size: int) -> NDArray[np.int64]:
         """Indices drawn with probabilities proportional to ``weights``."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from tightdp.errors import DegenerateBodyError, FloatArray, UndecidedError, fail
 
-
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 

@@ -86,6 +86,11 @@ class NormBall(ABC):
         """Dimension of the span: ``dim``, unless the ball is flat on purpose."""
         return self.dim
 
+    @property
+    def unconditional(self) -> bool:
+        """Whether the ball stays the same when any coordinate changes its sign."""
+        return False
+
     # --- the questions ----------------------------------------------------------------------
 
     def gauge(self, x: ArrayLike) -> Any:
@@ -269,6 +274,10 @@ class LpBall(NormBall):
         self.dim = check_count("dim", dim)
         self.p = check_exponent(p)
         self.radius = check_radius(radius, self.dim)
+
+    @property
+    def unconditional(self) -> bool:
+        return True
 
     def __repr__(self) -> str:
         same = np.ptp(self.radius) == 0

@@ -1,0 +1,254 @@
+"""How far one body reaches in the norm of another, and whether it lies inside.
+
+``largest_gauge(K, H)`` is ``sup {gauge_H(x) : x in K}``: the sensitivity of a statistic with hull K
+in the norm H, and K lies inside H exactly when it is at most 1. Maximising a convex function is
+hard in general, so the answer is a range: ``upper`` is always proved, ``lower`` is attained at
+``point``, and the two meet for the pairs of bodies that have a closed form or finitely many
+vertices or facets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tightdp.errors import DimensionError, FloatArray, UndecidedError, fail
+from tightdp.geometry.combine import Intersection, LinearImage, Product, Scaled
+from tightdp.geometry.norm_balls import (
+    MEASURING_SEED,
+    Ellipsoid,
+    LpBall,
+    NormBall,
+    lp_norm,
+)
+from tightdp.randomness import SeededSource
+
+EQUAL = 1e-9  # two values closer than this (relative) are one value computed twice
+_STARTS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaugeRange:
+    """``lower <= sup gauge <= upper``; ``point`` attains ``lower``."""
+
+    lower: float
+    upper: float
+    point: FloatArray
+
+    @property
+    def exact(self) -> bool:
+        """Whether both ends agree."""
+        return self.upper <= self.lower * (1 + EQUAL)
+
+
+def largest_gauge(inner: NormBall, outer: NormBall) -> GaugeRange:
+    """The range of ``sup {gauge_outer(x) : x in inner}``.
+
+    Examples
+    --------
+    >>> reach = largest_gauge(LpBall(3, 2), LpBall(3, 1))
+    >>> round(reach.upper, 12) == round(3**0.5, 12), reach.exact
+    (True, True)
+    """
+    if inner.dim != outer.dim:
+        fail(
+            f"Both bodies must have one dimension. Got {inner.dim} and {outer.dim}.", DimensionError
+        )
+    for rule in (_reduced, _lp_in_lp, _ellipsoids, _by_facets, _by_vertices, _unconditional):
+        found = rule(inner, outer)
+        if found is not None:
+            return found
+    return _bounds(inner, outer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Containment:
+    """Whether K lies inside H: a proof, a witness against it, or neither.
+
+    ``verdict`` is "inside", "outside" (then ``witness`` is a point of K outside H) or "undecided".
+    """
+
+    verdict: str
+    reach: GaugeRange
+
+    @property
+    def witness(self) -> FloatArray | None:
+        """A point of K that lies outside H, if one was found."""
+        return self.reach.point if self.verdict == "outside" else None
+
+    def __bool__(self) -> bool:
+        if self.verdict == "undecided":
+            fail(
+                "Containment could not be decided for this pair of bodies: look at `.verdict` "
+                "and `.reach`.",
+                UndecidedError,
+            )
+        return self.verdict == "inside"
+
+
+def containment(inner: NormBall, outer: NormBall) -> Containment:
+    """Decide whether ``inner`` lies inside ``outer`` (touching is inside).
+
+    Examples
+    --------
+    >>> bool(containment(LpBall(2, 1), LpBall(2, np.inf)))
+    True
+    >>> containment(LpBall(2, np.inf), LpBall(2, 1)).witness
+    array([1., 1.])
+    """
+    return verdict(largest_gauge(inner, outer))
+
+
+def verdict(reach: GaugeRange) -> Containment:
+    """The verdict that follows from a range of gauges."""
+    if reach.upper <= 1 + EQUAL:
+        return Containment("inside", reach)
+    return Containment("outside" if reach.lower > 1 + EQUAL else "undecided", reach)
+
+
+# --- exact rules ------------------------------------------------------------------------------
+
+
+def _reduced(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    """Peel structure off the outer body, or split both into blocks."""
+    if isinstance(outer, Intersection):
+        return _maximum([largest_gauge(inner, part) for part in outer.balls])
+    if isinstance(outer, Scaled) and np.ptp(outer.factor) == 0:
+        reach = largest_gauge(inner, outer.ball)
+        factor = outer.factor[0]
+        return GaugeRange(reach.lower / factor, reach.upper / factor, reach.point)
+    if isinstance(inner, Scaled) and np.ptp(inner.factor) == 0:
+        reach = largest_gauge(inner.ball, outer)
+        factor = inner.factor[0]
+        return GaugeRange(reach.lower * factor, reach.upper * factor, reach.point * factor)
+    if isinstance(outer, LinearImage) and outer.rank == outer.dim and inner.rank == inner.dim:
+        reach = largest_gauge(inner.image(outer._inverse), outer.ball)
+        return GaugeRange(reach.lower, reach.upper, outer.matrix @ reach.point)
+    if isinstance(inner, Product):
+        return _blockwise(inner, outer)
+    return None
+
+
+def _blockwise(inner: Product, outer: NormBall) -> GaugeRange | None:
+    """Products in products are compared block by block, in l_p balls by adding p-th powers."""
+    dims = [ball.dim for ball in inner.balls]
+    if isinstance(outer, Product) and [ball.dim for ball in outer.balls] == dims:
+        parts = [largest_gauge(k, h) for k, h in zip(inner.balls, outer.balls, strict=True)]
+        best = int(np.argmax([part.lower for part in parts]))
+        point = np.concatenate(
+            [part.point if i == best else 0 * part.point for i, part in enumerate(parts)]
+        )
+        upper = max(part.upper for part in parts)
+        return GaugeRange(parts[best].lower, upper, point)
+    if isinstance(outer, LpBall):
+        radii = np.split(outer.radius, np.cumsum(dims)[:-1])
+        parts = [
+            largest_gauge(k, LpBall(k.dim, outer.p, r))
+            for k, r in zip(inner.balls, radii, strict=True)
+        ]
+        lower = lp_norm(np.array([[part.lower for part in parts]]), outer.p)[0]
+        upper = lp_norm(np.array([[part.upper for part in parts]]), outer.p)[0]
+        return GaugeRange(lower, upper, np.concatenate([part.point for part in parts]))
+    return None
+
+
+def _lp_in_lp(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    # sup ||x/s||_q over ||x/r||_p <= 1 is ||r/s||_t, 1/t = (1/q - 1/p)_+  (Hoelder)
+    if not (isinstance(inner, LpBall) and isinstance(outer, LpBall)):
+        return None
+    ratio, gap = inner.radius / outer.radius, 1 / outer.p - 1 / inner.p
+    if gap <= 0:
+        best = int(ratio.argmax())
+        point = np.where(np.arange(inner.dim) == best, inner.radius, 0.0)
+        return GaugeRange(ratio[best], ratio[best], point)
+    value = lp_norm(ratio[None, :], 1 / gap)[0]
+    share = (ratio / value) ** (1 / (gap * inner.p)) if inner.p < np.inf else np.ones(inner.dim)
+    return GaugeRange(value, value, inner.radius * share)
+
+
+def _ellipsoids(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    roots = [_root(ball) for ball in (inner, outer)]
+    if roots[0] is None or roots[1] is None:
+        return None
+    _, values, right = np.linalg.svd(np.linalg.solve(roots[1], roots[0]))
+    return GaugeRange(values[0], values[0], roots[0] @ right[0])
+
+
+def _root(ball: NormBall) -> FloatArray | None:
+    """R with ball = R (unit l2 ball), if it is an ellipsoid."""
+    if isinstance(ball, Ellipsoid):
+        return ball._root
+    return np.diag(ball.radius) if isinstance(ball, LpBall) and ball.p == 2 else None
+
+
+def _by_facets(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    rows = outer.facets(most=4096) if outer.rank == outer.dim else None
+    if rows is None:
+        return None
+    points = inner._support_points(rows)
+    values = np.sum(rows * points, axis=1)
+    best = int(values.argmax())
+    return GaugeRange(values[best], values[best], points[best])
+
+
+def _by_vertices(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    points = inner.vertices()
+    if points is None:
+        return None
+    values = outer._gauge(points)
+    best = int(values.argmax())
+    return GaugeRange(values[best], values[best], points[best])
+
+
+def _unconditional(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    """In a body without preferred signs the largest l1 norm is the support of (1, ..., 1)."""
+    if not (inner.unconditional and isinstance(outer, LpBall) and outer.p == 1):
+        return None
+    direction = 1.0 / outer.radius
+    point = inner._support_points(direction[None, :])[0]
+    return GaugeRange(float(direction @ point), float(direction @ point), point)
+
+
+# --- bounds when no rule applies ----------------------------------------------------------------
+
+
+def _bounds(inner: NormBall, outer: NormBall) -> GaugeRange:
+    lower, point = climb(inner, outer)
+    upper = _upper(inner, outer)
+    return GaugeRange(lower, max(lower, upper), point)
+
+
+def climb(inner: NormBall, outer: NormBall) -> tuple[float, FloatArray]:
+    """A local maximum of gauge_outer over inner: x <- argmax {normal(x) . u : u in inner}."""
+    rng = SeededSource(MEASURING_SEED)
+    x = inner._support_points(np.vstack([np.eye(inner.dim), rng.normal((_STARTS, inner.dim))]))
+    value = outer._gauge(x)
+    for _ in range(200):
+        moved = inner._support_points(outer._normals(x))
+        better = outer._gauge(moved)
+        x = np.where((better > value)[:, None], moved, x)
+        if (better <= value * (1 + 1e-12)).all():
+            break
+        value = np.maximum(better, value)
+    best = int(outer._gauge(x).argmax())
+    return float(outer._gauge(x)[best]), x[best]
+
+
+def _upper(inner: NormBall, outer: NormBall) -> float:
+    box = inner.bounding_box()
+    if isinstance(outer, LpBall):
+        # ||x||_q <= ||x||_1^(1/q) ||x||_inf^(1-1/q), after dividing by the radii
+        top = float((box / outer.radius).max())
+        one = LpBall(outer.dim, 1, outer.radius)
+        total = float((box / outer.radius).sum())
+        if outer.p > 1:
+            total = min(total, largest_gauge(inner, one).upper)
+        return total ** (1 / outer.p) * top ** (1 - 1 / outer.p)
+    # triangle inequality over the axes
+    return float(box @ outer._gauge(np.eye(outer.dim)))
+
+
+def _maximum(parts: list[GaugeRange]) -> GaugeRange:
+    best = max(parts, key=lambda part: part.lower)
+    return GaugeRange(best.lower, max(part.upper for part in parts), best.point)
