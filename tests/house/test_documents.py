@@ -38,7 +38,13 @@ def run_block(block: Block, namespace: dict[str, Any], where: str) -> None:
     """Run a block; one that starts with ``>>>`` must also print what it says."""
     if block.text.lstrip().startswith(">>>"):
         test = doctest.DocTestParser().get_doctest(block.text, namespace, where, where, block.line)
-        doctest.DebugRunner(optionflags=FLAGS).run(test, clear_globs=False)
+        try:
+            doctest.DebugRunner(optionflags=FLAGS).run(test, clear_globs=False)
+        except doctest.DocTestFailure as failure:
+            example, line = failure.example, block.line + failure.example.lineno + 1
+            raise AssertionError(
+                f"{where}:{line}: {example.source}says {example.want}but prints {failure.got}"
+            ) from None
         namespace.update(test.globs)
     else:
         exec(compile("\n" * block.line + block.text, where, "exec"), namespace)
@@ -66,7 +72,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 )
 def test_a_planted_fault_is_caught(text):
     (block,) = blocks(text)
-    with pytest.raises((AssertionError, doctest.DocTestFailure, doctest.UnexpectedException)):
+    with pytest.raises((AssertionError, doctest.UnexpectedException)):
         run_block(block, {}, "planted.md")
 
 

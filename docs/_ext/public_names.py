@@ -1,0 +1,63 @@
+"""The directive ``public-names``: every name in ``tightdp.__all__``, under the module it lives in.
+
+The page grows with the package by itself: a name that is exported is documented.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import tightdp
+
+
+def exported() -> dict[str, list[str]]:
+    """Public names by home module, both in the order of ``tightdp.__all__``."""
+    homes: dict[str, list[str]] = {}
+    for name in getattr(tightdp, "__all__", []):
+        if not name.startswith("__"):
+            home = getattr(getattr(tightdp, name), "__module__", "tightdp")
+            homes.setdefault(home, []).append(name)
+    return homes
+
+
+def entry(name: str) -> str:
+    """The autodoc directive of one name."""
+    thing = getattr(tightdp, name)
+    if inspect.isclass(thing):
+        options = ["members", "undoc-members"] if issubclass(thing, tuple) else ["members"]
+        if not issubclass(thing, Exception):
+            options.append("show-inheritance")
+        lines = [f".. autoclass:: tightdp.{name}", *(f"   :{option}:" for option in options)]
+    elif inspect.isroutine(thing):
+        lines = [f".. autofunction:: tightdp.{name}"]
+    else:
+        lines = [f".. autodata:: tightdp.{name}"]
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """The API page as MyST: per module its heading, its docstring and its public names."""
+    parts = []
+    for home, names in exported().items():
+        title = home.removeprefix("tightdp.") if home != "tightdp" else "constants"
+        body = [f".. automodule:: {home}\n   :no-members:\n   :no-index:"] if "." in home else []
+        body += [entry(name) for name in names]
+        parts.append(f"## {title}\n\n```{{eval-rst}}\n" + "\n\n".join(body) + "\n```\n")
+    return "\n".join(parts)
+
+
+class PublicNames(SphinxDirective):
+    """Expands to the documentation of all public names."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(page(), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("public-names", PublicNames)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

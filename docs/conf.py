@@ -1,0 +1,48 @@
+"""Sphinx settings: built offline, and readable offline."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "tightdp"
+author = "the tightdp authors"
+copyright = author
+version = release = installed_version("tightdp")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "mathml",
+    "public_names",
+]
+exclude_patterns = ["_build", "_ext"]
+
+myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = ["Privacy", "Statement", "Needs", "Proof", "Erratum"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"tightdp {release}"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"**": []}
