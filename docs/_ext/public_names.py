@@ -6,6 +6,7 @@ The page grows with the package by itself: a name that is exported is documented
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 from docutils import nodes
@@ -13,6 +14,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import tightdp
+
+ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
 
 def exported() -> dict[str, list[str]]:
@@ -58,6 +61,19 @@ class PublicNames(SphinxDirective):
         return self.parse_text_to_nodes(page(), allow_section_headings=True)
 
 
+def keep_colons(app: Sphinx, what: str, *context: Any) -> None:
+    """An empty comment stops napoleon from reading ``word: text`` of a property as its type."""
+    if what in ("attribute", "data", "property"):
+        context[-1][:0] = ["..", ""]
+
+
+def plain_aliases(app: Sphinx, what: str, *context: Any) -> tuple[str | None, ...]:
+    """Type aliases in unions by their name, as everywhere else."""
+    return tuple(text and ALIAS.sub(r"\1", text) for text in context[-2:])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)
+    app.connect("autodoc-process-signature", plain_aliases)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
