@@ -1,1 +1,63 @@
+"""tightdp: statistics under differential privacy with the least noise, and the proof."""
 
+from tightdp.errors import (
+    DegenerateBodyError,
+    DimensionError,
+    InfeasibleSamplingError,
+    MissingDependencyError,
+    ParameterError,
+    TightdpError,
+    UndecidedError,
+)
+from tightdp.geometry.combine import Intersection, LinearImage, Product
+from tightdp.geometry.containment import containment
+from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
+from tightdp.geometry.moment_bodies import K2, K3, MomentBody
+from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
+from tightdp.geometry.polytopes import Polytope
+from tightdp.geometry.poset_ball import PosetBall
+from tightdp.geometry.ranking import NormRanking, rank_norms
+from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.geometry.vote_ball import VoteBall
+from tightdp.geometry.zonotopes import Zonotope
+from tightdp.noise.knorm import KNormNoise
+from tightdp.privacy import Guarantee, Neighbors
+from tightdp.schema import Category, Interval
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "K2",
+    "K3",
+    "Category",
+    "CountBall",
+    "DegenerateBodyError",
+    "DimensionError",
+    "Ellipsoid",
+    "Guarantee",
+    "HistogramBall",
+    "InfeasibleSamplingError",
+    "Intersection",
+    "Interval",
+    "KNormNoise",
+    "LinearImage",
+    "LpBall",
+    "MissingDependencyError",
+    "MomentBody",
+    "Neighbors",
+    "NormBall",
+    "NormRanking",
+    "ParameterError",
+    "Polytope",
+    "PosetBall",
+    "Product",
+    "SensitivitySpace",
+    "SumBall",
+    "TightdpError",
+    "UndecidedError",
+    "VoteBall",
+    "Zonotope",
+    "certify_contains",
+    "containment",
+    "rank_norms",
+]

@@ -208,11 +208,20 @@ class NormBall(ABC):
 
     def _second_moment(self) -> SecondMoment:
         """Monte Carlo with a fixed seed, unless a closed form is given."""
-        draws = max(2_000, min(_MOMENT_DRAWS, 4_000_000 // self.dim))
-        points = self._sample(draws, SeededSource(MEASURING_SEED))
+        points, draws = self.measuring_points, self.measuring_draws
         value = points.T @ points / draws
         square = (points**2).T @ points**2 / draws
         return SecondMoment(value, np.sqrt(np.maximum(square - value**2, 0.0) / draws))
+
+    @cached_property
+    def measuring_points(self) -> FloatArray:
+        """One seeded uniform sample, shared by all properties that have to be simulated."""
+        return self._sample(self.measuring_draws, SeededSource(MEASURING_SEED))
+
+    @property
+    def measuring_draws(self) -> int:
+        """How many points are drawn when a property of the ball has to be simulated."""
+        return max(2_000, min(_MOMENT_DRAWS, 4_000_000 // self.dim))
 
     # --- shapes -----------------------------------------------------------------------------
 
@@ -266,7 +275,7 @@ class LpBall(NormBall):
     Examples
     --------
     >>> cube = LpBall(dim=2, p=np.inf, radius=2.0)
-    >>> cube.gauge([1.0, -3.0]), cube.volume(), cube.support([1, 1])
+    >>> cube.gauge([1.0, -3.0]), round(cube.volume(), 9), cube.support([1, 1])
     (1.5, 16.0, 4.0)
     """
 
@@ -364,7 +373,7 @@ class Ellipsoid(NormBall):
         if m.shape[0] != m.shape[1] or not np.allclose(m, m.T, rtol=1e-12, atol=0.0):
             fail("`matrix` must be square and symmetric.", DimensionError)
         try:
-            self._root = np.linalg.cholesky(m)
+            self._root: FloatArray = np.asarray(np.linalg.cholesky(m), dtype=np.float64)
         except np.linalg.LinAlgError:
             fail(
                 "`matrix` must be positive definite: drop the linearly dependent entries.",

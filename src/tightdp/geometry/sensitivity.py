@@ -1,0 +1,317 @@
+"""Sensitivity spaces: all the ways one record can move a statistic.
+
+``SensitivitySpace`` is built from public facts (column bounds, levels, which products are summed)
+and answers exactly: its convex hull (the shape of the least noise, Theorem 3.19 of [1]), its
+sensitivity in any norm, and whether a given ball contains it. Where only an outer body or an upper
+bound is known, the answer says so. There is no way to build a space from sampled differences: their
+hull would be too small, and the noise not private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    ParameterError,
+    check_array,
+    check_count,
+    fail,
+)
+from tightdp.geometry.containment import EQUAL, GaugeRange, largest_gauge
+from tightdp.geometry.norm_balls import MEASURING_SEED, LpBall, NormBall, check_exponent
+from tightdp.geometry.row_images import (
+    FiniteImage,
+    Hull,
+    MomentImage,
+    OneHotImage,
+    RowImage,
+    SquareImage,
+)
+from tightdp.geometry.terms import affine_image, image_of_terms
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource, SeededSource, source
+from tightdp.schema import Category, Interval
+
+
+class Sensitivity(float):
+    """A sensitivity: a float that knows whether it is exact or a proved upper bound.
+
+    >>> Sensitivity(2.0, exact=True)
+    2.0 (exact)
+    """
+
+    exact: bool
+
+    def __new__(cls, value: float, exact: bool) -> Sensitivity:
+        number = super().__new__(cls, value)
+        number.exact = exact
+        return number
+
+    def __repr__(self) -> str:
+        return f"{float(self)!r} ({'exact' if self.exact else 'upper bound'})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate:
+    """Whether a ball contains a sensitivity space, with the proof's route or a violating pair.
+
+    ``holds`` is True only if containment is proved. If it is violated, ``pair`` holds two public
+    rows (the second is None under add-remove) whose difference ``difference`` lies outside.
+    """
+
+    holds: bool
+    violated: bool
+    bound: float
+    pair: tuple[Any, Any] | None
+    difference: FloatArray | None
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+class SensitivitySpace:
+    r"""The set :math:`S_T = \{T(X) - T(X')\}` over neighbours, for :math:`T = \sum_i \phi(row_i)`.
+
+    Build one with :meth:`of` (sums, counts, and products of columns), :meth:`histogram`,
+    :meth:`moments` (linear regression), :meth:`sum_and_squares`, :meth:`affine` or
+    :meth:`from_points` (finite domains).
+
+    Examples
+    --------
+    >>> space = SensitivitySpace.sum_and_squares()
+    >>> space.sensitivity(p=1), space.hull().volume()  # doctest: +ELLIPSIS
+    (3.125 (exact), 13.33333333333...)
+    """
+
+    def __init__(self, image: RowImage, neighbors: str | Neighbors = "replace-one") -> None:
+        self._image = image
+        self.neighbors = Neighbors.of(neighbors)
+
+    # --- constructors -----------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls,
+        domain: Mapping[str, Interval | Category],
+        terms: Iterable[str] | None = None,
+        *,
+        neighbors: str | Neighbors = "replace-one",
+    ) -> SensitivitySpace:
+        """Sums of products of columns over a public domain.
+
+        ``terms`` are written as in a model formula: ``"x"`` is the sum of a numeric column, ``"k"``
+        the counts of all levels of a category, ``"x:y"`` the sum of products, ``"x:k"`` the sums of
+        x within each level. The default is every column alone. A column may appear only once in a
+        term, so the map is multi-affine and the vertices of the domain suffice (exact); squares
+        belong to :meth:`moments` and :meth:`sum_and_squares`. Terms that share no column form
+        independent blocks; ``names`` gives the order of the entries.
+
+        >>> SensitivitySpace.of({"x": Interval(-1, 1), "k": Category(["a", "b"])}).names
+        ('x', 'k[a]', 'k[b]')
+        """
+        return cls(image_of_terms(domain, terms), neighbors)
+
+    @classmethod
+    def affine(
+        cls,
+        matrix: ArrayLike,
+        intervals: Sequence[Interval],
+        *,
+        offset: ArrayLike | None = None,
+        neighbors: str | Neighbors = "replace-one",
+    ) -> SensitivitySpace:
+        """``phi(x) = A x + b`` on a box of intervals."""
+        return cls(affine_image(matrix, intervals, offset, Neighbors.of(neighbors)), neighbors)
+
+    @classmethod
+    def histogram(
+        cls, cells: int, *, neighbors: str | Neighbors = "replace-one"
+    ) -> SensitivitySpace:
+        """Counts of the cells of a public partition; every row falls into exactly one."""
+        return cls(OneHotImage("cell", range(check_count("cells", cells, least=2))), neighbors)
+
+    @classmethod
+    def sum_and_squares(cls, *, neighbors: str | Neighbors = "replace-one") -> SensitivitySpace:
+        """``(sum x, 2 sum x^2)`` of a column in [-1, 1]: Example 2.10 of [1]."""
+        return cls(SquareImage(), neighbors)
+
+    @classmethod
+    def moments(
+        cls,
+        features: int,
+        *,
+        kind: str | None = None,
+        neighbors: str | Neighbors = "replace-one",
+    ) -> SensitivitySpace:
+        """First and second moments of ``features`` columns and a target, all in [-1, 1].
+
+        The hull has no closed form; ``kind`` names the outer body to use (see
+        :class:`~tightdp.MomentBody`), by default the smallest that can be sampled exactly.
+        """
+        return cls(MomentImage(check_count("features", features), kind), neighbors)
+
+    @classmethod
+    def from_points(
+        cls,
+        points: ArrayLike,
+        *,
+        names: Sequence[str] | None = None,
+        neighbors: str | Neighbors = "replace-one",
+    ) -> SensitivitySpace:
+        """A finite domain: one row of ``points`` for each value that phi can take.
+
+        The list must be complete: it is a public statement about every possible record.
+        """
+        array = check_array("points", points, 2)
+        labels = (
+            tuple(names) if names is not None else tuple(f"t{j}" for j in range(array.shape[1]))
+        )
+        if len(labels) != array.shape[1]:
+            fail(f"`names` must have {array.shape[1]} entries. Got {len(labels)}.", DimensionError)
+        return cls(FiniteImage(array, [{"point": i} for i in range(len(array))], labels), neighbors)
+
+    # --- facts ------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the entries of the statistic."""
+        return self._image.names
+
+    @property
+    def dim(self) -> int:
+        """Number of entries of the statistic."""
+        return self._image.dim
+
+    @cached_property
+    def _hull(self) -> Hull:
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            return self._image.replace_hull()
+        return self._image.add_hull()
+
+    def hull(self) -> NormBall:
+        """The convex hull, or the smallest known body around it (see :attr:`exact`)."""
+        return self._hull.ball
+
+    @property
+    def exact(self) -> bool:
+        """True if :meth:`hull` is the convex hull, False if it is an outer body."""
+        return self._hull.exact
+
+    @property
+    def how(self) -> str:
+        """Why the hull is what it is, in a few words."""
+        return self._hull.reason
+
+    # --- sensitivities ----------------------------------------------------------------------
+
+    def sensitivity(self, *, p: float | None = None, ball: NormBall | None = None) -> Sensitivity:
+        """The largest norm of a difference: in l_p, or in the norm of ``ball``.
+
+        Exact where it can be computed, otherwise a proved upper bound; ``.exact`` says which.
+
+        >>> SensitivitySpace.moments(5).sensitivity(p=1)
+        32.0 (exact)
+        """
+        if (p is None) == (ball is None):
+            fail("Give exactly one of `p` and `ball`.")
+        if p is not None:
+            ball = LpBall(self.dim, check_exponent(p))
+        assert ball is not None
+        return self._reach(ball)[0]
+
+    def _reach(self, ball: NormBall) -> tuple[Sensitivity, GaugeRange]:
+        """Proved sensitivity, and the range over the hull or outer body."""
+        if ball.dim != self.dim:
+            fail(f"`ball` must have dimension {self.dim}. Got {ball.dim}.", DimensionError)
+        reach = largest_gauge(self.hull(), ball)
+        known = self._known(ball)
+        if known is not None and known[0] <= reach.upper * (1 + EQUAL):
+            return Sensitivity(*known), reach
+        return Sensitivity(reach.upper, self.exact and reach.exact), reach
+
+    def _known(self, ball: NormBall) -> tuple[float, bool] | None:
+        """Closed-form l_p sensitivities of the row image (replace-one, one radius)."""
+        if not (isinstance(ball, LpBall) and np.ptp(ball.radius) == 0):
+            return None
+        if self.neighbors is not Neighbors.REPLACE_ONE:
+            return None
+        found = self._image.lp_sensitivity(ball.p)
+        return None if found is None else (found[0] / float(ball.radius[0]), found[1])
+
+    # --- points of the space ----------------------------------------------------------------
+
+    def extreme_pair(self, c: ArrayLike) -> tuple[FloatArray, tuple[Any, Any]]:
+        """A difference far out in direction ``c``, with the two public rows that make it."""
+        direction = check_array("c", c, 1, self.dim)
+        high, row = self._image.best(direction)
+        low, other = self._image.best(-direction)
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            return high - low, (row, other)
+        if -direction @ low > direction @ high:
+            return -low, (None, other)
+        return high, (row, None)
+
+    def sample(self, size: int, *, rng: Any = None) -> FloatArray:
+        """Differences of random public rows, for plots and searches. Never take their hull."""
+        count, bits = check_count("size", size), source(rng)
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            return self._image.sample(count, bits) - self._image.sample(count, bits)
+        return self._image.sample(count, bits) * bits.signs((count, 1))
+
+    def search(self, ball: NormBall, *, rng: RandomSource | None = None) -> tuple[float, Any]:
+        """The largest gauge found by climbing: a lower bound on the sensitivity, with its pair."""
+        bits = rng or SeededSource(MEASURING_SEED)
+        starts = np.vstack([np.eye(self.dim), bits.normal((16, self.dim)), np.ones(self.dim)])
+        best: tuple[float, Any] = (-1.0, None)
+        for c in starts:
+            value, pair = -1.0, None
+            for _ in range(50):
+                u, rows = self.extreme_pair(c)
+                reached = float(ball.gauge(u))
+                if reached <= value * (1 + 1e-12):
+                    break
+                value, pair = reached, (u, rows)
+                if not np.isfinite(reached):
+                    break
+                c = ball.normal(u)
+            if value > best[0]:
+                best = (value, pair)
+        return best
+
+    def __repr__(self) -> str:
+        kind = "exact hull" if self.exact else self.how
+        return f"SensitivitySpace(dim={self.dim}, neighbors='{self.neighbors}', {kind})"
+
+
+def certify_contains(ball: NormBall, space: SensitivitySpace) -> Certificate:
+    """Prove that ``ball`` contains ``space``, or return a violating pair of rows.
+
+    K-norm noise with ``ball`` at epsilon is epsilon-DP for the statistic exactly when this holds.
+    When neither can be shown, ``holds`` and ``violated`` are both False and ``bound`` is the best
+    proved upper bound on the gauge.
+
+    Examples
+    --------
+    >>> space = SensitivitySpace.histogram(3, neighbors="add-remove")
+    >>> bool(certify_contains(LpBall(3, 1), space))
+    True
+    >>> certify_contains(LpBall(3, 1, 0.5), space).pair
+    ({'cell': 0}, None)
+    """
+    if not isinstance(ball, NormBall):
+        fail(f"`ball` must be a NormBall. Got {type(ball).__name__}.", ParameterError)
+    bound = space._reach(ball)[0]
+    if bound <= 1 + EQUAL:
+        return Certificate(True, False, float(bound), None, None)
+    reached, found = space.search(ball)
+    if reached > 1 + EQUAL and found is not None:
+        return Certificate(False, True, float(bound), found[1], found[0])
+    return Certificate(False, False, float(bound), None, None)
