@@ -1,36 +1,28 @@
-"""The least noise for (sum of x, 2 * sum of x**2), x in [-1, 1], one record replaced.
+"""The least noise for three statistics: the same guarantee, different shapes.
 
-Compares the noise of the valid l_p balls at epsilon = 1: the same guarantee, different shapes.
+Each table ranks the norm balls that contain every movement of the statistic. The convex hull of the
+movements lies inside all of them.
 """
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from tightdp.geometry.norm_balls import LpBall
+import tightdp as tdp
 
 EPSILON = 1.0
 
-# Exact sensitivities of the statistic: the largest movement in each norm.
-BALLS = {
-    "l1": LpBall(dim=2, p=1, radius=25 / 8),
-    "l2": LpBall(dim=2, p=2, radius=math.sqrt(71 + 8 * math.sqrt(2)) / 4),
-    "linf": LpBall(dim=2, p=np.inf, radius=2.0),
+STATISTICS = {
+    "(sum x, 2 sum x^2), x in [-1, 1]": tdp.SensitivitySpace.sum_and_squares(),
+    "(sum x, sum y, sum xy), x and y in [-1, 1]": tdp.SensitivitySpace.of(
+        {"x": tdp.Interval(-1, 1), "y": tdp.Interval(-1, 1)}, ["x", "y", "x:y"]
+    ),
+    "a histogram with 4 cells": tdp.SensitivitySpace.histogram(4),
 }
 
 
 def main() -> None:
-    print(f"Noise for (sum x, 2 sum x^2) at epsilon = {EPSILON:g}, replace-one neighbours\n")
-    print(f"{'ball':>6} {'volume':>9} {'entropy':>9} {'std 1':>7} {'std 2':>7}")
-    for name, ball in BALLS.items():
-        m = ball.dim
-        # H = m - m log(epsilon) + log m! + log vol K;  Cov = (m+1)(m+2)/epsilon^2 E[u u^T]
-        entropy = m - m * math.log(EPSILON) + math.lgamma(m + 1) + ball.log_volume()
-        covariance = (m + 1) * (m + 2) / EPSILON**2 * ball.second_moment.value
-        first, second = np.sqrt(np.diag(covariance))
-        print(f"{name:>6} {ball.volume():9.4f} {entropy:9.4f} {first:7.3f} {second:7.3f}")
+    for title, space in STATISTICS.items():
+        print(f"\n{title}; epsilon = {EPSILON:g}, {space.neighbors} neighbours\n")
+        print(tdp.rank_norms(space, EPSILON))
 
 
 if __name__ == "__main__":
