@@ -108,7 +108,7 @@ class CubeCorner:
             table = self.log_arrangements[n]
             state[old:now] = rng.categorical(np.exp(table - table.max()), now - old)
             path[n, :now] = state[:now]
-            state[:now] -= rng.uniform(int(now)) < self._rise_chance[n, state[:now]]
+            state[:now] -= rng.uniform(int(now)) <= self._rise_chance[n, state[:now]]
         return path
 
     def _circles(self, path: Integers, active: Integers, rng: RandomSource) -> Integers:

@@ -99,7 +99,7 @@ class Forest:
             left = inside[p]
             if p < d:
                 # The top of n elements of which i raise u: largest of i (or n-i) uniforms.
-                side[p] = rng.uniform(size) < raises[p][left]
+                side[p] = rng.uniform(size) <= raises[p][left]
                 count = np.where(side[p], left, self._size[p] - left)
                 drop = rng.uniform(size) ** (1.0 / count)
                 u[p] *= np.where(side[p], drop, 1.0)
