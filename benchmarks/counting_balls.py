@@ -110,7 +110,8 @@ def main() -> None:
         f"Machine: 2 cores, {platform.machine()}; Python {platform.python_version()}, "
         f"numpy {np.__version__}. Both sides in one process, {options.seconds:g} s a cell. "
         "Ours with the secure source, in batches; the published code one point a call, as written; "
-        "at d = 500 its tables overflow.",
+        "at d = 500 its tables overflow. "
+        "Rates move with whatever else the machine does; compare ratios.",
         "",
         *measure(load_published(options.published), options.seconds),
     ]
