@@ -25,11 +25,12 @@ Indices = NDArray[np.int64]
 # most 6 = 1.5 * 4, and h2(2 / 1.5) * 1.5 > 2.
 FREE = 1.5
 
-_CELLS = 256
+_CELLS = 1024
 _RECORDS = 3
 _BATCH = 256
 _PILOT_CHAINS = 64
 _PILOT_SWEEPS = 1500
+_PILOT_SHARE = 1 / 8
 
 
 def square_room(a: FloatArray) -> FloatArray:
@@ -272,14 +273,15 @@ class CoupledSampler:
         while len(met) < _PILOT_SWEEPS and (not met or met[-1] < 0.9):
             self.sweep(state, rng)
             met.append(float(_coalesced(state).mean()))
-        if met[-1] < 0.1:
+        if met[-1] < _PILOT_SHARE:
             fail(
                 f"Exact sampling of this body at p = {self.moments.p} would practically never end. "
                 "Use kind='cylinder', which is fast at any p, or fewer features.",
                 InfeasibleSamplingError,
             )
-        length = np.arange(1, len(met) + 1)
-        return int(length[np.argmin(length / np.maximum(met, 1e-9))])
+        # a smaller share than this is too noisy to choose by
+        cost = [(n + 1) / share if share >= _PILOT_SHARE else np.inf for n, share in enumerate(met)]
+        return int(np.argmin(cost)) + 1
 
     def sample(self, size: int, rng: RandomSource) -> FloatArray:
         """``size`` uniform points, signs included."""
