@@ -18,6 +18,7 @@ from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterErr
 from tightdp.geometry.linear_programs import gauge_of_hull, support_by_cuts
 from tightdp.geometry.moment_bodies import K2, K3, KINDS, MomentBody, regression_moments
 from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Moments, SplitSampler
+from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.randomness import SeededSource
 
 ALPHA = 1e-4
@@ -439,6 +440,49 @@ def test_shapes_and_seeds(kind):
     assert body.contains(body.sample(300), tolerance=1e-12).all()
 
 
+# --- the true hull -----------------------------------------------------------------------------
+
+
+def test_hull_gauge_at_one_feature():
+    # A23
+    assert MomentHull(1).gauge([0.0, 2.0, 2.0, 2.0]) == pytest.approx(4 / 3, abs=1e-6)
+    with pytest.raises(ParameterError, match="`p`"):
+        MomentHull(4)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_hull_support_is_the_search_and_the_gauge_its_polar(p):
+    hull, rng = MomentHull(p), np.random.default_rng(33)
+    c = rng.normal(size=(4, hull.dim))
+    z = np.linspace(-1, 1, {1: 2001, 2: 201, 3: 41}[p])
+    grid = np.stack(np.meshgrid(*[z] * p, [-1.0, 1.0]), axis=-1).reshape(-1, p + 1)
+    scores = regression_moments(grid[:, :-1], grid[:, -1]) @ c.T
+    found = scores.max(axis=0) - scores.min(axis=0)
+    # the grid is h wide, so it loses at most (h/2)^2 times a sum of second-order coefficients
+    loss = 2 * (z[1] - z[0]) ** 2 / 4 * np.abs(2 * c).sum(axis=1)
+    assert (hull.support(c) >= found - 1e-12).all()
+    assert (hull.support(c) <= found + loss).all()
+    assert hull.support(np.eye(hull.dim)) == pytest.approx(2.0)
+    normals = hull.normal(c)
+    assert np.sum(normals * c, axis=1) == pytest.approx(hull.gauge(c), rel=1e-6)
+    assert hull.support(normals) == pytest.approx(1.0, rel=1e-9)
+    assert (hull.gauge(c) >= MomentBody(p, "nuclear").gauge(c) * (1 - 1e-6)).all()
+    u = random_records(p, 10, rng) - random_records(p, 10, rng)
+    assert hull.gauge(u).max() <= 1 + 1e-6
+
+
+@pytest.mark.slow
+def test_hull_volume_and_draws_at_one_feature():
+    hull = MomentHull(1)
+    volume = hull.volume_info
+    ratio = math.exp(volume.log_value) / 187.2
+    assert within(ratio, ratio * volume.standard_error, 0.808, 0.004)
+    draws = hull.sample(300, rng=34)
+    radial = hull.gauge(draws) ** 4
+    assert stats.kstest(radial, "uniform").pvalue > ALPHA
+    assert stats.kstest(0.9**4 * radial, "uniform").pvalue < ALPHA
+
+
 # --- long runs ----------------------------------------------------------------------------------
 
 
@@ -470,3 +514,11 @@ def test_radial_law_long(p, size):
     body = MomentBody(p)
     draws = body.sample(size, rng=32)
     assert stats.kstest(body.gauge(draws) ** body.dim, "uniform").pvalue > ALPHA
+
+
+@pytest.mark.slow
+def test_hull_volume_at_two_features():
+    hull, cylinder = MomentHull(2), MomentBody(2, "cylinder")
+    volume = hull.volume_info
+    ratio = math.exp(volume.log_value - cylinder.log_volume())
+    assert within(ratio, ratio * volume.standard_error, 0.282, 0.013)
