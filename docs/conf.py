@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "mathml",
     "public_names",
+    "gallery",
 ]
 exclude_patterns = ["_build", "_ext"]
 
