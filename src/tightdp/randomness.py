@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import FloatArray, check_count, fail
 
 Words = NDArray[np.uint64]
 Shape = int | tuple[int, ...]
 
-_BUFFER_BYTES = 1 << 13
+_BUFFER_WORDS = 1 << 10
+_ZEROS = memoryview(bytes(1 << 17))  # what the cipher encrypts: its output is the bare keystream
 
 
 class RandomSource(ABC):
@@ -62,12 +65,50 @@ class RandomSource(ABC):
             bad = bad[out[bad] >= np.uint64(bound)]
         return out.astype(np.int64).reshape(shape)
 
+    def integers_below(self, bounds: ArrayLike) -> NDArray[Any]:
+        """Independent uniform integers in ``0..b-1``, one for every ``b`` of an array of bounds.
+
+        Proof: write the word as ``w = c*b + v`` with ``0 <= v < b``. All b words of a run
+        ``c*b .. c*b + b - 1`` are equally likely, so v is uniform given that the whole run lies
+        below 2**64, that is ``w - v <= 2**64 - b``; a word of the one broken run is drawn again.
+
+        Parameters
+        ----------
+        bounds : array of integers >= 1
+            64-bit integers, or an object array of Python integers of any size.
+
+        Returns
+        -------
+        array
+            Of the same shape: int64, or Python integers when a bound exceeds 2**63.
+
+        Examples
+        --------
+        >>> source(1).integers_below([1, 10, 10**6]).dtype
+        dtype('int64')
+        """
+        given = np.asarray(bounds)
+        if given.size and (given.dtype.kind not in "iuO" or bool((given < 1).any())):
+            fail("`bounds` must be integers >= 1.")
+        if given.dtype == object or bool((given > np.uint64(1 << 63)).any()):
+            flat = [self.below(int(bound)) for bound in given.ravel()]
+            return np.array(flat, dtype=object).reshape(given.shape)
+        limit = given.astype(np.uint64).ravel()
+        words = self.words(limit.size)
+        out = words % limit
+        bad = np.flatnonzero(words - out > -limit)  # -b is 2**64 - b in these integers
+        while bad.size:
+            words = self.words(bad.size)
+            out[bad] = words % limit[bad]
+            bad = bad[words - out[bad] > -limit[bad]]
+        return out.view(np.int64).reshape(given.shape)
+
     # --- idealized real-valued laws ---------------------------------------------------------
 
     def uniform(self, shape: Shape) -> FloatArray:
-        """Uniform on the open interval (0, 1): odd multiples of 2**-54."""
+        """Uniform on the open interval (0, 1): odd multiples of 2**-53, none of them rounded."""
         words = self.words(int(np.prod(shape)))
-        return (((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
+        return (((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52).reshape(shape)
 
     def exponential(self, shape: Shape) -> FloatArray:
         """Standard exponential, by inversion."""
@@ -108,34 +149,87 @@ class RandomSource(ABC):
     def __reduce__(self) -> NoReturn:
         fail("A random source cannot be pickled or copied: equal noise reveals differences.")
 
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce__()
+
 
 class SecureSource(RandomSource):
     """Cryptographic words: AES-256-CTR keyed from the operating system for every block.
 
-    Each block draws a fresh 256-bit key from ``os.urandom``, so no state can be replayed. Without
-    the package ``cryptography`` the keystream is SHAKE-256 of the same kind of key, from the
-    standard library (slower, equally sound). Small requests are served from a buffer that is
-    thrown away after a fork (process id check), so that children never share noise.
+    Each block draws a fresh 256-bit key from ``os.urandom``, so no state can be replayed: a block
+    is one large request, or the 8 KiB buffer from which small requests are served. Without the
+    package ``cryptography`` the keystream is SHAKE-256 of the same kind of key, from the standard
+    library (slower, equally sound); there is no other fallback.
+
+    No two callers get the same words: threads take turns at the buffer, words are erased from it
+    when handed out, a child process starts with an empty buffer (a hook after ``fork`` and a check
+    of the process id), and a source can be neither pickled nor copied. A virtual machine that is
+    resumed twice from one snapshot repeats at most the rest of one buffer: make a new source there.
+
+    Examples
+    --------
+    >>> bits = SecureSource()
+    >>> bits.words(3).dtype, 0 <= bits.below(10**30) < 10**30, bits.seeded
+    (dtype('uint64'), True, False)
     """
 
     seeded = False
 
     def __init__(self) -> None:
-        self._buffer: Words = np.empty(0, dtype=np.uint64)
-        self._pid = os.getpid()
+        self._stream = _Stream()
 
     def words(self, count: int) -> Words:
-        if self._pid != os.getpid():
-            self._buffer, self._pid = self._buffer[:0], os.getpid()
-        if count * 8 >= _BUFFER_BYTES:
+        if count >= _BUFFER_WORDS:
             return _keystream(count)
-        if count > self._buffer.size:
-            self._buffer = _keystream(_BUFFER_BYTES // 8)
-        taken, self._buffer = self._buffer[:count].copy(), self._buffer[count:]
-        return taken
+        stream = self._stream
+        if stream.owner != _owner():
+            # Two threads may both come here; each then has a stream under a key of its own.
+            stream = self._stream = _Stream()
+        return stream.take(count)
 
     def __repr__(self) -> str:
         return "SecureSource()"
+
+
+class _Stream:
+    """A buffer of words that belongs to one process; threads take turns."""
+
+    __slots__ = ("_buffer", "_lock", "owner")
+
+    def __init__(self) -> None:
+        self.owner = _owner()
+        self._lock = threading.Lock()
+        self._buffer: Words = np.empty(0, dtype=np.uint64)
+
+    def take(self, count: int) -> Words:
+        with self._lock:
+            if count > self._buffer.size:
+                self._buffer = _keystream(_BUFFER_WORDS)
+            taken = self._buffer[:count].copy()
+            self._buffer[:count] = 0  # what was given out cannot be read back
+            self._buffer = self._buffer[count:]
+        return taken
+
+
+# Counts the forks above this process. With the process id it tells whose buffer a buffer is, even
+# where an id is used again; a child never waits for a lock that another thread held at the fork.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+def _owner() -> tuple[int, int]:
+    return os.getpid(), _forks
 
 
 class SeededSource(RandomSource):
@@ -179,13 +273,23 @@ def source(rng: Any = None) -> RandomSource:
     )
 
 
-def _keystream(count: int) -> Words:
-    """``count`` words under a key that is used for this block only."""
-    key, size = os.urandom(32), 8 * count
+@cache
+def _cipher() -> Any:
+    """A function from a key to an AES-CTR encryptor, or None without ``cryptography``."""
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     except ImportError:
-        stream = hashlib.shake_256(key).digest(size)
-    else:
-        stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
-    return np.frombuffer(bytearray(stream), dtype=np.uint64)
+        return None
+    return lambda key: Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def _keystream(count: int) -> Words:
+    """``count`` words under a key that is used for this block only."""
+    key, size, cipher = os.urandom(32), 8 * count, _cipher()
+    if cipher is None:
+        return np.frombuffer(bytearray(hashlib.shake_256(key).digest(size)), dtype=np.uint64)
+    out = np.empty(count + 2, dtype=np.uint64)  # the cipher wants room for one block more
+    room, encryptor = out.data.cast("B"), cipher(key)
+    for start in range(0, size, len(_ZEROS)):
+        encryptor.update_into(_ZEROS[: size - start], room[start:])
+    return out[:count]

@@ -1,0 +1,111 @@
+"""Privacy parameters as exact rationals: nothing is rounded to the spender's side."""
+
+from __future__ import annotations
+
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import check_count, fail
+
+EPSILON_FLOOR = Fraction(1, 1 << 40)
+EPSILON_CEILING = Fraction(1 << 10)
+RATE_BITS = 128
+
+
+def exact_fraction(name: str, value: Any) -> Fraction:
+    """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
+
+    A float is the dyadic rational that it stores, so nothing is lost.
+
+    >>> exact_fraction("epsilon", 0.75), exact_fraction("epsilon", Decimal("0.1"))
+    (Fraction(3, 4), Fraction(1, 10))
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
+        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    ratio = getattr(value, "as_integer_ratio", None)
+    if ratio is None:
+        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")
+    try:
+        return Fraction(*ratio())
+    except (ValueError, OverflowError):
+        fail(f"`{name}` must be finite. Got {value}.")
+
+
+def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
+    """A privacy parameter for exact noise, as an exact rational.
+
+    Allowed are the numbers from ``2**-40`` (below, the noise drowns everything and its integers
+    are needlessly long) to ``2**10``. In between the law is exact everywhere, whether the noise is
+    almost surely zero or billions wide. Refused are NaN, infinity, zero, negative numbers, bools
+    and texts.
+
+    >>> check_epsilon(0.5)
+    Fraction(1, 2)
+    >>> check_epsilon(1e6)
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `epsilon` must lie in [2**-40, 2**10]. Got 1000000.0. ...
+    """
+    number = exact_fraction(name, value)
+    if not number > 0:
+        fail(f"`{name}` must be a finite number > 0. Got {value}.")
+    if number < EPSILON_FLOOR:
+        fail(
+            f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "
+            "So small a budget buys no information: give more of it, or ask for less."
+        )
+    if number > EPSILON_CEILING:
+        fail(
+            f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "
+            "So large a budget protects nobody: give less of it."
+        )
+    return number
+
+
+def rate(epsilon: Any, level: int = 1) -> tuple[int, int]:
+    """Numerator and denominator of ``epsilon / level``, in lowest terms, never rounded up.
+
+    Floats (and all rationals of moderate size) are kept exactly. A rational whose denominator is
+    longer than 128 bits is rounded **down** to a multiple of ``2**-128 / level``: less budget than
+    asked, by less than one part in ``2**88``.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        See :func:`check_epsilon`.
+    level : int
+        The largest level of a difference of neighbours, >= 1 (the sensitivity in lattice units).
+
+    Examples
+    --------
+    >>> rate(0.5, 3), rate(Fraction(2, 3), 4)
+    ((1, 6), (1, 6))
+    """
+    number = check_epsilon(epsilon)
+    if number.denominator.bit_length() > RATE_BITS:
+        number = Fraction(int(number * (1 << RATE_BITS)), 1 << RATE_BITS)
+    number /= check_count("level", level)
+    return number.numerator, number.denominator
+
+
+def check_rate(num: Any, den: Any) -> tuple[int, int]:
+    """The rate ``num/den`` > 0 in lowest terms."""
+    number = Fraction(check_count("num", num), check_count("den", den))
+    return number.numerator, number.denominator
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _short(number: Fraction) -> str:
+    try:
+        return str(float(number))
+    except OverflowError:
+        return "a larger number"
