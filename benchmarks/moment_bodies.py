@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tightdp.geometry.moment_bodies import KINDS, NUCLEAR_LIMIT, MomentBody
 from tightdp.geometry.moment_sampling import SplitSampler
+from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.randomness import RandomSource, SeededSource
 
 Array = NDArray[np.float64]
@@ -108,6 +109,21 @@ def volume_table() -> list[str]:
     return rows
 
 
+def hull_table() -> list[str]:
+    rows = ["| p | E norm^2, hull / cylinder | volume, hull / cylinder |", "|---|---|---|"]
+    for p in (1, 2, 3):
+        hull, cylinder = MomentHull(p), MomentBody(p, "cylinder")
+        base = (cylinder.sample(100_000, rng=p) ** 2).sum(axis=1).mean()
+        squares = (hull.sample(300, rng=p) ** 2).sum(axis=1) / base
+        ratio = np.exp(hull.log_volume() - cylinder.log_volume())
+        error = ratio * hull.volume_info.standard_error
+        rows.append(
+            f"| {p} | {squares.mean():.3f} ({squares.std() / np.sqrt(300):.3f}) "
+            f"| {ratio:.4f} ({error:.4f}) |"
+        )
+    return rows
+
+
 def report() -> str:
     """All tables as Markdown."""
     return "\n".join(
@@ -134,6 +150,10 @@ def report() -> str:
             "## Volumes",
             "",
             *volume_table(),
+            "",
+            "## The true hull, by linear programs",
+            "",
+            *hull_table(),
             "",
         ]
     )

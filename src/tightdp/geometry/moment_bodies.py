@@ -276,7 +276,9 @@ class MomentBody(NormBall):
         while slack > 1.0:
             pilot = self._gauge(sampler.sample(400, rng))
             slack = max(1.0, float(np.quantile(pilot, _STAGE_SHARE)))
-            volume = _stage(volume, self._gauge(sampler.sample(self._draws, rng)) <= slack)
+            # draws of the cylinder body are cheap: take more
+            draws = self._draws * (10 if isinstance(sampler, SplitSampler) else 1)
+            volume = _stage(volume, self._gauge(sampler.sample(draws, rng)) <= slack)
             sampler = CoupledSampler(self.p, slack, FREE if self.kind == "triples" else slack)
         return volume
 
