@@ -12,7 +12,9 @@ from tightdp.errors import (
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
-from tightdp.geometry.moment_bodies import K2, K3, MomentBody
+from tightdp.geometry.moment_bodies import MomentBody
+from tightdp.geometry.moment_hulls import K2, K3
+from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall
@@ -44,6 +46,7 @@ __all__ = [
     "LpBall",
     "MissingDependencyError",
     "MomentBody",
+    "MomentHull",
     "Neighbors",
     "NormBall",
     "NormRanking",

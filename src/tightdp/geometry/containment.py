@@ -25,7 +25,7 @@ from tightdp.geometry.norm_balls import (
 from tightdp.randomness import SeededSource
 
 EQUAL = 1e-9  # two values closer than this (relative) are one value computed twice
-_STARTS = 8
+_STARTS, _ROUNDS = 8, 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +39,14 @@ class GaugeRange:
     @property
     def exact(self) -> bool:
         """Whether both ends agree."""
-        return self.upper <= self.lower * (1 + EQUAL)
+        return bool(self.upper <= self.lower * (1 + EQUAL))
 
 
-def largest_gauge(inner: NormBall, outer: NormBall) -> GaugeRange:
+def largest_gauge(inner: NormBall, outer: NormBall, *, enough: float | None = np.inf) -> GaugeRange:
     """The range of ``sup {gauge_outer(x) : x in inner}``.
+
+    Where no exact rule applies, ``lower`` is found by climbing, which stops once it exceeds
+    ``enough`` and is left out for ``enough=None``.
 
     Examples
     --------
@@ -62,7 +65,11 @@ def largest_gauge(inner: NormBall, outer: NormBall) -> GaugeRange:
         found = rule(inner, outer)
         if found is not None:
             return found
-    return _bounds(inner, outer)
+    upper = _upper(inner, outer)
+    if enough is None or upper <= 1 + EQUAL:
+        return GaugeRange(0.0, upper, np.zeros(inner.dim))
+    lower, point = climb(inner, outer, enough)
+    return GaugeRange(lower, max(lower, upper), point)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +107,7 @@ def containment(inner: NormBall, outer: NormBall) -> Containment:
     >>> containment(LpBall(2, np.inf), LpBall(2, 1)).witness
     array([1., 1.])
     """
-    return verdict(largest_gauge(inner, outer))
+    return verdict(largest_gauge(inner, outer, enough=1 + EQUAL))
 
 
 def verdict(reach: GaugeRange) -> Containment:
@@ -115,6 +122,8 @@ def verdict(reach: GaugeRange) -> Containment:
 
 def _reduced(inner: NormBall, outer: NormBall) -> GaugeRange | None:
     """Peel structure off the outer body, or split both into blocks."""
+    if inner is outer:
+        return GaugeRange(1.0, 1.0, inner._support_points(np.eye(inner.dim)[:1])[0])
     if isinstance(outer, Intersection):
         return _maximum([largest_gauge(inner, part) for part in outer.balls])
     if isinstance(outer, Scaled) and np.ptp(outer.factor) == 0:
@@ -221,27 +230,21 @@ def _unconditional(inner: NormBall, outer: NormBall) -> GaugeRange | None:
 # --- bounds when no rule applies ----------------------------------------------------------------
 
 
-def _bounds(inner: NormBall, outer: NormBall) -> GaugeRange:
-    lower, point = climb(inner, outer)
-    upper = _upper(inner, outer)
-    return GaugeRange(lower, max(lower, upper), point)
-
-
-def climb(inner: NormBall, outer: NormBall) -> tuple[float, FloatArray]:
+def climb(inner: NormBall, outer: NormBall, enough: float = np.inf) -> tuple[float, FloatArray]:
     """A local maximum of gauge_outer over inner: x <- argmax {normal(x) . u : u in inner}."""
     rng = SeededSource(MEASURING_SEED)
     starts = np.vstack([np.eye(inner.dim)[:_STARTS], rng.normal((_STARTS, inner.dim))])
     x = inner._support_points(starts)
     value = outer._gauge(x)
-    for _ in range(50):
-        moved = inner._support_points(outer._normals(x))
-        better = outer._gauge(moved)
-        x = np.where((better > value)[:, None], moved, x)
-        if (better <= value * (1 + 1e-12)).all():
-            break
-        value = np.maximum(better, value)
-    best = int(outer._gauge(x).argmax())
-    return float(outer._gauge(x)[best]), x[best]
+    rising, rounds = np.arange(len(x)), 0
+    while rising.size and rounds < _ROUNDS and value.max() <= enough:
+        moved = inner._support_points(outer._normals(x[rising]))
+        gain = outer._gauge(moved)
+        better = gain > value[rising] * (1 + EQUAL)
+        rising, rounds = rising[better], rounds + 1
+        x[rising], value[rising] = moved[better], gain[better]
+    best = int(value.argmax())
+    return float(value[best]), x[best]
 
 
 def _upper(inner: NormBall, outer: NormBall) -> float:

@@ -69,8 +69,8 @@ class MomentBody(NormBall):
     - *Triangles.* :math:`(z_i z_j, z_i z_k, z_j z_k)` is affine in each of z_i, z_j, z_k, so its
       hull is that of its values at signs, which have product 1: a tetrahedron. Minus itself it is
       the cuboctahedron :math:`|w| \le 2`, sum at most 4.
-    - *Parabolas.* With a = |x_j|, b = |x'_j|: :math:`|w_{jk}| \le a + b`. If a >= b then
-      :math:`|s_j| = 2(a^2 - b^2)` with a <= 1 and b >= :math:`|w_{jk}| - a`, at most
+    - *Parabolas.* With :math:`a = |x_j|, b = |x'_j|` we have :math:`|w_{jk}| \le a + b`. If
+      a >= b then :math:`|s_j| = 2(a^2 - b^2)` with a <= 1 and b >= :math:`|w_{jk}| - a`, at most
       :math:`2 - 2(|w_{jk}| - 1)^2` once :math:`|w_{jk}| \ge 1`. h2 is concave and decreasing.
     - *Nuclear norm.* :math:`zz^T + Diag(1 - z^2)` is positive semidefinite with diagonal 1, hence
       of trace norm N. The difference of two such matrices is M, of trace norm at most 2N.
@@ -263,6 +263,10 @@ class MomentBody(NormBall):
         return self._volume_by_stages(rng)
 
     @property
+    def measuring_draws(self) -> int:
+        return self._draws * (10 if self.kind == "cylinder" else 1)
+
+    @property
     def _draws(self) -> int:
         return max(2_000, 400_000 // self.dim)
 
@@ -284,8 +288,7 @@ class MomentBody(NormBall):
 
     def _second_moment(self) -> SecondMoment:
         """Diagonal by symmetry (flip the sign of z_i, or of s_j), equal over the features."""
-        draws = self._draws * (10 if self.kind == "cylinder" else 1)
-        squares = self._sample(draws, SeededSource(MEASURING_SEED)) ** 2
+        squares, draws = self.measuring_points**2, self.measuring_draws
         p, d = self.p, self.dim
         value, error = np.empty(d), np.empty(d)
         for start, stop in ((0, p), (p, 2 * p), (2 * p, d - p - 1), (d - p - 1, d - p), (d - p, d)):

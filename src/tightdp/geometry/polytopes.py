@@ -31,7 +31,6 @@ from tightdp.randomness import RandomSource, SeededSource
 QHULL_DIM = 8  # above this, facets are counted in hundreds of thousands
 _TOLERANCE = 1e-9
 _SAME = 1e-8  # rows closer than this, relative to the largest entry, are one row
-_PILOT = 20_000
 
 
 class Polytope(NormBall):
@@ -180,9 +179,9 @@ class Polytope(NormBall):
         if self._cones is not None:
             return Volume(float(np.log(self._cones[1].sum())))
         share = self._share
-        _refuse(share)
+        self._refuse(share)
         box = float(np.log(2 * self.bounding_box()).sum())
-        return Volume(box + math.log(share), math.sqrt((1 - share) / (share * _PILOT)))
+        return Volume(box + math.log(share), math.sqrt((1 - share) / (share * self._pilot)))
 
     def _second_moment(self) -> SecondMoment:
         if self._cones is None:
@@ -194,11 +193,24 @@ class Polytope(NormBall):
         squares += np.einsum("n,nj,nk->jk", weights, total, total)
         return exact_moment(squares / weights.sum() / ((self.dim + 1) * (self.dim + 2)))
 
+    @property
+    def _pilot(self) -> int:
+        return 20_000 if self._facets is not None else 1_000  # then every gauge is an LP
+
     @cached_property
     def _share(self) -> float:
         rng, box = SeededSource(MEASURING_SEED), self.bounding_box()
-        draws = (2 * rng.uniform((_PILOT, self.dim)) - 1) * box
+        draws = (2 * rng.uniform((self._pilot, self.dim)) - 1) * box
         return float(np.mean(self._gauge(draws) <= 1.0))
+
+    def _refuse(self, share: float) -> None:
+        if share * self._pilot < 10:
+            fail(
+                f"A polytope in more than {QHULL_DIM} dimensions is sampled by rejection, and here "
+                "practically nothing would be accepted. Use a structured body, or a product of "
+                "polytopes of fewer dimensions.",
+                InfeasibleSamplingError,
+            )
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         if self._cones is not None:
@@ -208,7 +220,7 @@ class Polytope(NormBall):
             parts /= parts.sum(axis=1, keepdims=True)  # the last part belongs to the origin
             return np.einsum("ni,nij->nj", parts[:, :-1], chosen)
         share, box = self._share, self.bounding_box()
-        _refuse(share)
+        self._refuse(share)
         return rejection(
             size,
             lambda count: (2 * rng.uniform((count, self.dim)) - 1) * box,
@@ -283,9 +295,9 @@ def _facets_of_hull(half: FloatArray) -> FloatArray:
 
 
 def _simplices(half: FloatArray) -> FloatArray:
-    """The vertices of the simplicial facets of conv(+-half), one of each mirrored pair."""
+    """The vertices of the simplicial facets of conv(+-half)."""
     if half.shape[1] == 1:
-        return np.abs(half).max().reshape(1, 1, 1)
+        return np.abs(half).max() * np.array([[[1.0]], [[-1.0]]])
     hull = _qhull(half)
     both = np.vstack([half, -half])
     return both[hull.simplices]
@@ -306,13 +318,3 @@ def _signed_row(x: FloatArray, rows: FloatArray) -> FloatArray:
     """For each x the row, with the sign that makes row . x largest."""
     chosen = rows[_largest(x, rows)[1]]
     return np.where(np.sum(chosen * x, axis=1, keepdims=True) >= 0, chosen, -chosen)
-
-
-def _refuse(share: float) -> None:
-    if share * _PILOT < 10:
-        fail(
-            f"A polytope in more than {QHULL_DIM} dimensions is sampled by rejection, and here "
-            "practically nothing would be accepted. Use a structured body, or a product of "
-            "polytopes of fewer dimensions.",
-            InfeasibleSamplingError,
-        )

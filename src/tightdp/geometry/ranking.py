@@ -69,7 +69,14 @@ class RankedNorm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormRanking:
-    """Ranked candidates, best first, with a recommendation. Prints as a table."""
+    """Ranked candidates, best first, with a recommendation. Prints as a table.
+
+    Examples
+    --------
+    >>> ranking = rank_norms(SensitivitySpace.histogram(3), epsilon=1.0, by="variance")
+    >>> ranking.best.name, round(ranking["hull"].variance.value, 6)
+    ('hull', 3.333333)
+    """
 
     rows: tuple[RankedNorm, ...]
     epsilon: float

@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DegenerateBodyError, FloatArray, fail
+from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
-from tightdp.geometry.moment_bodies import K2, MomentBody
+from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
+from tightdp.geometry.moment_hulls import K2
+from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
 from tightdp.geometry.polytopes import QHULL_DIM, Polytope
 from tightdp.geometry.zonotopes import Zonotope
@@ -157,8 +159,7 @@ class FiniteImage(RowImage):
         return self.points[i], self.rows[i]
 
     def sample(self, size: int, rng: RandomSource) -> FloatArray:
-        weights = rng.exponential((size, len(self.points)))
-        return weights / weights.sum(axis=1, keepdims=True) @ self.points
+        return self.points[rng.integers(len(self.points), size)]
 
     def corners(self) -> FloatArray | None:
         return self.points
@@ -281,40 +282,48 @@ class MomentImage(RowImage):
 
     def __init__(self, features: int, kind: str | None = None) -> None:
         self.features = features
-        self.body = MomentBody(features, kind or ("triangle" if features <= 12 else "cylinder"))
+        kind = kind or ("triangle" if features <= 12 else "cylinder")
+        check_choice("kind", kind, [*KINDS, "hull"])
+        self.body = MomentHull(features) if kind == "hull" else MomentBody(features, kind)
         self.names = tuple(self.body.names)
 
     def images(self, rows: FloatArray) -> FloatArray:
         """phi of each row (x_1, ..., x_p, y)."""
-        x, y = rows[:, :-1], rows[:, -1:]
-        j, k = np.triu_indices(self.features, 1)
-        return np.hstack([x, 2 * x**2, x[:, j] * x[:, k], y, x * y])
+        return regression_moments(rows[:, :-1], rows[:, -1])
 
     def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
-        """Coordinate ascent from all corners (few features) or some (many): a large value."""
-        q = self.features + 1
-        grid = np.linspace(-1.0, 1.0, 21)
-        rows = _corners(q)
-        for _ in range(20):
-            before = self.images(rows) @ c
-            for j in range(q):
-                trial = np.repeat(rows[:, None, :], len(grid), axis=1)
-                trial[:, :, j] = grid
-                flat = self.images(trial.reshape(-1, q)) @ c
-                rows[:, j] = grid[flat.reshape(len(rows), -1).argmax(axis=1)]
-            if (self.images(rows) @ c <= before + 1e-12).all():
+        """Coordinate ascent from the corners: each step maximises a parabola on [-1, 1]."""
+        rows = _corners(self.features + 1)
+        value = self.images(rows) @ c
+        for _ in range(10):
+            for j in range(rows.shape[1]):
+                rows[:, j] = self._best_coordinate(rows, j, c)
+            before, value = value, self.images(rows) @ c
+            if (value <= before + 1e-12).all():
                 break
         images = self.images(rows)
         i = int((images @ c).argmax())
         names = [f"x{j + 1}" for j in range(self.features)] + ["y"]
         return images[i], dict(zip(names, rows[i].tolist(), strict=True))
 
+    def _best_coordinate(self, rows: FloatArray, j: int, c: FloatArray) -> FloatArray:
+        values = []
+        for level in (-1.0, 0.0, 1.0):
+            trial = rows.copy()
+            trial[:, j] = level
+            values.append(self.images(trial) @ c)
+        low, mid, high = values
+        slope, bend = (high - low) / 2, (high + low) / 2 - mid
+        top = np.clip(-slope / np.where(bend < 0, 2 * bend, -1.0), -1.0, 1.0)
+        return np.where(bend < 0, top, np.where(slope >= 0, 1.0, -1.0))
+
     def sample(self, size: int, rng: RandomSource) -> FloatArray:
         return self.images(2 * rng.uniform((size, self.features + 1)) - 1)
 
     def replace_hull(self) -> Hull:
-        exact = self.body.kind == "hull"
-        return Hull(self.body, exact, "the hull" if exact else f"outer: {self.body.kind} body")
+        if isinstance(self.body, MomentBody):
+            return Hull(self.body, False, f"outer: {self.body.kind} body")
+        return Hull(self.body, True, "the hull, by linear programs")
 
     def add_hull(self) -> Hull:
         squares = [2.0 if name.startswith("2*") else 1.0 for name in self.names]
@@ -347,7 +356,7 @@ class MomentImage(RowImage):
         return float(one**t * two ** (1 - t)), False
 
 
-def _corners(q: int, most: int = 256) -> FloatArray:
+def _corners(q: int, most: int = 64) -> FloatArray:
     """Corners of [-1, 1]^q: all of them, or an even selection of ``most``."""
     step = max(1, 2**q // most)
     codes = np.arange(0, 2**q, step, dtype=np.int64)
@@ -357,7 +366,7 @@ def _corners(q: int, most: int = 256) -> FloatArray:
 def _hull_in_span(points: FloatArray) -> NormBall:
     """Hull of a symmetric point set within the subspace it spans."""
     _, values, right = np.linalg.svd(points, full_matrices=False)
-    rank = int(np.sum(values > 1e-10 * values[0])) if values[0] > 0 else 0
+    rank = int(np.sum(values > 1e-10 * values[0])) if points.any() else 0
     if rank == 0:
         fail(
             "The sensitivity space is a single point: the statistic does not depend on any row "
