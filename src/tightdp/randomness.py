@@ -31,8 +31,8 @@ class RandomSource(ABC):
     """Random 64-bit words and the elementary laws made from them.
 
     The floating-point laws (:meth:`uniform` and those below it) are for the continuous,
-    ``idealized-numerics`` part of the package. Exact samplers use :meth:`words`, :meth:`integers`
-    and :meth:`below` only.
+    ``idealized-numerics`` part of the package. Exact samplers use :meth:`words`, :meth:`below`,
+    :meth:`integers` and :meth:`integers_below` only.
     """
 
     seeded: bool

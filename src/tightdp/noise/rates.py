@@ -28,6 +28,8 @@ def exact_fraction(name: str, value: Any) -> Fraction:
         fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
+        fail(f"`{name}` must be of moderate size. Got {value}.")  # its integers would fill memory
     ratio = getattr(value, "as_integer_ratio", None)
     if ratio is None:
         fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")

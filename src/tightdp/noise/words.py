@@ -6,9 +6,9 @@ The upper 63 bits of a word are the leading bits of a uniform real U
 
 **Exactness.** Statement: what is returned is this k (or this comparison) for the very U whose bits
 were drawn, so the law is the stated one, with no float in it.
-Needs: [N1] ``np.log`` errs by at most 8 units in the last place in double precision, and in the
-platform's long double (4 are assumed elsewhere as generous; measured errors stay below 1);
-[N2] ``+ - *`` and conversions of integers round to nearest (IEEE 754).
+Needs: [N1] ``np.log`` errs by at most 8 units in the last place, in double precision and in the
+platform's long double (the errors seen in millions of draws stay below one unit; a test measures
+them); [N2] ``+ - *`` and conversions of integers round to nearest (IEEE 754).
 Proof: a filter computes a float within a stated distance of :math:`-\ln U/\eta`, for every U with
 these leading bits. It decides k only when the float keeps that distance from both neighbouring
 integers, so that :math:`e^{-(k+1)\eta} < U \le e^{-k\eta}` is certain. Whatever it leaves open is
@@ -16,7 +16,7 @@ handed, with the same bits, to a sharper filter and at last to integer arithmeti
 further bits of the same U until it knows. Nothing is redrawn for being undecided, nothing is
 truncated: levels beyond 64-bit integers are Python integers in an object array.
 
-Without trust in [N1], ``filtered=False`` finishes every draw in integers (about 100 times slower),
+Without trust in [N1], ``filtered=False`` finishes every draw in integers (some 300 times slower),
 with the same words and hence the same results.
 """
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -44,8 +45,8 @@ SAFE = 1 << 62
 """Levels from here on are Python integers, so that int64 levels can be negated and doubled."""
 
 _BLOCK = 1 << 14  # words treated at a time: the float buffers stay in the cache
-_TINY_WORD = np.uint64(1 << 47)
-_LOG_ERROR = 2.0**-43
+_TINY_WORD = np.uint64(1 << 52)
+_LOG_ERROR, _LOG_SLOPE = 2.0**-50, 2.0**-48  # error of -ln U = y: below the first + the second * y
 _WIDE: Any = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float64
 _WIDE_UNIT = _WIDE(2) ** -int(np.finfo(_WIDE).nmant)
 
@@ -186,25 +187,21 @@ def discrete_gaussians(
     """
     a, b, t = gaussian_parameters(sigma2)
     count = _count(shape)
-    if t >> 45:  # the float bound on the exponent needs |y| below 2**53
-        return np.array(
-            [discrete_gaussian(sigma2, rng) for _ in range(count)], dtype=object
-        ).reshape(shape)
+    if t >> 400 or b >> 900 > a:  # beyond the range of floats
+        draws = [discrete_gaussian(sigma2, rng) for _ in range(count)]
+        return np.array(draws, dtype=object).reshape(shape)
     centre, half = float(Fraction(a, b * t)), float(Fraction(b, 2 * a))
     parts: list[Integers] = [np.empty(0, dtype=np.int64)]
     missing = count
     while missing > 0:
-        y = discrete_laplaces(1, t, missing + missing // 2 + 8, rng, filtered=filtered)
-        # (|y| - centre)**2 * half errs by less than 2**-49 (1 + itself): |y| and `centre` are
-        # within 2**-53 of themselves, and centre <= sigma < t bounds what the square makes of it.
+        # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
+        y = discrete_laplaces(1, t, min(missing + missing // 3 + 8, _BLOCK), rng, filtered=filtered)
+        # x = (|y| - centre)**2 * half errs by less than 2**-49 (1 + x): the difference d errs by
+        # 2**-52 (|y| + centre) at most, and 2 half |d| (|y| + centre) <= 2x + 2|d|/t <= 4x + 1
+        # since centre = sigma**2/t, half = 1/(2 sigma**2), sigma < t and |d|/t <= sqrt(2x).
         exponents = (np.abs(y).astype(np.float64) - centre) ** 2 * half
-        kept = _exceed(
-            rng.words(y.size),
-            exponents,
-            lambda i, y=y: gaussian_exponent(int(y[i]), a, b, t),  # type: ignore[misc]
-            rng,
-            filtered=filtered,
-        )
+        exact = partial(_gaussian_exponent_at, y, a, b, t)
+        kept = _exceed(rng.words(y.size), exponents, exact, rng, filtered=filtered)
         parts.append(y[kept])
         missing -= parts[-1].size
     return np.concatenate(parts)[:count].reshape(shape)
@@ -221,7 +218,7 @@ def levels(
     pending = np.arange(words.size)
     if filtered:
         inverse = Fraction(den, num)
-        if 2**-1000 < inverse < 2**41:
+        if 2**-1000 < inverse < 2**46:
             pending = np.flatnonzero(_double_filter(words, float(inverse), out))
         if pending.size and 2**-1000 < inverse < 2**56:
             pending = _wide_filter(words, inverse, pending, out)
@@ -236,13 +233,14 @@ def levels(
 def _double_filter(words: Words, inverse: float, out: NDArray[np.int64]) -> Mask:
     """Write the levels that doubles can decide; True where they cannot.
 
-    For a word w >= 2**47, -ln U < 11.8 and the float -ln(w/2**64) is within 2**-44 of it for every
-    U that begins so: 2**-53 for the conversion of w, 11.8 * 8 * 2**-53 for the logarithm, 2**-46
-    for the bits of U below w's upper 63. Two more roundings scale it by the inverse rate. The bound
-    used, 2**-43, is twice as much.
+    For a word w >= 2**52 the float y = -ln(w/2**64) is within 2**-53 + 2**-51 + 9 y 2**-52 of -ln U
+    for every U that begins so: 2**-53 for the conversion of w, 2/w <= 2**-51 for the bits of U that
+    w does not hold, 8 units for the logarithm [N1] and one for the two roundings that scale it by
+    the inverse rate. The bound used, 2**-50 + 16 y 2**-52, leaves 7 units free: the last
+    comparisons round by less than one, next to any integer >= 1.
     """
     undecided = np.empty(words.size, dtype=np.bool_)
-    margin = 0.5 - _LOG_ERROR * inverse
+    margin = 0.5 - _LOG_ERROR * inverse - _LOG_SLOPE
     for start in range(0, words.size, _BLOCK):
         part = slice(start, start + _BLOCK)
         x, tiny = words[part].astype(np.float64), words[part] < _TINY_WORD
@@ -254,7 +252,9 @@ def _double_filter(words: Words, inverse: float, out: NDArray[np.int64]) -> Mask
         out[part] = whole
         x -= whole
         x -= 0.5
-        np.abs(x, out=x)
+        np.abs(x, out=x)  # the distance from the middle of the cell [k, k + 1)
+        whole *= _LOG_SLOPE
+        x += whole
         np.greater_equal(x, margin, out=undecided[part])
         undecided[part] |= tiny
     return undecided
@@ -265,8 +265,9 @@ def _wide_filter(
 ) -> NDArray[np.intp]:
     """The same in long doubles, with a bound that follows the size of the logarithm.
 
-    With p bits of precision the error of -ln U is below (1 + itself) 2**(4-p) for conversion,
-    logarithm ([N1]) and scaling, plus 2/w for the bits of U that are not in w; twice that is used.
+    In units of 2**-63 (or what the platform has) and per -ln U = y, the conversion of w costs less
+    than 1, the logarithm 8y [N1], scaling 2y, and the bits of U that w does not hold 2/w. The bound
+    used is 16 (1 + y) units plus 4/w.
     """
     high = float(inverse)
     scale = _WIDE(high) + _WIDE(float(inverse - Fraction(high)))
@@ -295,18 +296,23 @@ def _exceed(
 ) -> Mask:
     """Whether -ln U >= exponent, where the floats err by at most 2**-48 (1 + exponent).
 
-    The error of the logarithm is that of :func:`_double_filter`; ``exact`` gives the exponent of
-    an index as a fraction when the filter leaves it open.
+    The error of the logarithm is that of :func:`_double_filter`, below 2**-45 as y < 8.4; twice the
+    sum of both is less than 2**-43 + 2**-46 exponent. ``exact`` gives the exponent of an index as a
+    fraction when the filter leaves it open.
     """
     tiny = words < _TINY_WORD
     y = np.maximum(words.astype(np.float64), float(_TINY_WORD)) * 2.0**-64
     gap = -np.log(y) - exponents
     answers = gap > 0
-    undecided = ~(np.abs(gap) > 2 * _LOG_ERROR + exponents * 2.0**-46) | tiny
+    undecided = ~(np.abs(gap) > 2.0**-43 + exponents * 2.0**-46) | tiny
     for i in np.flatnonzero(undecided) if filtered else range(words.size):
         num, den = exact(int(i))
         answers[i] = num == 0 or LazyUniform(int(words[i]) >> 1, 63, rng).exceeds(num, den)
     return answers
+
+
+def _gaussian_exponent_at(y: Integers, a: int, b: int, t: int, i: int) -> tuple[int, int]:
+    return gaussian_exponent(int(y[i]), a, b, t)
 
 
 def _sign(sizes: Integers, words: Words) -> NDArray[np.intp]:
