@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tightdp.errors import FloatArray, UndecidedError, check_count, fail
 from tightdp.geometry.linear_programs import maximize
 from tightdp.geometry.moment_bodies import MomentBody, regression_moments
-from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, SecondMoment, Volume
+from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, Volume
 from tightdp.randomness import RandomSource, SeededSource
 
 _DRAWS = 2_000
@@ -155,10 +155,9 @@ class MomentHull(NormBall):
             points = np.vstack([points, draws[self._inside(draws)]])
         return points[:size]
 
-    def _second_moment(self) -> SecondMoment:
-        points = self._sample(_DRAWS, SeededSource(MEASURING_SEED))
-        outer = points[:, :, None] * points[:, None, :]
-        return SecondMoment(outer.mean(axis=0), outer.std(axis=0) / math.sqrt(_DRAWS))
+    @property
+    def measuring_draws(self) -> int:
+        return _DRAWS
 
     def _volume(self) -> Volume:
         share = float(
