@@ -1,0 +1,259 @@
+"""Tables of integer weights: exact shortfalls, exact draws on the integers."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.noise.enclosures import exp_minus_bounds, float_up
+from tightdp.noise.law import Integers, LatticeLaw
+from tightdp.noise.rates import check_epsilon
+from tightdp.randomness import RandomSource
+
+_BITS = 128
+_WRITTEN_OUT = 1 << 20
+
+
+def cell_shortfalls(weights: Sequence[int], most: int, epsilon: Fraction) -> list[Fraction]:
+    r"""For m = 1..most an upper bound of the shortfall of a shift by m cells, in both directions.
+
+    :math:`V_m = \max_\pm \sum_i (p_i - e^{\epsilon} p_{i \mp m})_+` falls as :math:`e^\epsilon`
+    grows, so a rational :math:`2^b/h \le e^{\epsilon}` bounds it from above; the rest is integers.
+
+    >>> cell_shortfalls([1, 2, 1], 3, Fraction(1))
+    [Fraction(1, 4), Fraction(3, 4), Fraction(1, 1)]
+    """
+    _, high = exp_minus_bounds(epsilon, _BITS + math.ceil(2 * epsilon))
+    top = 1 << (_BITS + math.ceil(2 * epsilon))  # top/high <= exp(epsilon)
+    p = np.array([int(w) for w in weights], dtype=object)
+    scaled, covered = p * high, p * top
+    total, n = int(p.sum()), len(p)
+    out = []
+    for m in range(1, most + 1):
+        if m >= n:
+            out.append(Fraction(1))
+            continue
+        right = np.maximum(scaled[m:] - covered[:-m], 0).sum() + scaled[:m].sum()
+        left = np.maximum(scaled[:-m] - covered[m:], 0).sum() + scaled[-m:].sum()
+        out.append(Fraction(int(max(left, right)), high * total))
+    return out
+
+
+class CellWeights:
+    """Integer weights of cells and of an atom at zero, with the shortfalls they imply."""
+
+    weights: tuple[int, ...]
+    start: int
+    atom: int
+    total: int
+    _ask: Fraction
+
+    def _take(self, weights: Sequence[int], start: int, atom: int, epsilon: Any) -> None:
+        if len(weights) == 0:
+            fail("`weights` must not be empty.", DimensionError)
+        self.weights = tuple(check_count("weights", w, least=0) for w in weights)
+        self.start = check_count("start", start, least=-(1 << 60), most=1 << 60)
+        self.atom = check_count("atom", atom, least=0)
+        self.total = sum(self.weights) + self.atom
+        if sum(self.weights) == 0:
+            fail("`weights` must not all be zero.")
+        self._ask = check_epsilon(epsilon)
+
+    def _bound(self, cells: int, epsilon: Fraction) -> Fraction:
+        """The atom and the worst of the shifts by 1..cells cells."""
+        share = Fraction(sum(self.weights), self.total)
+        most = min(cells, len(self.weights))
+        worst = max(cell_shortfalls(self.weights, most, epsilon))
+        return Fraction(self.atom, self.total) + share * worst
+
+    def _float_weights(self) -> FloatArray:
+        return np.array([w / self.total for w in self.weights])
+
+    def _between(self, epsilon: float, cells: float) -> float:
+        """The atom and the shortfall of a shift by a real number of cells: affine in between."""
+        p, factor = self._float_weights(), math.exp(min(epsilon, 700.0))
+        m, part = math.floor(cells), cells - math.floor(cells)
+
+        def one_way(w: FloatArray) -> float:
+            out = 0.0
+            for step, share in ((m, 1 - part), (m + 1, part)):
+                moved = np.zeros_like(w)
+                if step < len(w):
+                    moved[step:] = w[: len(w) - step]
+                out += share * float(np.maximum(w - factor * moved, 0.0).sum())
+            return out
+
+        return self.atom / self.total + max(one_way(p), one_way(p[::-1]))
+
+    def _indices(self, count: int, bits: RandomSource) -> Integers:
+        """Cells by exact inversion; the index past the last cell is the atom."""
+        steps = list(accumulate([*self.weights, self.atom]))
+        if self.total < 1 << 62:
+            picks = bits.integers(self.total, count)
+            return np.searchsorted(np.array(steps, dtype=np.int64), picks, side="right")
+        wide = (bits.below(self.total) for _ in range(count))
+        return np.array([bisect_right(steps, pick) for pick in wide], dtype=np.int64)
+
+
+class TableNoise(LatticeLaw, CellWeights):
+    r"""Integers drawn from a table of integer weights, each spread evenly over ``points`` points.
+
+    Cell i has probability :math:`p_i` and holds the integers ir, ..., ir + r - 1 (r = ``points``);
+    ``dithered`` adds an independent fair bit to a draw from a cell, which makes symmetric weights
+    symmetric on the integers; the atom is 0 itself.
+
+    **Privacy.**
+    Statement: adding Z to an integer statistic that moves by at most L is (epsilon, delta)-DP with
+    :math:`\delta = p_0 + \max_{1 \le m \le k} V_m`, :math:`k = \lceil L/r \rceil`, :math:`V_m` as
+    in :class:`~tightdp.noise.piecewise.PiecewiseNoise`; :meth:`exact_delta` is a rational upper
+    bound. With r = 1 and no dither the atom counts as weight at 0 and delta is that of the table.
+    Needs: [P1] integers; [P2] the weights sum to the number below which the sampler draws.
+    Proof: (1) With r integers a cell the argument of
+    :class:`~tightdp.noise.piecewise.PiecewiseNoise` holds for t a multiple of 1/r. (2)
+    Adding an independent bit is post-processing that commutes with shifts, so the shortfall of the
+    cells does not grow. (3) :math:`(x + y)_+ \le x_+ + y_+` joins atom and cells.
+    Numerics: ``exact``.
+    References: as :class:`~tightdp.noise.piecewise.PiecewiseNoise`.
+
+    Parameters
+    ----------
+    weights, start, atom, epsilon
+        As in :class:`~tightdp.noise.piecewise.PiecewiseNoise`.
+    points : int
+        r >= 1.
+    dithered : bool
+    sensitivity : int
+        L >= 1.
+
+    Examples
+    --------
+    >>> law = TableNoise([1, 2, 4, 2, 1], start=-2, epsilon=0.75)
+    >>> law.exact_delta(), law.pmf(0)
+    (Fraction(1, 10), 0.4)
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[int],
+        *,
+        start: int,
+        epsilon: Any,
+        sensitivity: int = 1,
+        points: int = 1,
+        dithered: bool = False,
+        atom: int = 0,
+    ) -> None:
+        self._take(weights, start, atom, epsilon)
+        self.epsilon = float(self._ask)
+        self.points = check_count("points", points, most=1 << 40)
+        self.dithered = bool(dithered)
+        self.sensitivity = check_count("sensitivity", sensitivity, most=1 << 60)
+        if self.atom and self.points == 1 and not self.dithered:
+            self._fold_atom()
+
+    def _fold_atom(self) -> None:
+        low, high = min(self.start, 0), max(self.start + len(self.weights), 1)
+        table = [0] * (self.start - low) + list(self.weights)
+        table += [0] * (high - low - len(table))
+        table[-low] += self.atom
+        self.weights, self.start, self.atom = tuple(table), low, 0
+
+    def exact_delta(self, sensitivity: int | None = None, *, epsilon: Any = None) -> Fraction:
+        """The delta of the statement, as a rational that is never too small."""
+        moved = self.sensitivity if sensitivity is None else check_count("sensitivity", sensitivity)
+        asked = self._ask if epsilon is None else check_epsilon(epsilon)
+        return self._bound(-(-int(moved) // self.points), asked)
+
+    def _sample(self, count: int, bits: RandomSource) -> Integers:
+        cell = self._indices(count, bits)
+        z = (cell + self.start) * self.points + bits.integers(self.points, count)
+        if self.dithered:
+            z = z + bits.integers(2, count)
+        return np.where(cell == len(self.weights), 0, z)
+
+    def _log_pmf(self, z: FloatArray) -> FloatArray:
+        cells = self._cell_mass(z)
+        if self.dithered:
+            cells = (cells + self._cell_mass(z - 1)) / 2
+        with np.errstate(divide="ignore"):
+            return np.log(cells + (self.atom / self.total) * (z == 0))
+
+    def _cell_mass(self, z: FloatArray) -> FloatArray:
+        cell = np.floor(z / self.points) - self.start
+        inside = (cell >= 0) & (cell < len(self.weights))
+        index = np.clip(cell, 0, len(self.weights) - 1).astype(np.int64)
+        return np.where(inside, self._float_weights()[index], 0.0) / self.points
+
+    def _cdf(self, x: FloatArray) -> FloatArray:
+        z = np.floor(x)
+        edges = self.points * (self.start + np.arange(len(self.weights) + 1.0))
+        mass = np.append(0.0, np.cumsum(self._float_weights()))
+        cells = np.interp(z + 1, edges, mass)
+        if self.dithered:
+            cells = (cells + np.interp(z, edges, mass)) / 2
+        return np.minimum(cells + (self.atom / self.total) * (z >= 0), 1.0)
+
+    def _at_least(self, k: FloatArray) -> FloatArray:
+        return 1 - self._cdf(k - 1)
+
+    def _quantile(self, p: FloatArray) -> FloatArray:
+        low = np.full(p.shape, float(self.points * self.start - 1))
+        high = np.full(p.shape, float(self.points * (self.start + len(self.weights)) + 1))
+        low, high = np.minimum(low, -1.0), np.maximum(high, 0.0)
+        while bool((high - low > 1).any()):
+            middle = np.floor((low + high) / 2)
+            enough = self._cdf(middle) >= p
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def mean(self) -> float:
+        """E Z."""
+        first = self.points * (self.start + np.arange(len(self.weights)))
+        centre = first + (self.points - 1) / 2 + (0.5 if self.dithered else 0.0)
+        return float(np.sum(self._float_weights() * centre))
+
+    def _moment(self, p: int) -> float:
+        p_cell, r = self._float_weights(), self.points
+        first = r * (self.start + np.arange(len(self.weights), dtype=np.float64))
+        if p == 2:
+            centre = first + (r - 1) / 2 + (0.5 if self.dithered else 0.0)
+            spread = (r * r - 1) / 12 + (0.25 if self.dithered else 0.0)
+            return float(np.sum(p_cell * (centre**2 + spread)))
+        # A cell lies on one side of zero; a bit added to -1 gives 0, to the left of it cells end.
+        centre = first + (r - 1) / 2 + (0.5 if self.dithered else 0.0)
+        return float(np.sum(p_cell * np.abs(centre)))
+
+    def _shortfall(self, epsilon: float, shift: float) -> float:
+        moved = check_count("shift", int(shift) if shift == int(shift) else shift, least=0)
+        if moved == 0:
+            return 0.0
+        size = len(self.weights) * self.points + 2
+        if size > _WRITTEN_OUT:
+            return self._between(epsilon, moved / self.points)  # an upper bound, by the proof
+        low = min(self.start * self.points, 0)
+        high = max((self.start + len(self.weights)) * self.points + 1, 1)
+        mass = np.asarray(self.pmf(np.arange(low, high)))
+        if moved >= len(mass):
+            return 1.0
+        factor = math.exp(min(epsilon, 700.0))
+
+        def one_way(w: FloatArray) -> float:
+            return float(np.maximum(w[moved:] - factor * w[:-moved], 0).sum() + w[:moved].sum())
+
+        return max(one_way(mass), one_way(mass[::-1]))
+
+    def _worst_shortfall(self, epsilon: float, sensitivity: float) -> float:
+        return float_up(self.exact_delta(int(sensitivity), epsilon=epsilon))
+
+    def _natural(self, sensitivity: float) -> tuple[float, float]:
+        return float_up(self._ask), float_up(self.exact_delta(int(sensitivity)))
+
+    def _shown(self) -> dict[str, Any]:
+        return {"cells": len(self.weights), "points": self.points, **super()._shown()}
