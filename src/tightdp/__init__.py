@@ -23,6 +23,8 @@ from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.on_lattice import lattice_noise
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Interval
 
@@ -42,6 +44,7 @@ __all__ = [
     "Intersection",
     "Interval",
     "KNormNoise",
+    "LatticeNoise",
     "LinearImage",
     "LpBall",
     "MissingDependencyError",
@@ -62,5 +65,6 @@ __all__ = [
     "Zonotope",
     "certify_contains",
     "containment",
+    "lattice_noise",
     "rank_norms",
 ]

@@ -63,12 +63,13 @@ EXAMPLES: dict[type[NormBall], list[NormBall]] = {
     tdp.PosetBall: [tdp.PosetBall(3, [(0, 2), (1, 2)]), tdp.PosetBall(4, [(0, 1), (0, 2)])],
     tdp.HistogramBall: [tdp.HistogramBall(2), tdp.HistogramBall(4)],
 }
+SLOW = (tdp.MomentHull, tdp.MomentBody, Intersection)
 BALLS = [ball for balls in EXAMPLES.values() for ball in balls]
 
 
 def affordable(ball: NormBall, draws: int) -> int:
     """Fewer draws for the one body whose gauge is a linear program per point."""
-    return draws // 100 if isinstance(ball, tdp.MomentHull) else draws
+    return draws // 200 if isinstance(ball, tdp.MomentHull) else draws
 
 
 def subclasses(base: type) -> set[type]:
@@ -95,8 +96,9 @@ def span(ball: NormBall) -> FloatArray:
 
 
 def directions(ball: NormBall, seed: int, count: int = 40) -> FloatArray:
-    """Vectors in the span, axes of the span included."""
+    """Vectors in the span, axes of the span included; fewer where each costs linear programs."""
     basis = span(ball)
+    count = min(count, 6) if isinstance(ball, SLOW) else count
     return np.vstack([basis, SeededSource(seed).normal((count, ball.rank)) @ basis])
 
 

@@ -1,0 +1,113 @@
+"""Regression-moment bodies on the lattice, proposed side by side with early rejection."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import check_choice, check_count
+from tightdp.geometry.moment_sampling import Moments
+from tightdp.noise.lattice_bodies import LatticeBody, Rows
+from tightdp.noise.lattice_points import Integers
+from tightdp.randomness import RandomSource
+
+LATTICE_KINDS = ("cylinder", "triples", "triangle")
+
+
+class MomentLatticeBody(LatticeBody):
+    """The moment bodies "cylinder", "triples" and "triangle" of :class:`~tightdp.MomentBody`.
+
+    Every coordinate has the box side [-2l, 2l]. Coordinates are proposed one after the other, each
+    uniform on its box side, and a row is dropped as soon as a coordinate exceeds the bound that the
+    earlier ones leave it. The same rows survive as if whole points were tested at the end.
+    """
+
+    def __init__(self, p: int, kind: str) -> None:
+        self.p, self.kind = check_count("p", p), check_choice("kind", kind, LATTICE_KINDS)
+        self.layout = Moments(self.p)
+        self.dim = self.layout.dim
+        self._triangles = self.layout.triangles(through_constant=kind == "cylinder")
+        self._stars = self.layout.stars(through_constant=kind != "triangle")
+
+    def __repr__(self) -> str:
+        return f"MomentLatticeBody(p={self.p}, kind={self.kind!r})"
+
+    def level(self, z: Integers) -> Integers:
+        size = np.abs(z)
+        worst = np.maximum(-(-size.max(axis=1) // 2), 0)
+        sums = size[:, self._triangles].sum(axis=2).max(axis=1)
+        worst = np.maximum(worst, -(-sums // 4))
+        for star, square in zip(self._stars, self.layout.square, strict=True):
+            side, s = size[:, star].max(axis=1), size[:, square]
+            curved = s < 2 * side
+            bottom = np.where(curved, 4 * side - s, 2)
+            top = np.where(curved, 2 * side * side, s)
+            worst = np.maximum(worst, -(-top // bottom))
+        return np.asarray(worst)
+
+    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+        z = np.zeros((self.dim, len(levels)), dtype=levels.dtype)
+        rows = np.arange(len(levels))
+        place = 0
+        for j in range(1, self.layout.nodes):
+            for i in range(j):
+                place += 1
+                bound = self._side_bound(z, rows, i, j, levels)
+                rows = self._draw(
+                    z, self.layout.pair[i, j], rows, bound, levels, offset + place, rng
+                )
+        for star, square in zip(self._stars, self.layout.square, strict=True):
+            place += 1
+            side = np.abs(z[star][:, rows]).max(axis=0)
+            rows = self._draw_square(z, square, rows, side, levels, offset + place, rng)
+        return np.ascontiguousarray(z[:, rows].T), rows
+
+    def _side_bound(self, z: Integers, rows: Rows, i: int, j: int, levels: Integers) -> Integers:
+        """What the triangles (k, i, j), k < i, leave to the side (i, j)."""
+        bound = 2 * levels[rows]
+        for k in range(min(i, 1) if self.kind == "cylinder" else i):
+            first, second = self.layout.pair[k, i], self.layout.pair[k, j]
+            used = np.abs(z[first, rows]) + np.abs(z[second, rows])
+            bound = np.minimum(bound, 4 * levels[rows] - used)
+        return np.asarray(bound)
+
+    def _draw(
+        self,
+        z: Integers,
+        column: int,
+        rows: Rows,
+        bound: Integers,
+        levels: Integers,
+        step: int,
+        rng: RandomSource,
+    ) -> Rows:
+        drawn = self._uniform(levels[rows], step, rng)
+        keep = np.abs(drawn) <= bound
+        rows = rows[keep]
+        z[column, rows] = drawn[keep]
+        return rows
+
+    def _draw_square(
+        self,
+        z: Integers,
+        column: int,
+        rows: Rows,
+        side: Integers,
+        levels: Integers,
+        step: int,
+        rng: RandomSource,
+    ) -> Rows:
+        # l |s| <= 2 l^2 - 2 (side - l)_+^2, and |s| <= 2 l, which only matters at l = 0
+        level = levels[rows]
+        drawn = self._uniform(level, step, rng)
+        over, size = np.maximum(side - level, 0), np.abs(drawn)
+        room = 2 * level * level - 2 * over * over
+        keep: NDArray[np.bool_] = (size <= 2 * level) & (level * size <= room)
+        rows = rows[keep]
+        z[column, rows] = drawn[keep]
+        return rows
+
+    @staticmethod
+    def _uniform(level: Integers, step: int, rng: RandomSource) -> Integers:
+        """Uniform below 4 (l + step), shifted by 2l: covers [-2l, 2l], the rest is refused."""
+        return rng.integers_below(4 * (level + step)) - 2 * level
