@@ -68,7 +68,7 @@ def staircase_cdf(x, epsilon, share):
 
 
 def tulap_cdf(x, epsilon, delta):
-    """[Awan and Slavkovic 2018], Definition 4.1."""
+    """Awan and Slavkovic (2018): the definition by its distribution function."""
     b, x = math.exp(-epsilon), np.asarray(x, dtype=float)
     low = -np.abs(x)
     near = np.round(low)

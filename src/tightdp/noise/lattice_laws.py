@@ -233,7 +233,7 @@ class Geometric(LatticeSteps):
     Proof: :class:`LatticeSteps` with w = r = 1, where the level of z is :math:`|z|`.
     Numerics: ``exact``.
     References: A. Ghosh, T. Roughgarden and M. Sundararajan (2009), Universally utility-maximizing
-    privacy mechanisms, *STOC*, Definition 2.3; [12].
+    privacy mechanisms, *STOC*; [12].
 
     Examples
     --------
@@ -283,7 +283,7 @@ class DiscreteStaircase(LatticeSteps):
     Proof: :class:`LatticeSteps` with w = L, so that one step is crossed at most.
     Numerics: ``exact``.
     References: Q. Geng and P. Viswanath (2016), The optimal noise-adding mechanism in differential
-    privacy, *IEEE Transactions on Information Theory* 62(2), Theorem 7 (this family is optimal
+    privacy, *IEEE Transactions on Information Theory* 62(2) (this family is optimal
     among all noise on the integers); [17].
 
     Parameters

@@ -207,7 +207,7 @@ class Staircase(SteppedLaw):
     normaliser does not depend on the statistic.
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.lattice_laws.DiscreteStaircase`.
-    References: [17], Theorem 3: for :math:`E|X|` the best :math:`\gamma` is
+    References: [17]: for :math:`E|X|` the best :math:`\gamma` is
     :math:`1/(1 + e^{\epsilon/2})`, and then :math:`E|X| = \Delta e^{\epsilon/2}/(e^\epsilon - 1)`.
 
     Parameters

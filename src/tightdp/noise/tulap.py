@@ -34,7 +34,7 @@ class Tulap(SteppedLaw):
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.lattice_laws.DiscreteTulap`.
     References: J. Awan and A. Slavković (2018), Differentially private uniformly most powerful
-    tests for binomial data, *NeurIPS* 31, Definition 4.1; J. Awan and S. Vadhan (2023), Canonical
+    tests for binomial data, *NeurIPS* 31; J. Awan and S. Vadhan (2023), Canonical
     noise distributions and private hypothesis tests, *Annals of Statistics* 51(2).
 
     Parameters
