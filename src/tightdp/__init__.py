@@ -22,9 +22,15 @@ from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
+from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.lattice_laws import Geometric
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.on_lattice import lattice_noise
+from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.table_noise import TableNoise
+from tightdp.noise.tulap import Tulap
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Interval
 
@@ -33,17 +39,22 @@ __version__ = "0.1.0"
 __all__ = [
     "K2",
     "K3",
+    "AnalyticGaussian",
     "Category",
     "CountBall",
     "DegenerateBodyError",
     "DimensionError",
+    "DiscreteGaussian",
     "Ellipsoid",
+    "Gaussian",
+    "Geometric",
     "Guarantee",
     "HistogramBall",
     "InfeasibleSamplingError",
     "Intersection",
     "Interval",
     "KNormNoise",
+    "Laplace",
     "LatticeNoise",
     "LinearImage",
     "LpBall",
@@ -54,12 +65,17 @@ __all__ = [
     "NormBall",
     "NormRanking",
     "ParameterError",
+    "PiecewiseNoise",
     "Polytope",
     "PosetBall",
     "Product",
     "SensitivitySpace",
+    "Staircase",
     "SumBall",
+    "TableNoise",
     "TightdpError",
+    "TruncatedLaplace",
+    "Tulap",
     "UndecidedError",
     "VoteBall",
     "Zonotope",

@@ -205,6 +205,9 @@ def test_face(seed: int) -> None:
     assert noise.conditional_variance([1.0, 0.0]) == pytest.approx(2.0)
     assert noise.expected_loss(1).value == pytest.approx(2.0)
     assert noise.dim == 2
+    exact = noise.on_lattice(resolution=64)
+    assert exact.numerics is Numerics.EXACT
+    assert exact.sensitivity == 64
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), True, "1", None])

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from tightdp.errors import FloatArray, check_count, check_positive, check_probability, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall, SecondMoment
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.on_lattice import lattice_noise
 from tightdp.privacy import Numerics
 from tightdp.randomness import source
 
@@ -34,7 +36,7 @@ class KNormNoise:
     :math:`\|t - T(X')\|_K - \|t - T(X)\|_K \le \|T(X) - T(X')\|_K \le 1` (P1), so the log ratio of
     densities at any t is at most epsilon (P2). [2], Proposition 2.8 of [1].
     Numerics: ``idealized-numerics``: [P3] does not hold for floating-point draws. Use this class to
-    analyse and simulate, not to release.
+    analyse and simulate; :meth:`on_lattice` gives the exact integer noise for releases.
     Erratum: Algorithm 8 of [1] draws the radius and forgets it, and its box need not cover K; here
     the radius multiplies a uniform point of K. The direction of V follows the cone measure of K,
     not its surface measure (erratum to Proposition 4.3 of [1]).
@@ -126,6 +128,13 @@ class KNormNoise:
         """
         level = 1.0 - check_probability("alpha", alpha)
         return self.concentration_radius(level) * self.ball.bounding_box()
+
+    def on_lattice(self, *, resolution: int | None = None) -> LatticeNoise:
+        """The exact integer noise of the same shape and epsilon, for releases.
+
+        Values are multiples of ``1 / resolution``; see :func:`~tightdp.lattice_noise`.
+        """
+        return lattice_noise(self.ball, self.epsilon, resolution=resolution)
 
     def __repr__(self) -> str:
         return f"KNormNoise({self.ball!r}, epsilon={self.epsilon:g})"
