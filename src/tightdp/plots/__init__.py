@@ -1,0 +1,25 @@
+"""Pictures of sensitivity spaces, norm balls, noise, rankings and audits.
+
+Every function draws on the axes it is given, or on a new figure, and returns the axes; nothing else
+is changed. What is drawn as a space or a ball is exact; sampled movements are drawn as points, are
+labelled as samples, and are never turned into an outline.
+"""
+
+from tightdp.plots.audit import plot_audit
+from tightdp.plots.geometry import (
+    outline,
+    plot_example_sensitivity,
+    plot_noise_density,
+    plot_sensitivity_space,
+)
+from tightdp.plots.ranking import plot_cautionary_example, plot_ranking
+
+__all__ = [
+    "outline",
+    "plot_audit",
+    "plot_cautionary_example",
+    "plot_example_sensitivity",
+    "plot_noise_density",
+    "plot_ranking",
+    "plot_sensitivity_space",
+]
