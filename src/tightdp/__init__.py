@@ -32,7 +32,7 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
 from tightdp.privacy import Guarantee, Neighbors
-from tightdp.schema import Category, Interval
+from tightdp.schema import Category, Interval, Schema
 
 __version__ = "0.1.0"
 
@@ -69,6 +69,7 @@ __all__ = [
     "Polytope",
     "PosetBall",
     "Product",
+    "Schema",
     "SensitivitySpace",
     "Staircase",
     "SumBall",

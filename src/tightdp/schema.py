@@ -1,54 +1,351 @@
-"""Public facts about columns: intervals and categories, stated by the caller, not the data."""
+"""Public facts about a table, stated by the caller, and the one clamp that makes rows obey them.
+
+A :class:`Schema` says for every column its interval or its levels, what missing and unseen cells
+become, the neighbour relation, a public bound on the number of rows, how many rows one person may
+have, and the grid. Cells are clamped, scaled to [-1, 1] and rounded to the grid ``2**-bits`` row by
+row, before any sum. A rounded row is a row of the same domain, so sensitivity spaces do not change,
+and every additive statistic is from then on a vector of integers. This module never reads data to
+choose anything: it only applies the rules it was given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import html
+import math
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tightdp.errors import check_real, fail
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import FloatArray, check_choice, check_count, check_real, fail
+from tightdp.privacy import Neighbors
+
+DEFAULT_BITS = 16
+_SUM_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A numeric column with public bounds.
 
-    >>> Interval(-2, 5).width
-    7.0
+    Parameters
+    ----------
+    low, high : float
+        Bounds; cells outside are moved to the nearer one, infinite ones included.
+    missing : float, optional
+        What a missing cell (null, NaN, unparsable) becomes; the middle by default.
+
+    Examples
+    --------
+    >>> Interval(-2, 5).width, Interval(0, 10).missing
+    (7.0, 5.0)
     """
 
     low: float
     high: float
+    missing: float | None = None
 
     def __post_init__(self) -> None:
         low, high = check_real("low", self.low), check_real("high", self.high)
         if not low < high:
             fail(f"`low` must be smaller than `high`. Got [{low}, {high}]: swap or widen them.")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        if not math.isfinite(high - low):
+            fail("`high - low` must be finite: state bounds of moderate size.")
+        middle = low + (high - low) / 2
+        missing = middle if self.missing is None else check_real("missing", self.missing)
+        if not low <= missing <= high:
+            fail(f"`missing` must lie in [{low}, {high}]. Got {missing}.")
+        for name, value in (("low", low), ("high", high), ("missing", missing)):
+            object.__setattr__(self, name, value)
 
     @property
     def width(self) -> float:
         """Length of the interval: the largest change of one cell."""
         return self.high - self.low
 
+    @property
+    def middle(self) -> float:
+        """Centre of the interval: the origin of the scaled column."""
+        return self.low + self.width / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width: one unit of the scaled column."""
+        return self.width / 2
+
+    def clamp(self, cells: FloatArray) -> FloatArray:
+        """Cells moved into the interval, missing ones (NaN) to their public value.
+
+        >>> Interval(0, 1, missing=0.25).clamp(np.array([-5.0, 0.5, np.inf, np.nan]))
+        array([0.  , 0.5 , 1.  , 0.25])
+        """
+        assert self.missing is not None  # set in __post_init__
+        known = np.where(np.isnan(cells), self.missing, cells)
+        return np.asarray(np.clip(known, self.low, self.high), dtype=np.float64)
+
+    def quantize(self, cells: FloatArray, bits: int) -> NDArray[np.int64]:
+        """Clamped, scaled to [-1, 1] and rounded to multiples of ``2**-bits``: integers.
+
+        >>> Interval(0, 10).quantize(np.array([0.0, 5.0, 10.0]), bits=4)
+        array([-16,   0,  16])
+        """
+        scaled = np.clip((self.clamp(cells) - self.middle) / self.half, -1.0, 1.0)
+        return np.floor(scaled * 2.0**bits + 0.5).astype(np.int64)
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return f"[{self.low:g}, {self.high:g}], missing -> {self.missing:g}"
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
     """A categorical column with public levels.
 
-    >>> Category(["a", "b"]).levels
-    ('a', 'b')
+    Parameters
+    ----------
+    levels : iterable
+        The distinct values a cell can take, at least two.
+    other : optional
+        The level that missing cells and unseen values count as: one of ``levels``, by default the
+        first of them.
+
+    Examples
+    --------
+    >>> Category(["a", "b"]).levels, Category(["a", "b", "rest"], other="rest").other
+    (('a', 'b'), 'rest')
     """
 
     levels: tuple[Any, ...]
+    other: Any
 
-    def __init__(self, levels: Iterable[Any]) -> None:
+    def __init__(self, levels: Iterable[Any], other: Any = None) -> None:
         if isinstance(levels, str):
             fail("`levels` must be a list of levels, not one string.")
         values = tuple(levels)
         if len(values) < 2:
             fail(f"`levels` must hold at least 2 levels. Got {len(values)}.")
+        if any(value is None or value != value for value in values):
+            fail("`levels` must not contain None or NaN: missing cells count as `other`.")
         if len(set(values)) != len(values):
             fail("`levels` must be distinct.")
+        if other is not None and other not in values:
+            fail("`other` must be one of `levels`: add it to them.")
         object.__setattr__(self, "levels", values)
+        object.__setattr__(self, "other", values[0] if other is None else other)
+
+    def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
+        """The position of every cell among the levels; unseen and missing cells become `other`.
+
+        >>> Category(["a", "b", "rest"], other="rest").codes(["b", None, "a", "zzz"])
+        array([1, 2, 0, 2])
+        """
+        place = {level: i for i, level in enumerate(self.levels)}
+        rest = place[self.other]
+        return np.fromiter((_lookup(place, cell, rest) for cell in cells), dtype=np.int64)
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return f"{', '.join(map(str, self.levels))}; missing, unseen -> {self.other}"
+
+
+def _lookup(place: Mapping[Any, int], cell: Any, rest: int) -> int:
+    try:
+        return place.get(cell, rest)
+    except TypeError:  # an unhashable cell is not a level
+        return rest
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Schema:
+    """Public facts about a table.
+
+    Parameters
+    ----------
+    columns : mapping from names to Interval or Category
+    rows : int
+        The public number of rows (replace-one), or a public bound on it (add-remove).
+    neighbors : {"replace-one", "add-remove"}
+    bits : int, optional
+        Numeric cells live on the grid ``2**-bits`` of the scaled column; the default is 16, or
+        less where sums of products of ``rows`` rows would need more than 62 bits.
+    person : str, optional
+        The column that identifies a person, if a person can have several rows.
+    rows_per_person : int
+        At most so many rows of a person are used, and all sensitivities are multiplied by it.
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(-2, 5), "k": Category(["a", "b"])}, rows=5000)
+    >>> print(schema)
+    column  kind      rule
+    --------------------------------------------
+    x       interval  [-2, 5], missing -> 1.5
+    k       category  a, b; missing, unseen -> a
+    <BLANKLINE>
+    replace-one neighbours, 5000 rows, grid 2^-16, 1 row per person
+    """
+
+    columns: Mapping[str, Interval | Category]
+    rows: int
+    neighbors: Neighbors
+    bits: int
+    person: str | None
+    rows_per_person: int
+
+    def __init__(
+        self,
+        columns: Mapping[str, Interval | Category],
+        rows: int,
+        *,
+        neighbors: str | Neighbors = "replace-one",
+        bits: int | None = None,
+        person: str | None = None,
+        rows_per_person: int = 1,
+    ) -> None:
+        _check_columns(columns)
+        count = check_count("rows", rows)
+        finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
+        chosen = min(DEFAULT_BITS, finest) if bits is None else check_count("bits", bits, most=26)
+        _check_person(columns, person, rows_per_person)
+        object.__setattr__(self, "columns", dict(columns))
+        object.__setattr__(self, "rows", count)
+        object.__setattr__(self, "neighbors", Neighbors.of(neighbors))
+        object.__setattr__(self, "bits", chosen)
+        object.__setattr__(self, "person", person)
+        object.__setattr__(self, "rows_per_person", check_count("rows_per_person", rows_per_person))
+
+    def __getitem__(self, name: str) -> Interval | Category:
+        return self.columns[check_choice("column", name, self.columns)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    @property
+    def resolution(self) -> int:
+        """Grid points per unit of a scaled column: ``2**bits``."""
+        return 1 << self.bits
+
+    def select(self, names: Iterable[str]) -> dict[str, Interval | Category]:
+        """The named columns, in that order."""
+        return {name: self[name] for name in names}
+
+    # --- text and TOML ------------------------------------------------------------------------
+
+    def _lines(self) -> list[tuple[str, str, str]]:
+        return [
+            (name, type(column).__name__.lower(), column.describe())
+            for name, column in self.columns.items()
+        ]
+
+    def _facts(self) -> str:
+        each = "row" if self.rows_per_person == 1 else "rows"
+        owner = f" (column {self.person!r})" if self.person else ""
+        return (
+            f"{self.neighbors} neighbours, {self.rows} rows, grid 2^-{self.bits}, "
+            f"{self.rows_per_person} {each} per person{owner}"
+        )
+
+    def __str__(self) -> str:
+        table = [("column", "kind", "rule"), *self._lines()]
+        widths = [max(len(line[i]) for line in table) for i in range(3)]
+        text = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in table
+        ]
+        return "\n".join([text[0], "-" * max(map(len, text)), *text[1:], "", self._facts()])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in self._lines()
+        )
+        head = "<tr><th>column</th><th>kind</th><th>rule</th></tr>"
+        return f"<table>{head}{rows}</table><p>{html.escape(self._facts())}</p>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, the shape of the TOML file."""
+        columns: dict[str, Any] = {}
+        for name, column in self.columns.items():
+            if isinstance(column, Interval):
+                columns[name] = {
+                    "low": column.low,
+                    "high": column.high,
+                    "missing": column.missing,
+                }
+            else:
+                columns[name] = {"levels": list(column.levels), "other": column.other}
+        record: dict[str, Any] = {
+            "rows": self.rows,
+            "neighbors": str(self.neighbors),
+            "bits": self.bits,
+            "rows_per_person": self.rows_per_person,
+        }
+        if self.person is not None:
+            record["person"] = self.person
+        return record | {"columns": columns}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Schema:
+        """The schema of a mapping such as :meth:`to_dict` gives; unknown keys are errors."""
+        keys = ("rows", "neighbors", "bits", "person", "rows_per_person", "columns")
+        for key in record:
+            check_choice("key", key, keys)
+        for key in ("rows", "columns"):
+            if key not in record:
+                fail(f"The schema needs the key {key!r}.")
+        if not isinstance(record["columns"], Mapping):
+            fail("`columns` must be a table of columns.")
+        columns = {name: _column(name, facts) for name, facts in record["columns"].items()}
+        options = {key: record[key] for key in keys[1:-1] if key in record}
+        return cls(columns, record["rows"], **options)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
+
+        A numeric column has ``low`` and ``high`` (and ``missing``), a category has ``levels`` (and
+        ``other``).
+        """
+        try:
+            record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            fail(f"The schema file could not be read: {error.strerror}.")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            fail(f"The schema file is not valid TOML: {error}.")
+        return cls.from_dict(record)
+
+
+def _column(name: str, facts: Any) -> Interval | Category:
+    if not isinstance(facts, Mapping):
+        fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
+    allowed = ("levels", "other") if "levels" in facts else ("low", "high", "missing")
+    for key in facts:
+        check_choice(f"columns.{name}", key, allowed)
+    if "levels" in facts:
+        return Category(facts["levels"], facts.get("other"))
+    for key in ("low", "high"):
+        if key not in facts:
+            fail(f"Column {name!r} needs `{key}`: bounds are public facts, never read off data.")
+    return Interval(facts["low"], facts["high"], facts.get("missing"))
+
+
+def _check_columns(columns: Any) -> None:
+    if not isinstance(columns, Mapping) or not columns:
+        fail("`columns` must be a non-empty mapping from names to Interval or Category.")
+    for name, column in columns.items():
+        if not isinstance(name, str) or not isinstance(column, (Interval, Category)):
+            fail(f"Column {name!r} must be an Interval or a Category with a string name.")
+
+
+def _check_person(columns: Mapping[str, Any], person: Any, rows_per_person: Any) -> None:
+    if person is not None and (not isinstance(person, str) or person in columns):
+        fail("`person` must name a column that is not among `columns`.")
+    if person is None and rows_per_person != 1:
+        fail(
+            "`rows_per_person` above 1 needs `person`, the column that says whose row it is: "
+            "a bound that is not enforced protects nobody."
+        )
