@@ -8,6 +8,10 @@
     │   └── DegenerateBodyError              flat, unbounded, not absorbing or not symmetric
     ├── UndecidedError                       a question that cannot be settled exactly
     ├── InfeasibleSamplingError              exact sampling would practically never end
+    ├── BudgetError                          a request that the ledger's budget does not cover
+    ├── LedgerError                          a ledger that cannot be trusted, read or written
+    │   ├── PendingError                     the release of a key is still being computed
+    │   └── BurnedError                      the budget of a key is spent, its release is lost
     └── MissingDependencyError (also ImportError)
 
 Every message names the parameter, the allowed set and the value got, then the remedy. No message
@@ -20,6 +24,8 @@ import difflib
 import math
 import numbers
 from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,6 +56,22 @@ class UndecidedError(TightdpError):
 
 class InfeasibleSamplingError(TightdpError):
     """Exact sampling was refused because it would practically never end."""
+
+
+class BudgetError(TightdpError):
+    """A request does not fit into what is left of a budget; nothing was spent."""
+
+
+class LedgerError(TightdpError):
+    """A ledger cannot be trusted, read or written, so nothing may be released."""
+
+
+class PendingError(LedgerError):
+    """The budget of a key is spent and its release is still being computed elsewhere."""
+
+
+class BurnedError(LedgerError):
+    """The budget of a key is spent and its release was lost before it was stored."""
 
 
 class MissingDependencyError(TightdpError, ImportError):
@@ -85,6 +107,33 @@ def check_probability(name: str, value: Any) -> float:
     if not 0 < number < 1:
         fail(f"`{name}` must lie strictly between 0 and 1. Got {number}.")
     return number
+
+
+def exact_fraction(name: str, value: Any) -> Fraction:
+    """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
+
+    A float is the dyadic rational that it stores, so nothing is lost.
+
+    >>> exact_fraction("epsilon", 0.75), exact_fraction("epsilon", Decimal("0.1"))
+    (Fraction(3, 4), Fraction(1, 10))
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
+        fail(
+            f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {type(value).__name__}."
+        )
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
+        fail(f"`{name}` must be of moderate size. Got {value}.")  # its integers would fill memory
+    ratio = getattr(value, "as_integer_ratio", None)
+    if ratio is None:
+        fail(
+            f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {type(value).__name__}."
+        )
+    try:
+        return Fraction(*ratio())
+    except (ValueError, OverflowError):
+        fail(f"`{name}` must be finite. Got {value}.")
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from tightdp.errors import check_count, fail
+from tightdp.errors import exact_fraction as exact_fraction
 
 EPSILON_FLOOR = Fraction(1, 1 << 40)
 EPSILON_CEILING = Fraction(1 << 10)
 RATE_BITS = 128
-
-
-def exact_fraction(name: str, value: Any) -> Fraction:
-    """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
-
-    A float is the dyadic rational that it stores, so nothing is lost.
-
-    >>> exact_fraction("epsilon", 0.75), exact_fraction("epsilon", Decimal("0.1"))
-    (Fraction(3, 4), Fraction(1, 10))
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
-        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")
-    if isinstance(value, numbers.Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
-        fail(f"`{name}` must be of moderate size. Got {value}.")  # its integers would fill memory
-    ratio = getattr(value, "as_integer_ratio", None)
-    if ratio is None:
-        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {_kind(value)}.")
-    try:
-        return Fraction(*ratio())
-    except (ValueError, OverflowError):
-        fail(f"`{name}` must be finite. Got {value}.")
 
 
 def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
@@ -100,10 +74,6 @@ def check_rate(num: Any, den: Any) -> tuple[int, int]:
     """The rate ``num/den`` > 0 in lowest terms."""
     number = Fraction(check_count("num", num), check_count("den", den))
     return number.numerator, number.denominator
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__
 
 
 def _short(number: Fraction) -> str:
