@@ -117,19 +117,16 @@ def exact_fraction(name: str, value: Any) -> Fraction:
     >>> exact_fraction("epsilon", 0.75), exact_fraction("epsilon", Decimal("0.1"))
     (Fraction(3, 4), Fraction(1, 10))
     """
+    kind = type(value).__name__
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
-        fail(
-            f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {type(value).__name__}."
-        )
+        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {kind}.")
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
         fail(f"`{name}` must be of moderate size. Got {value}.")  # its integers would fill memory
     ratio = getattr(value, "as_integer_ratio", None)
     if ratio is None:
-        fail(
-            f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {type(value).__name__}."
-        )
+        fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {kind}.")
     try:
         return Fraction(*ratio())
     except (ValueError, OverflowError):
