@@ -70,7 +70,7 @@ def test_noise_30_percent_too_small_is_caught(name, seed):
 
 @pytest.mark.parametrize("name", CASES)
 def test_noise_10_percent_too_small_is_caught(name, seed):
-    report = run(name, source(seed), factor=0.9, releases=100_000)
+    report = run(name, source(seed), factor=0.9, releases=50_000)
     assert report.violated
     assert report.epsilon_lower < 1 / 0.9
 
@@ -78,10 +78,10 @@ def test_noise_10_percent_too_small_is_caught(name, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_power(name, seed):
-    """At power 0.97, fewer than 34 of 40 runs have probability below 1e-3."""
+    """At power 0.995, fewer than 37 of 40 runs have probability below 1e-4."""
     rng = source(seed)
-    assert sum(run(name, rng, factor=0.7).violated for _ in range(40)) >= 38
-    assert sum(run(name, rng, factor=0.9, releases=50_000).violated for _ in range(40)) >= 34
+    assert sum(run(name, rng, factor=0.7).violated for _ in range(40)) >= 37
+    assert sum(run(name, rng, factor=0.9, releases=50_000).violated for _ in range(40)) >= 37
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -226,7 +226,7 @@ def test_the_bounds_cover_at_their_level():
                 chance *= binom.pmf(others, second, q)
                 if chance < 1e-12:
                     continue
-                if share_bound(hits, first, others, second, claim) > truth:
+                if share_bound(hits, others, claim) > truth:
                     missed["share"] += chance
                 if pair_bound(hits, first, others, second, claim) > truth:
                     missed["pair"] += chance

@@ -64,10 +64,10 @@ def audit(
     r"""Try to refute a claim of (epsilon, delta)-privacy from releases alone.
 
     The first half of the releases chooses, in each family, the event that tells the two inputs
-    apart best, in one direction or the other; the second half counts these events, and bounds of
-    Clopper and Pearson turn the counts into lower bounds of epsilon. The event that looked best is
-    tested at 3/4 of alpha, the best of the other families share the rest (Bonferroni), so that a
-    correct mechanism is accused with probability alpha at most.
+    apart best, in one direction, the other or both; the second half counts these events, and
+    bounds of Clopper and Pearson turn the counts into lower bounds of epsilon. The event that
+    looked best is tested at 3/4 of alpha, the best of the other families share the rest
+    (Bonferroni), so that a correct mechanism is accused with probability alpha at most.
 
     Parameters
     ----------

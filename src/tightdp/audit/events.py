@@ -9,10 +9,12 @@ and with the other one. (epsilon, delta)-privacy says :math:`p \le e^\epsilon q 
 counting half a fair coin decides the input of every release. Two bounds of Clopper and Pearson
 [CP34] are used, and which of them is decided by the choosing half.
 
-*share*, for delta = 0: a release in the event came from the first input with probability
-:math:`\pi = p/(p+q)`, independently of the others, so given that the event occurred N times the
-count K of the first input is Binomial(N, pi). With probability 1 - alpha,
-:math:`\epsilon \ge \ln(p/q) = \ln(\pi/(1-\pi)) \ge \ln(\pi_{low}/(1-\pi_{low}))`.
+*share*, for delta = 0: guess the input from the release, say x in an event A and x_neighbor in
+another event B, or in one of them only, and do not guess elsewhere. By the fair coin the odds of a
+guess to be right are :math:`(P(A) + Q(B))/(Q(A) + P(B)) \le e^\epsilon`, since
+:math:`P(A) \le e^\epsilon Q(A)` and :math:`Q(B) \le e^\epsilon P(B)`. The guesses are independent,
+so that of N guesses Binomial(N, pi) are right, and with probability 1 - alpha
+:math:`\epsilon \ge \ln(\pi/(1-\pi)) \ge \ln(\pi_{low}/(1-\pi_{low}))`.
 
 *pair*: given the coins, the counts are binomial with p and with q. With probability 1 - alpha both
 bounds, each at alpha/2, hold, and :math:`\epsilon \ge \ln((p_{low} - \delta)/q_{high})`.
@@ -41,6 +43,7 @@ FIRST_SHARE = 0.75
 _THRESHOLDS = 400
 _REPEATS = 8
 _VALUES = 1000
+_PAIRED = 100
 _CAUTION = 4
 _HOLDS = {"<=": np.less_equal, ">": np.greater, "=": np.equal, "!=": np.not_equal}
 
@@ -77,23 +80,39 @@ class Feature(NamedTuple):
 
 
 class Event(NamedTuple):
-    """The releases whose feature stands in a relation to a value."""
+    """The releases whose feature stands in a relation to a value, and the input to guess there.
+
+    With ``beyond``, the other input is guessed where the feature is larger than that.
+    """
 
     feature: Feature
     relation: str
     value: Any
-    over: int  # 0 when likelier with x, 1 when likelier with x_neighbor
+    over: int  # the input guessed: 0 for x, 1 for x_neighbor
     method: str  # "share" or "pair"
     promise: float  # what the choosing half suggests can be shown
+    beyond: Any = None
 
     def counts(self, sizes: Sizes) -> tuple[int, int]:
-        """How often it occurs with either input among the counting rows."""
-        start, middle = 2 * sizes.half, 2 * sizes.half + sizes.first
-        hit = _HOLDS[self.relation](self.feature.values[start:], self.value)
-        return int(hit[: middle - start].sum()), int(hit[middle - start :].sum())
+        """Right and wrong guesses among the counting rows."""
+        values = self.feature.values[2 * sizes.half :]
+        hit = _HOLDS[self.relation](values, self.value)
+        right, wrong = _by_input(hit, sizes.first, self.over)
+        if self.beyond is not None:
+            more = _by_input(values > self.beyond, sizes.first, 1 - self.over)
+            right, wrong = right + more[0], wrong + more[1]
+        return right, wrong
 
     def __str__(self) -> str:
-        return f"{self.feature.name} {self.relation} {self.feature.shown(self.value)}"
+        name, shown = self.feature.name, self.feature.shown
+        text = f"{name} {self.relation} {shown(self.value)}"
+        return text if self.beyond is None else f"{text} or > {shown(self.beyond)}"
+
+
+def _by_input(hit: NDArray[np.bool_], first: int, over: int) -> tuple[int, int]:
+    """How often an event occurs with the input ``over``, and with the other."""
+    counts = int(hit[:first].sum()), int(hit[first:].sum())
+    return counts[over], counts[1 - over]
 
 
 # --- choosing -----------------------------------------------------------------------------------
@@ -124,6 +143,26 @@ def _best_event(feature: Feature, half: int, claim: Claim) -> Event:
                 i = int(shown.argmax())
                 if shown[i] > best.promise:
                     best = Event(feature, relation, values[i], over, method, float(shown[i]))
+    if feature.tails and claim.delta == 0:
+        return max(best, _best_guess(feature, rows, pooled, claim), key=lambda e: e.promise)
+    return best
+
+
+def _best_guess(feature: Feature, rows: NDArray[Any], pooled: NDArray[Any], claim: Claim) -> Event:
+    """The best pair of tails, one for either input."""
+    half = rows.shape[1]
+    places = np.linspace(0, pooled.size - 1, min(pooled.size, _PAIRED)).astype(np.intp)
+    values = np.unique(pooled[places])
+    below = np.stack([np.searchsorted(row, values, side="right") for row in rows])
+    ordered = np.arange(values.size)[:, None] <= np.arange(values.size)
+    best = Event(feature, "<=", values[-1], 0, "share", -math.inf)
+    for over in (0, 1):
+        right = below[over][:, None] + half - below[1 - over]
+        wrong = below[1 - over][:, None] + half - below[over]
+        shown = np.where(ordered, _share_approximate(right, wrong, half, claim), -math.inf)
+        i, j = np.unravel_index(int(shown.argmax()), shown.shape)
+        if shown[i, j] > best.promise:
+            best = Event(feature, "<=", values[i], over, "share", float(shown[i, j]), values[j])
     return best
 
 
@@ -209,31 +248,37 @@ def count_events(events: Sequence[Event], sizes: Sizes, claim: Claim) -> tuple[F
     findings = []
     for i, event in enumerate(events):
         share = claim.alpha * (first if i == 0 else (1 - first) / rest)
-        counts, trials = event.counts(sizes), (sizes.first, sizes.second)
-        (hits, n), (others, k) = ((counts[j], trials[j]) for j in (event.over, 1 - event.over))
-        bound = share_bound if event.method == "share" else pair_bound
+        right, wrong = event.counts(sizes)
+        tested = claim._replace(alpha=share)
+        if event.method == "share":
+            shown, seen = share_bound(right, wrong, tested), _log_ratio(right, wrong)
+        else:
+            n, k = (sizes.first, sizes.second)[:: 1 - 2 * event.over]
+            shown = pair_bound(right, n, wrong, k, tested)
+            seen = _log_ratio(right / n - claim.delta, wrong / k)
+        sides = ("x", "x_neighbor") if event.over == 0 else ("x_neighbor", "x")
         findings.append(
             Finding(
                 event=str(event),
                 family=event.feature.family,
-                over=("x", "x_neighbor")[event.over],
-                epsilon_lower=bound(hits, n, others, k, claim._replace(alpha=share)),
-                epsilon_seen=_log_ratio(hits / n - claim.delta, others / k),
-                counts=counts,
+                over=sides[0] if event.beyond is None else ", ".join(sides),
+                epsilon_lower=shown,
+                epsilon_seen=seen,
+                counts=(right, wrong),
             )
         )
     return tuple(sorted(findings, key=lambda found: -found.epsilon_lower))
 
 
-def share_bound(hits: int, n: int, others: int, k: int, claim: Claim) -> float:
-    """The bound *share*: at most ln(p/q), except with probability alpha.
+def share_bound(right: int, wrong: int, claim: Claim) -> float:
+    """The bound *share*: at most the log odds of a right guess, except with probability alpha.
 
-    >>> round(share_bound(500, 1000, 0, 1000, Claim(delta=0.0, alpha=1e-3)), 3)
+    >>> round(share_bound(500, 0, Claim(delta=0.0, alpha=1e-3)), 3)
     4.275
     """
     from scipy.special import betaincinv
 
-    low = float(betaincinv(hits, others + 1, claim.alpha)) if hits else 0.0
+    low = float(betaincinv(right, wrong + 1, claim.alpha)) if right else 0.0
     return _log_ratio(low, 1 - low)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tightdp.errors import check_choice, fail
 
+_INPUTS = ("x", "x_neighbor", "x, x_neighbor", "x_neighbor, x")
 KINDS = {
     "samples": "releases per input",
     "levels": "pairs of lattice points",
@@ -30,13 +31,15 @@ class Finding:
     family : str
         The kind of event.
     over : str
-        The input under which the event is likelier: ``"x"`` or ``"x_neighbor"``.
+        The input under which the event is likelier, to be guessed when it occurs: ``"x"`` or
+        ``"x_neighbor"``; or both, in the order of the two parts of the event.
     epsilon_lower : float
         What is shown; for samples, at the confidence of the report.
     epsilon_seen : float
         The estimate without a margin; equal to ``epsilon_lower`` up to rounding in exact audits.
     counts : pair of int, or None
-        For samples, how often the event occurred with ``x`` and with ``x_neighbor``.
+        For samples, how often the event occurred with the likelier input and with the other: the
+        right and the wrong guesses.
 
     Examples
     --------
@@ -52,7 +55,7 @@ class Finding:
     counts: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        check_choice("over", self.over, ["x", "x_neighbor"])
+        check_choice("over", self.over, _INPUTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +202,7 @@ class AuditReport:
             for found in self.findings
         ]
         if any(found.counts for found in self.findings):
-            header += ["count, x", "count, x_neighbor"]
+            header += ["right", "wrong"]
             for line, found in zip(body, self.findings, strict=True):
                 line += [f"{count:,}" for count in found.counts or ()]
         return header, body

@@ -35,21 +35,21 @@ def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
     ax = axes_for(ax, (8.4, 1.9 + 0.5 * len(shown)))
     red, blue = NAMED["hull"][0], NAMED["l1"][0]
     for i, (bar, dot) in enumerate(zip(shown, seen, strict=True)):
-        broken = report.violated and bar >= report.epsilon
-        ax.barh(i, min(bar, top), 0.6, color=red if broken else blue, alpha=0.75)
+        colour = red if report.violated and bar >= report.epsilon else blue
+        ax.barh(i, min(bar, top), 0.6, color=colour, alpha=0.75, label="_" if i else "shown")
         ax.plot(
             min(dot, 0.985 * top), i, ">" if math.isinf(dot) else "o", color="white", mec=INK, ms=7
         )
-        write_value(ax, min(max(bar, dot), top), i, f"{bar:.3g}", bold=i == 0)
-    label = "shown" if report.confidence == 1 else f"shown with confidence {report.confidence:g}"
-    ax.barh([], [], color=red if report.violated else blue, alpha=0.75, label=label)
+        write_value(ax, min(max(bar, dot), top) + 0.012 * top, i, f"{bar:.3g}", bold=i == 0)
     ax.plot([], [], "o", color="white", mec=INK, label="estimate")
     ax.axvline(report.epsilon, color=INK, linestyle="--", linewidth=1.6, label="claimed")
     ax.set_xlim(0.0, 1.12 * top)
     ax.set_yticks(range(len(shown)), [_label(found.event) for found in report.findings])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("epsilon" if report.delta == 0 else f"epsilon at delta = {report.delta:g}")
+    given = [f"at delta = {report.delta:g}"] if report.delta else []
+    given += [f"confidence {report.confidence:g}"] if report.confidence < 1 else []
+    ax.set_xlabel(" ".join(["epsilon", *(f"({text})" for text in given)]))
     ax.set_ylabel(f"event\n({report.checked:,} {KINDS[report.kind]})")
     claim = f"epsilon = {report.epsilon:g} claimed, at least {report.epsilon_lower:.4g} shown"
     ax.set_title(f"{report.verdict}: {claim}", pad=12)
