@@ -1,0 +1,413 @@
+"""A budget that is spent before data are read, and remembers every release.
+
+A ledger has caps on epsilon and delta, adds up what is spent, and stores each release under its
+key, so that the same request gets the same answer. What was spent stays spent, also when a
+computation fails. A ledger never looks at data.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from tightdp.errors import (
+    BurnedError,
+    LedgerError,
+    PendingError,
+    check_positive,
+    fail,
+)
+from tightdp.ledger import files, owners, store
+from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost
+from tightdp.ledger.charges import Charge, Receipt
+from tightdp.ledger.composition import Partition, advance, check_place, refuse
+from tightdp.ledger.entries import Entry
+from tightdp.ledger.store import Store, Transaction
+from tightdp.ledger.terms import Request, Terms, check_key, check_record, check_text
+from tightdp.ledger.views import LedgerView
+from tightdp.privacy import Guarantee, Neighbors
+from tightdp.randomness import SecureSource
+
+_FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
+
+
+class Ledger(LedgerView):
+    """A privacy budget with a memory, in a file shared by many processes or in memory.
+
+    Amounts are exact rationals: a float is the binary number that it stores, so ten spends of the
+    float ``0.1`` are a little more than 1. Write ``Fraction(1, 10)`` or ``Decimal("0.1")`` where
+    that matters.
+
+    Parameters
+    ----------
+    epsilon, delta : int, float, Fraction or Decimal
+        Caps on the sums of what is spent.
+    path : path, optional
+        A SQLite file on a local disk, made if it is not there. An existing one must have been made
+        with the same caps, neighbours and ``allow_seeded``. None keeps the ledger in memory.
+    neighbors : {"replace-one", "add-remove"}
+        The relation that the caps speak of. A replace-one ledger takes add-remove guarantees at
+        twice their epsilon; an add-remove ledger refuses replace-one guarantees.
+    allow_seeded : bool
+        Whether releases with seeded noise, which are not private, are let in (for tests).
+    timeout : float
+        Seconds to wait for other processes, to write or for the release of a key.
+
+    Examples
+    --------
+    >>> import tightdp as tdp
+    >>> ledger = Ledger(epsilon=1, delta=1e-6)
+    >>> with ledger.charge(tdp.Guarantee(epsilon=0.25), key="mean age", label="mean") as charge:
+    ...     if charge.stored is None:                     # nobody has asked this before
+    ...         answer = charge.store({"value": 41.5})    # compute, store, and only then publish
+    >>> ledger.find("mean age"), ledger.remaining.epsilon
+    ({'value': 41.5}, Fraction(3, 4))
+    >>> ledger.spend(1)
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.BudgetError: The budget does not cover the request. Nothing was spent.
+      Requested:  epsilon = 1, delta = 0
+      Remaining:  epsilon = 3/4 (0.75), ...
+      Difference: epsilon = 1/4 (0.25), delta = 0
+    Ask for less, or reuse a stored release by its key.
+    """
+
+    def __init__(
+        self,
+        epsilon: Any,
+        delta: Any = 0,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        neighbors: str | Neighbors = "replace-one",
+        allow_seeded: bool = False,
+        timeout: float = 30.0,
+    ) -> None:
+        if not isinstance(allow_seeded, bool):
+            fail(f"`allow_seeded` must be True or False. Got {type(allow_seeded).__name__}.")
+        terms = Terms(check_cap(epsilon, delta), Neighbors.of(neighbors), allow_seeded)
+        patience = check_positive("timeout", timeout)
+        first = _now(), terms.caps, terms.body(SecureSource().words(2).tobytes().hex())
+        if path is None:
+            self._begin(store.open_memory(*first), patience)
+            return
+        place = files.check_place(path)
+        if not place.exists():
+            store.make_file(place, *first)
+        self._begin(store.open_file(place, patience), patience)
+        try:
+            self._terms.check_same(terms, str(place))
+        except LedgerError:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Self:
+        """Open an existing file with the terms it was made with."""
+        patience, place = check_positive("timeout", timeout), files.check_place(path)
+        if not place.exists():
+            fail(f"`path` must name an existing ledger. Got {place}, which is not there.")
+        ledger = cls.__new__(cls)
+        ledger._begin(store.open_file(place, patience), patience)
+        return ledger
+
+    def _begin(self, opened: Store, timeout: float) -> None:
+        self._store, self._timeout = opened, timeout
+        self._partitions: dict[str, Partition] = {}
+        self._mine: dict[int, int] = {}  # spends of this object that have no end, and their threads
+        try:
+            with self._store.read() as look:
+                first = look.entry(1)
+                if first is None:
+                    fail("The ledger is empty: the file is damaged.", LedgerError)
+                self._terms = Terms.of(first)
+                self._identity = str(first.facts()["identity"])
+        except (KeyError, LedgerError):
+            opened.close()
+            raise
+
+    # --- spending -------------------------------------------------------------------------------
+
+    def declare_partition(self, name: str, cells: Iterable[str | int], *, fixed: bool) -> None:
+        """Declare the cells of a public partition, once and for ever.
+
+        Spends with ``partition=(name, cell)`` count by the largest sum of a cell.
+
+        Parameters
+        ----------
+        name : str
+        cells : iterable of str or int
+            All cells. They are public facts: never read them off the data.
+        fixed : bool
+            True if the cell of every row is public and cannot change (a split by row number).
+            False if it is read off the row (a region): then only add-remove guarantees compose.
+
+        Examples
+        --------
+        >>> ledger = Ledger(epsilon=1, neighbors="add-remove")
+        >>> ledger.declare_partition("region", ["north", "south"], fixed=False)
+        >>> _ = ledger.spend(0.5, partition=("region", "north"))
+        >>> _ = ledger.spend(0.75, partition=("region", "south"))
+        >>> ledger.spent.epsilon
+        Fraction(3, 4)
+        """
+        asked = Partition.declared(name, cells, fixed)
+        with self._store.write() as change:
+            known = change.partition(name)
+            if known is not None:
+                Partition.of(known).check_same(asked)
+                return
+            total = {"total": change.last().amount("total")}
+            change.append("partition", _now(), asked.body(), partition=name, amounts=total)
+
+    def charge(
+        self,
+        guarantee: Guarantee,
+        *,
+        key: str | None = None,
+        label: str = "",
+        fingerprint: str = "",
+        partition: tuple[str, str | int] | None = None,
+    ) -> Charge:
+        """A block that pays for a guarantee and must end with ``charge.store(record)``.
+
+        See :class:`Charge`; the options are those of :meth:`spend`.
+        """
+        if not isinstance(guarantee, Guarantee):
+            fail(f"`guarantee` must be a Guarantee. Got {type(guarantee).__name__}.")
+        pay = partial(
+            self.spend,
+            guarantee.epsilon,
+            guarantee.delta,
+            key=key,
+            label=label,
+            fingerprint=fingerprint,
+            partition=partition,
+            seeded=guarantee.seeded,
+            neighbors=guarantee.neighbors,
+        )
+        return Charge(self, pay)
+
+    def spend(
+        self,
+        epsilon: Any,
+        delta: Any = 0,
+        *,
+        key: str | None = None,
+        label: str = "",
+        fingerprint: str = "",
+        partition: tuple[str, str | int] | None = None,
+        seeded: bool = False,
+        neighbors: str | Neighbors | None = None,
+    ) -> Receipt:
+        """Pay before data are read; the receipt is needed to :meth:`store` the release.
+
+        Parameters
+        ----------
+        epsilon, delta : int, float, Fraction or Decimal
+            What the release guarantees.
+        key : str, optional
+            The name of the request. If it is known, nothing is spent and ``receipt.stored`` is the
+            release it got; one that is being computed elsewhere is waited for.
+        label, fingerprint : str
+            What the release is, for people, and a digest of its public parameters. A known key with
+            another label or fingerprint is refused. Neither may depend on the data.
+        partition : (name, cell), optional
+            A cell of a partition declared by :meth:`declare_partition`.
+        seeded : bool
+            Whether the noise comes from a seed.
+        neighbors : optional
+            The relation of the guarantee; the ledger's own by default.
+        """
+        given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
+        if not isinstance(seeded, bool):
+            fail(f"`seeded` must be True or False. Got {type(seeded).__name__}.")
+        if seeded and not self.allow_seeded:
+            fail(
+                "`seeded` must be False for this ledger. Got True: noise from a seed can be "
+                "repeated and is not private. Leave out the seed (rng=None, random_state=None), or "
+                "use a test ledger made with allow_seeded=True."
+            )
+        asked, name = check_amount(epsilon, delta), check_key(key)
+        texts = check_text("label", label), check_text("fingerprint", fingerprint)
+        request = Request(asked, given, seeded, *texts, *check_place(partition))
+        price = cost(asked, given, self.neighbors)
+        with self._store.write() as change:
+            store._checkpoint("begun")
+            known = None if name is None else change.with_key(name)
+            if known is None:
+                paid = self._pay(change, request, price, name)
+                store._checkpoint("inserted")
+        if known is not None and name is not None:
+            request.check_same(known, name)
+            return self._receipt(known, self._await(known, name))
+        store._checkpoint("committed")
+        self._mine[paid.number] = threading.get_ident()
+        return self._receipt(paid, None)
+
+    def _pay(self, change: Transaction, request: Request, price: Budget, key: str | None) -> Entry:
+        last = change.last().amount("total")
+        before: list[Budget] = []
+        if request.partition is not None and request.cell is not None:
+            self._partition(change, request.partition).check_use(request.cell, request.neighbors)
+            cell = change.last_in(request.partition, request.cell)
+            whole = change.last_in(request.partition)
+            before = [
+                NOTHING if cell is None else cell.amount("cell"),
+                NOTHING if whole is None else whole.amount("partition"),
+            ]
+        amounts = advance(last, price, *before)
+        if not amounts["total"].fits(self.caps):
+            refuse(amounts["total"] - last, self.caps - last)
+        return change.append(
+            "spend",
+            _now(),
+            request.body(owners.this_process()),
+            key=key,
+            partition=request.partition,
+            cell=request.cell,
+            amounts=amounts,
+        )
+
+    def _partition(self, look: Transaction, name: str) -> Partition:
+        if name not in self._partitions:
+            entry = look.partition(name)
+            if entry is None:
+                fail(
+                    f"`partition` must be declared before it is used. Got {name!r}: call "
+                    "`ledger.declare_partition` with all its cells."
+                )
+            self._partitions[name] = Partition.of(entry)
+        return self._partitions[name]
+
+    def _receipt(self, entry: Entry, stored: dict[str, Any] | None) -> Receipt:
+        return Receipt(
+            ledger=self.identity,
+            entry=entry.head,
+            cost=entry.amount(),
+            remaining=self.caps - entry.amount("total"),
+            key=entry.key,
+            label=str(entry.facts()["label"]),
+            stored=stored,
+        )
+
+    # --- releases -------------------------------------------------------------------------------
+
+    def store(self, receipt: Receipt, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Store the release of a spend and give it back, as it will be found from now on.
+
+        Only what this returns may be published. A spend has one release: a second is refused.
+        """
+        plain = check_record(record)
+        store._checkpoint("storing")
+        self._end(receipt, "release", {"record": plain})
+        store._checkpoint("stored")
+        return plain
+
+    def burn(self, receipt: Receipt) -> None:
+        """Give up the release of a spend. The charge stays; the key can never be answered."""
+        self._end(receipt, "burn", {})
+
+    def _end(self, receipt: Receipt, kind: str, body: dict[str, Any]) -> None:
+        if not isinstance(receipt, Receipt):
+            fail(f"`receipt` must be a Receipt. Got {type(receipt).__name__}.")
+        number = receipt.entry.counter
+        with self._store.write() as change:
+            spent = change.entry(number)
+            if receipt.ledger != self.identity or spent is None or spent.head != receipt.entry:
+                fail("`receipt` must come from this ledger. Got one of another.", LedgerError)
+            if change.end_of(number) is not None:
+                fail(
+                    f"`receipt` must be of a spend without a release. Got entry {number}, which "
+                    "has ended: spend again for a new release.",
+                    LedgerError,
+                )
+            total = {"total": change.last().amount("total")}
+            change.append(kind, _now(), body, ends=number, amounts=total)
+        self._mine.pop(number, None)
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The stored release of a key, or None if nothing was ever spent for it.
+
+        Raises :class:`PendingError` while the release is being computed, and :class:`BurnedError`
+        if it was lost.
+        """
+        name = check_key(key)
+        if name is None:
+            fail("`key` must be a non-empty text. Got None.")
+        with self._store.read() as look:
+            spent = look.with_key(name)
+            end = None if spent is None else look.end_of(spent.number)
+        return None if spent is None else self._outcome(spent, end, name)
+
+    def _await(self, spent: Entry, key: str) -> dict[str, Any]:
+        """The release of a known key, once it is there."""
+        until, nap = time.monotonic() + self._timeout, _FIRST_NAP
+        while True:
+            with self._store.read() as look:
+                end = look.end_of(spent.number)
+            try:
+                return self._outcome(spent, end, key)
+            except PendingError:
+                # A thread that waits for itself would wait for ever.
+                own = self._mine.get(spent.number) == threading.get_ident()
+                if own or time.monotonic() > until:
+                    raise
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
+
+    def _outcome(self, spent: Entry, end: Entry | None, key: str) -> dict[str, Any]:
+        if end is not None and end.kind == "release":
+            record: dict[str, Any] = end.facts()["record"]
+            return record
+        if end is None and owners.is_alive(str(spent.facts()["owner"])):
+            fail(
+                f"The release of key {key!r} is in progress: entry {spent.number} has paid for it "
+                "and not stored it yet. Ask again later with the same key; it costs nothing more.",
+                PendingError,
+            )
+        fail(
+            f"The release of key {key!r} is burned: entry {spent.number} has paid for it, and its "
+            "computation ended before the release was stored. Fresh noise under the same charge "
+            "could be a second look at the data. Choose a new key, which is a new spend.",
+            BurnedError,
+        )
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the file. A ledger in memory is gone."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        fail(
+            "A ledger cannot be pickled or copied: its copy would spend the same budget again. "
+            "Open the file in the other process: Ledger.open(path).",
+            LedgerError,
+        )
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce__()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,319 @@
+"""Entries on disk: written and synchronised before anything is released.
+
+One SQLite table, in a file (write-ahead log, every commit synchronised to the disk) or in memory.
+This module knows nothing of privacy: it appends, it reads, and it fails without a trace.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tightdp.errors import LedgerError, fail
+from tightdp.ledger import files
+from tightdp.ledger.amounts import NOTHING, Budget, from_text, to_text
+from tightdp.ledger.charges import Head
+from tightdp.ledger.entries import APPLICATION, COLUMNS, NO_HASH, Entry, canonical, statements
+
+_CAUSES = {
+    "SQLITE_BUSY": "another process keeps it locked; try again",
+    "SQLITE_LOCKED": "another connection keeps it locked; try again",
+    "SQLITE_FULL": "the disk is full; make room",
+    "SQLITE_READONLY": "it cannot be written; check the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check the permissions of the file and its folder",
+    "SQLITE_PERM": "access is denied; check the permissions of the file and its folder",
+    "SQLITE_IOERR": "the disk does not read or write reliably; check it",
+    "SQLITE_CORRUPT": "the file is damaged; restore it and verify it against the receipts",
+    "SQLITE_NOTADB": "the file is not a ledger, or damaged; name another one",
+    "SQLITE_CONSTRAINT": "an entry was refused",
+}
+
+
+def _checkpoint(name: str) -> None:
+    """A named point of the protocol. It does nothing; fault tests put something in its place."""
+
+
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM entries"
+_INSERT = f"INSERT INTO entries VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+class Store:
+    """A connection to the entries, for the process that opened it and no other."""
+
+    def __init__(self, connection: sqlite3.Connection, place: Path | None) -> None:
+        self.place = place
+        self._connection, self._pid = connection, os.getpid()
+        self._lock = threading.RLock()
+        self._closed = False
+        self._identity = None if place is None else files.identify(place)
+        self._seen = Head(0, NO_HASH)
+        self._finalizer = weakref.finalize(self, _close, connection, self._pid)
+        with self.read() as look:
+            self._seen = look.last().head
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A transaction that holds the write lock from its first read to its commit."""
+        with self._transaction("BEGIN IMMEDIATE") as change:
+            yield change
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """A transaction that sees one moment."""
+        with self._transaction("BEGIN") as look:
+            yield look
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        self.check_usable()
+        with self._lock, explained(self.place):
+            if self._identity is not None and self.place is not None:
+                files.check_same(self.place, self._identity)
+            self._connection.execute(begin)
+            try:
+                transaction = Transaction(self._connection)
+                transaction.check_holds(self._seen)
+                yield transaction
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._rollback()
+                raise
+            self._seen = transaction.written or self._seen
+
+    def _rollback(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()  # in an unknown state: better no ledger than a wrong one
+
+    def check_usable(self) -> None:
+        """Refuse after a fork and after closing."""
+        if self._pid != os.getpid():
+            where = (
+                "An in-memory ledger belongs to one process: its copy here would spend the same "
+                "budget again. Keep the ledger in a file (`path=`) to share it."
+                if self.place is None
+                else f"Open it again in this process: Ledger.open({str(self.place)!r})."
+            )
+            fail(f"This ledger was opened by another process, before a fork. {where}", LedgerError)
+        if self._closed:
+            fail("This ledger is closed: open it again.", LedgerError)
+
+    def close(self) -> None:
+        """Close the connection, if this process opened it."""
+        self._closed = True
+        self._finalizer()
+
+
+class Transaction:
+    """Reads and appends between BEGIN and COMMIT."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.written: Head | None = None
+
+    def _one(self, where: str, *values: Any) -> Entry | None:
+        row = self._connection.execute(f"{_SELECT} {where}", values).fetchone()
+        return None if row is None else Entry(*row)
+
+    def entry(self, number: int) -> Entry | None:
+        """The entry of that number."""
+        return self._one("WHERE number = ?", number)
+
+    def last(self) -> Entry:
+        """The last entry."""
+        found = self._one("ORDER BY number DESC LIMIT 1")
+        if found is None:
+            fail("The ledger is empty: the file is damaged.", LedgerError)
+        return found
+
+    def with_key(self, key: str) -> Entry | None:
+        """The spend of a key."""
+        return self._one("WHERE key = ?", key)
+
+    def end_of(self, number: int) -> Entry | None:
+        """The release or the burn that ends a spend."""
+        return self._one("WHERE ends = ?", number)
+
+    def partition(self, name: str) -> Entry | None:
+        """The declaration of a partition."""
+        return self._one("WHERE kind = 'partition' AND partition = ?", name)
+
+    def last_in(self, partition: str, cell: str | None = None) -> Entry | None:
+        """The last spend in a partition, or in one cell of it."""
+        latest = "ORDER BY number DESC LIMIT 1"
+        if cell is None:
+            return self._one(f"WHERE kind = 'spend' AND partition = ? {latest}", partition)
+        where = f"WHERE kind = 'spend' AND partition = ? AND cell = ? {latest}"
+        return self._one(where, partition, cell)
+
+    def all(self) -> Iterator[Entry]:
+        """Every entry, first to last."""
+        for row in self._connection.execute(f"{_SELECT} ORDER BY number"):
+            yield Entry(*row)
+
+    def selected(self, where: str, *values: Any) -> list[Entry]:
+        """The entries that a clause selects."""
+        return [Entry(*row) for row in self._connection.execute(f"{_SELECT} {where}", values)]
+
+    def pragma(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a pragma or of a look at the schema."""
+        return self._connection.execute(text).fetchall()
+
+    def check_holds(self, head: Head) -> None:
+        """Refuse a file that no longer holds an entry which this process has seen."""
+        if head.counter == 0:
+            return
+        found = self.entry(head.counter)
+        if found is None or found.hash != head.hash:
+            fail(
+                f"The ledger went back in time: entry {head.counter} is not the one that was seen. "
+                "An old copy was put in its place; restore the newest one.",
+                LedgerError,
+            )
+
+    def append(
+        self,
+        kind: str,
+        time: str,
+        body: Any,
+        *,
+        amounts: dict[str, Budget],
+        key: str | None = None,
+        ends: int | None = None,
+        partition: str | None = None,
+        cell: str | None = None,
+    ) -> Entry:
+        """Write the next entry of the chain; ``amounts`` that are not named are 0."""
+        row: dict[str, Any] = {"kind": kind, "time": time, "body": canonical(body)}
+        row |= {"key": key, "ends": ends, "partition": partition, "cell": cell}
+        for of in ("", "cell_", "partition_", "total_"):
+            amount = amounts.get(of.rstrip("_"), NOTHING)
+            row |= {f"{of}epsilon": to_text(amount.epsilon), f"{of}delta": to_text(amount.delta)}
+        last = self._one("ORDER BY number DESC LIMIT 1")
+        row["number"], row["previous"] = (last.number + 1, last.hash) if last else (1, NO_HASH)
+        row["hash"] = Entry(**row, hash="").digest()
+        self._connection.execute(_INSERT, [row[name] for name in COLUMNS])
+        entry = Entry(**row)
+        self.written = entry.head
+        return entry
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+def connect(place: Path | str, timeout: float) -> sqlite3.Connection:
+    """A connection that synchronises every commit; the file must exist."""
+    uri = isinstance(place, Path)
+    name = f"{place.as_uri()}?mode=rw" if isinstance(place, Path) else place
+    connection = sqlite3.connect(
+        name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=uri
+    )
+    try:
+        connection.create_function("ledger_at_most", 2, _at_most, deterministic=True)
+        for setting in ("synchronous = FULL", "fullfsync = ON", "cell_size_check = ON"):
+            connection.execute(f"PRAGMA {setting}")
+        if connection.execute("PRAGMA synchronous").fetchone() != (2,):
+            fail("The ledger needs a SQLite that can synchronise to the disk.", LedgerError)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def use_log(connection: sqlite3.Connection, place: Path) -> None:
+    """Switch to the write-ahead log, or refuse."""
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        fail(
+            f"The ledger {place} needs SQLite's write-ahead log, and this file system gives "
+            f"journal mode '{mode}': keep it on a local disk.",
+            LedgerError,
+        )
+
+
+def build(connection: sqlite3.Connection, time: str, caps: Budget, body: Any) -> None:
+    """The empty table and the first entry, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in statements():
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    Transaction(connection).append("open", time, body, amounts={"": caps})
+    connection.execute("COMMIT")
+
+
+def open_memory(time: str, caps: Budget, body: Any) -> Store:
+    """Entries in memory."""
+    with explained(None):
+        connection = connect(":memory:", 0.0)
+        build(connection, time, caps, body)
+        return Store(connection, None)
+
+
+def make_file(place: Path, time: str, caps: Budget, body: Any) -> None:
+    """Make the file of a new ledger, unless somebody else just did."""
+
+    def fill(draft: Path) -> None:
+        connection = connect(draft, 0.0)
+        try:
+            use_log(connection, place)
+            build(connection, time, caps, body)
+        finally:
+            connection.close()
+
+    with explained(place):
+        files.create(place, fill)
+
+
+def open_file(place: Path, timeout: float) -> Store:
+    """Entries in an existing file that can be written."""
+    with explained(place):
+        files.check_one_name(place)
+        connection = connect(place, timeout)
+        try:
+            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+                fail(f"The file {place} is not a ledger: name another one.", LedgerError)
+            use_log(connection, place)
+            connection.execute("BEGIN IMMEDIATE")  # shows that it can be written
+            connection.execute("ROLLBACK")
+            return Store(connection, place)
+        except BaseException:
+            connection.close()
+            raise
+
+
+@contextmanager
+def explained(place: Path | None) -> Iterator[None]:
+    """Turn the errors of SQLite and of the system into ours."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+        _explain(error, place)
+
+
+def _explain(error: Exception, place: Path | None) -> NoReturn:
+    if isinstance(error, LedgerError) or type(error).__module__.startswith("tightdp"):
+        raise error
+    where = "in memory" if place is None else str(place)
+    code = getattr(error, "sqlite_errorname", "") or ""
+    cause = next((text for name, text in _CAUSES.items() if code.startswith(name)), str(error))
+    detail = f" ({error})" if cause != str(error) else ""
+    fail(f"The ledger {where} failed: {cause}{detail}. Nothing may be released.", LedgerError)
+
+
+def _at_most(text: str, cap: str) -> bool:
+    return 0 <= from_text(text) <= from_text(cap)
+
+
+def _close(connection: sqlite3.Connection, pid: int) -> None:
+    if pid == os.getpid():  # a connection must not be touched behind a fork
+        connection.close()

@@ -1,0 +1,85 @@
+"""A ledger for people: its history, as text and as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tightdp.ledger.amounts import Budget
+
+_HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
+_LEFT = {1, 2, 3, 6, 7}
+_LATEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One spend: when, what for, what it cost, and whether its release is ``stored``, ``burned``
+    or ``pending``."""
+
+    entry: int
+    time: str
+    label: str
+    key: str | None
+    cost: Budget
+    partition: tuple[str, str] | None
+    seeded: bool
+    state: str
+
+    def cells(self) -> tuple[str, ...]:
+        """What the table shows."""
+        return (
+            str(self.entry),
+            self.time,
+            _short(self.label),
+            _short(self.key or ""),
+            f"{float(self.cost.epsilon):.6g}",
+            f"{float(self.cost.delta):.6g}",
+            "/".join(self.partition) if self.partition else "",
+            self.state + (", SEEDED: not private" if self.seeded else ""),
+        )
+
+
+def _short(text: str, most: int = 40) -> str:
+    plain = text if text.isprintable() else ascii(text)[1:-1]
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
+    """The lines above the table."""
+    return [("ledger", terms), ("spent", str(spent)), ("remaining", str(left))]
+
+
+def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
+    """The summary and the latest spends."""
+    text = [f"{name:<10} {value}" for name, value in lines]
+    if not rows:
+        return "\n".join(text)
+    table = [_HEAD, *(row.cells() for row in rows[-_LATEST:])]
+    widths = [max(len(line[i]) for line in table) for i in range(len(_HEAD))]
+    drawn = [
+        "  ".join(
+            cell.ljust(width) if i in _LEFT else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+    more = [f"... and {count - _LATEST} earlier"] if count > _LATEST else []
+    return "\n".join([*text, "", drawn[0], "-" * max(map(len, drawn)), *more, *drawn[1:]])
+
+
+def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
+    """The same for a notebook."""
+    facts = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+        for name, value in lines
+    )
+    head = "".join(f"<th>{name}</th>" for name in _HEAD)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells()) + "</tr>"
+        for row in rows[-_LATEST:]
+    )
+    more = f"<p>... and {count - _LATEST} earlier</p>" if count > _LATEST else ""
+    table = f"<table><tr>{head}</tr>{body}</table>{more}" if rows else ""
+    return f"<table>{facts}</table>{table}"

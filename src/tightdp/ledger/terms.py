@@ -1,0 +1,130 @@
+"""What a ledger was opened for, and what one request asks of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tightdp.errors import LedgerError, fail
+from tightdp.ledger.amounts import Budget
+from tightdp.ledger.entries import Entry, canonical
+from tightdp.privacy import Neighbors
+
+FORMAT = 1
+LONGEST_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Caps, neighbour relation and whether seeded releases are let in: fixed for ever."""
+
+    caps: Budget
+    neighbors: Neighbors
+    allow_seeded: bool
+
+    def body(self, identity: str) -> dict[str, Any]:
+        """The body of the first entry."""
+        return {
+            "format": FORMAT,
+            "identity": identity,
+            "neighbors": str(self.neighbors),
+            "allow_seeded": self.allow_seeded,
+        }
+
+    @classmethod
+    def of(cls, first: Entry) -> Terms:
+        """The terms in the first entry of a ledger."""
+        facts = first.facts()
+        if facts.get("format") != FORMAT:
+            fail("The ledger was written by another version: use that one to read it.", LedgerError)
+        neighbors = Neighbors.of(facts["neighbors"])
+        return cls(first.amount(), neighbors, bool(facts["allow_seeded"]))
+
+    def check_same(self, asked: Terms, where: str) -> None:
+        """Refuse other terms than the ones a file was made with."""
+        if self != asked:
+            fail(
+                f"The ledger {where} was made with {self}; asked for were {asked}. What a ledger "
+                "was made with cannot change: ask for the same, or name a new file.",
+                LedgerError,
+            )
+
+    def __str__(self) -> str:
+        return f"{self.caps}, {self.neighbors} neighbours, allow_seeded = {self.allow_seeded}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that makes two requests the same."""
+
+    asked: Budget
+    neighbors: Neighbors
+    seeded: bool
+    label: str
+    fingerprint: str
+    partition: str | None
+    cell: str | None
+
+    def body(self, owner: str) -> dict[str, Any]:
+        """The body of a spend."""
+        return {
+            "asked": self.asked.to_dict(),
+            "neighbors": str(self.neighbors),
+            "seeded": self.seeded,
+            "label": self.label,
+            "fingerprint": self.fingerprint,
+            "owner": owner,
+        }
+
+    def check_same(self, entry: Entry, key: str) -> None:
+        """Refuse a key that was used for another request."""
+        facts = entry.facts()
+        mine = self.body("") | {"partition": self.partition, "cell": self.cell}
+        kept = facts | {"owner": "", "partition": entry.partition, "cell": entry.cell}
+        other = sorted(name for name in mine if mine[name] != kept.get(name))
+        if other:
+            fail(
+                f"`key` must name one request. Got {key!r}, which entry {entry.number} used with "
+                f"another {', '.join(other)}: choose a new key for a new request."
+            )
+
+
+def check_text(name: str, value: Any) -> str:
+    """A text of at most 1000 characters."""
+    if not isinstance(value, str):
+        fail(f"`{name}` must be a text. Got {type(value).__name__}.")
+    if len(value) > LONGEST_TEXT or "\0" in value or not _encodes(value):
+        fail(f"`{name}` must be a plain text of at most {LONGEST_TEXT} characters: shorten it.")
+    return value
+
+
+def check_key(value: Any) -> str | None:
+    """A non-empty text, or None."""
+    if value is None:
+        return None
+    if value == "":
+        fail("`key` must be a non-empty text, or None for a new release on every call.")
+    return check_text("key", value)
+
+
+def check_record(record: Any) -> dict[str, Any]:
+    """A release as plain values, exactly as it will be read back."""
+    if not isinstance(record, Mapping):
+        fail(f"`record` must be a dictionary. Got {type(record).__name__}.")
+    try:
+        text = canonical(dict(record))
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        fail("`record` must hold plain JSON values only: texts, finite numbers, lists, dicts.")
+    plain: dict[str, Any] = json.loads(text)
+    return plain
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

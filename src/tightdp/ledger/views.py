@@ -1,0 +1,161 @@
+"""The side of a ledger that only looks: what is spent, by what, and whether it all holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tightdp.errors import LedgerError, exact_fraction, fail
+from tightdp.ledger import owners
+from tightdp.ledger.amounts import Budget, shown
+from tightdp.ledger.charges import Head, Receipt
+from tightdp.ledger.store import Store, Transaction
+from tightdp.ledger.tables import HistoryRow, as_html, as_text, summary
+from tightdp.ledger.terms import Terms
+from tightdp.ledger.tight import tight_epsilon
+from tightdp.ledger.verification import verify
+from tightdp.privacy import Neighbors
+
+
+class LedgerView:
+    """What can be asked of a ledger without writing to it."""
+
+    _store: Store
+    _terms: Terms
+    _identity: str
+
+    # --- what it was made with ------------------------------------------------------------------
+
+    @property
+    def caps(self) -> Budget:
+        """The most that may be spent."""
+        return self._terms.caps
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The neighbour relation that the caps speak of."""
+        return self._terms.neighbors
+
+    @property
+    def allow_seeded(self) -> bool:
+        """Whether seeded releases, which are not private, are let in."""
+        return self._terms.allow_seeded
+
+    @property
+    def path(self) -> Path | None:
+        """The file, or None for a ledger in memory."""
+        return self._store.place
+
+    @property
+    def identity(self) -> str:
+        """A random name that tells this ledger from every other one."""
+        return self._identity
+
+    # --- looking --------------------------------------------------------------------------------
+
+    @property
+    def spent(self) -> Budget:
+        """The sum of everything spent so far, burned spends included."""
+        with self._store.read() as look:
+            return look.last().amount("total")
+
+    @property
+    def remaining(self) -> Budget:
+        """What is left of the caps."""
+        return self.caps - self.spent
+
+    @property
+    def head(self) -> Head:
+        """Number and hash of the last entry: note them elsewhere, and no entry can be undone."""
+        with self._store.read() as look:
+            return look.last().head
+
+    def history(self) -> list[HistoryRow]:
+        """Every spend, first to last."""
+        with self._store.read() as look:
+            return _rows(look, "WHERE kind = 'spend' ORDER BY number")
+
+    def verify(self, *receipts: Receipt | Mapping[str, Any] | Head) -> Head:
+        """Re-check hash chain, sums, caps and guards, and that every given receipt is in it.
+
+        Returns the head, or raises a :class:`LedgerError` that names the first thing wrong. Only
+        receipts or heads kept elsewhere can show that a whole file was put back to an earlier day.
+        """
+        heads = [_head(receipt, self.identity) for receipt in receipts]
+        with self._store.read() as look:
+            return verify(look, heads)
+
+    def tight_epsilon(self, delta: Any) -> float:
+        """An epsilon for which everything spent so far is (epsilon, delta)-private.
+
+        For many small spends it is well below their sum. It holds if the amounts did not depend on
+        earlier answers, and it is for reports only: the caps are kept by sums. Needs the extra
+        ``accounting``; rounded up, never down.
+
+        >>> from tightdp.ledger import Ledger
+        >>> ledger = Ledger(epsilon=10)
+        >>> for _ in range(3): receipt = ledger.spend(1)
+        >>> ledger.tight_epsilon(0)
+        3.0
+        """
+        target = exact_fraction("delta", delta)
+        if not 0 <= target < 1:
+            fail(f"`delta` must lie in [0, 1). Got {delta}.")
+        with self._store.read() as look:
+            entries = look.selected("WHERE kind = 'spend' ORDER BY number")
+        parts = [entry.amount() for entry in entries if entry.partition is None]
+        largest = {e.partition: e.amount("partition") for e in entries if e.partition is not None}
+        return tight_epsilon([*parts, *largest.values()], target)
+
+    def _table(self) -> tuple[list[tuple[str, str]], list[HistoryRow], int]:
+        with self._store.read() as look:
+            rows = _rows(look, "WHERE kind = 'spend' ORDER BY number DESC LIMIT 10")[::-1]
+            ((count,),) = look.pragma("SELECT count(*) FROM entries WHERE kind = 'spend'")
+            spent = look.last().amount("total")
+        return summary(str(self._terms), spent, self.caps - spent), rows, int(count)
+
+    def __str__(self) -> str:
+        return as_text(*self._table())
+
+    def __repr__(self) -> str:
+        where = "in memory" if self.path is None else str(self.path)
+        caps = f"epsilon={shown(self.caps.epsilon)}, delta={shown(self.caps.delta)}"
+        return f"<Ledger {where}: {caps}, {self.neighbors}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._table())
+
+
+def _rows(look: Transaction, where: str) -> list[HistoryRow]:
+    rows = []
+    for entry in look.selected(where):
+        end, facts = look.end_of(entry.number), entry.facts()
+        alive = end is None and owners.is_alive(str(facts["owner"]))
+        state = "pending" if alive else "burned"
+        place = (entry.partition, entry.cell or "") if entry.partition is not None else None
+        rows.append(
+            HistoryRow(
+                entry=entry.number,
+                time=entry.time,
+                label=str(facts["label"]),
+                key=entry.key,
+                cost=entry.amount(),
+                partition=place,
+                seeded=bool(facts["seeded"]),
+                state="stored" if end is not None and end.kind == "release" else state,
+            )
+        )
+    return rows
+
+
+def _head(receipt: Any, identity: str) -> Head:
+    if isinstance(receipt, Head):
+        return receipt
+    if isinstance(receipt, Receipt):
+        receipt = receipt.to_dict()
+    if not isinstance(receipt, Mapping) or not {"ledger", "entry", "hash"} <= set(receipt):
+        fail("A receipt must be a Receipt, its dictionary, or a Head.")
+    if receipt["ledger"] != identity:
+        fail("The receipt is of another ledger: verify it there.", LedgerError)
+    return Head(int(receipt["entry"]), str(receipt["hash"]))
