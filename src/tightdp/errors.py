@@ -6,6 +6,7 @@
     ├── ParameterError (also ValueError)     a parameter outside its allowed set
     │   ├── DimensionError                   arrays whose shapes do not fit
     │   └── DegenerateBodyError              flat, unbounded, not absorbing or not symmetric
+    ├── DataError                            a table that could not be read to its end
     ├── UndecidedError                       a question that cannot be settled exactly
     ├── InfeasibleSamplingError              exact sampling would practically never end
     ├── BudgetError                          a request that the ledger's budget does not cover
@@ -48,6 +49,10 @@ class DimensionError(ParameterError):
 
 class DegenerateBodyError(ParameterError):
     """A set that is not a norm ball: flat, unbounded, not absorbing or not symmetric."""
+
+
+class DataError(TightdpError):
+    """A table could not be read to its end. The engine's own words are withheld: they quote cells."""
 
 
 class UndecidedError(TightdpError):

@@ -55,6 +55,8 @@ class Interval:
             fail(f"`low` must be smaller than `high`. Got [{low}, {high}]: swap or widen them.")
         if not math.isfinite(high - low):
             fail("`high - low` must be finite: state bounds of moderate size.")
+        if not (high - low) / 2 > 0:
+            fail("`high - low` must be larger than the smallest float: widen the interval.")
         middle = low + (high - low) / 2
         missing = middle if self.missing is None else check_real("missing", self.missing)
         if not low <= missing <= high:

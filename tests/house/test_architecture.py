@@ -37,7 +37,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots",)),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.frames",),
+        ("data.engines", "data.arrow", "data.spark"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
 }

@@ -1,0 +1,147 @@
+"""Columns of Arrow record batches as cells; the common tongue of all columnar engines.
+
+Only this module, ``engines`` and ``spark`` name a dataframe library, and they import it where it is
+used. Arrow's own conversions raise on a bad cell and quote it: none is used that can, except where
+a failure falls back to the plain reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.cells import Cells, CodedCells, Integers, NumberCells
+from tightdp.errors import FloatArray, require
+from tightdp.schema import Category
+
+_MOST_EXACT = 1 << 53
+_MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
+
+
+def pyarrow() -> Any:
+    """The package, or the advice to install it."""
+    return require("pyarrow", "pyarrow")
+
+
+def unreadable_type(kind: Any) -> str | None:
+    """The name of an Arrow type whose cells are neither numbers nor text; None for the others."""
+    types = pyarrow().types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return unreadable_type(kind.value_type)
+    readable = (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+        or types.is_null(kind)
+        or _is_text(kind)
+    )
+    return None if readable else str(kind)
+
+
+def batch_cells(
+    batches: Iterable[Any], names: Sequence[str], rows: int
+) -> Iterator[dict[str, Cells]]:
+    """The named columns of record batches, at most ``rows`` rows at a time."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            part = batch.slice(start, rows)
+            yield {name: arrow_cells(part.column(name)) for name in names}
+
+
+def arrow_cells(array: Any) -> Cells:
+    """The cells of an Arrow array of a readable type."""
+    pa = pyarrow()
+    types, kind = pa.types, array.type
+    if types.is_run_end_encoded(kind):
+        return arrow_cells(pa.compute.run_end_decode(array))
+    if types.is_null(kind):
+        return CodedCells([], np.full(len(array), -1))
+    if types.is_dictionary(kind):
+        return _coded(array)
+    if types.is_floating(kind):
+        return NumberCells(array.to_numpy(zero_copy_only=False))  # null becomes NaN
+    if types.is_decimal(kind):
+        return DecimalCells(array)
+    if _is_text(kind):
+        return TextCells(array)
+    missing = None
+    if array.null_count:
+        missing = array.is_null().to_numpy(zero_copy_only=False)
+        array = array.fill_null(False if types.is_boolean(kind) else 0)
+    return NumberCells(array.to_numpy(zero_copy_only=False), missing)
+
+
+class LazyCells(Cells):
+    """An Arrow array whose values are looked at one by one only if nothing faster is exact."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def numbers(self) -> FloatArray:
+        return _coded(self._array).numbers()
+
+    def codes(self, rule: Category) -> Integers:
+        return _coded(self._array).codes(rule)
+
+    def keys(self) -> Integers:
+        return _coded(self._array).keys()
+
+
+class TextCells(LazyCells):
+    """Text. What Arrow reads as numbers, Python reads as the same ones, so Arrow may try first."""
+
+    def numbers(self) -> FloatArray:
+        pa = pyarrow()
+        try:
+            numbers = self._array.cast(pa.float64())
+        except pa.ArrowException:
+            return super().numbers()
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+class DecimalCells(LazyCells):
+    """Decimals ``unscaled / 10**scale``, read as the nearest doubles.
+
+    A quotient of doubles is rounded once, so it is the nearest double to the decimal where both
+    its parts are exact: ``abs(unscaled) <= 2**53`` and ``scale <= 22``.
+    """
+
+    def numbers(self) -> FloatArray:
+        kind = self._array.type
+        if kind.bit_width != 128 or not 0 <= kind.scale <= _MOST_SCALE or not len(self._array):
+            return super().numbers()
+        words = np.frombuffer(self._array.buffers()[1], dtype="<i8").reshape(-1, 2)
+        words = words[self._array.offset : self._array.offset + len(self._array)]
+        low, high = words[:, 0], words[:, 1]
+        missing = self._array.is_null().to_numpy(zero_copy_only=False)
+        small = (high == low >> 63) & (low <= _MOST_EXACT) & (low >= -_MOST_EXACT)
+        if not (small | missing).all():
+            return super().numbers()
+        out = low.astype(np.float64) / 10.0**kind.scale
+        out[missing] = np.nan
+        return out
+
+
+def _is_text(kind: Any) -> bool:
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _coded(array: Any) -> Cells:
+    pa = pyarrow()
+    kind = array.type
+    if pa.types.is_string_view(kind):
+        array = array.cast(pa.large_string())
+    if pa.types.is_dictionary(kind) and len(array.dictionary) > len(array):
+        array = array.dictionary_decode()  # a long list of values that are mostly elsewhere
+        return arrow_cells(array)
+    if not pa.types.is_dictionary(kind):
+        array = array.dictionary_encode()
+    places = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return CodedCells(array.dictionary.to_pylist(), places)

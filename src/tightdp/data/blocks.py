@@ -1,0 +1,210 @@
+"""Blocks of quantised rows, and sums over them that are exact.
+
+A :class:`Block` never holds raw cells, and nothing here rounds: products run at the speed of
+floating-point linear algebra only where every partial sum is an integer that a double holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tightdp.errors import DimensionError, check_count, fail
+
+Integers = NDArray[np.int64]
+Reducer = Callable[["Block"], NDArray[Any]]
+RowFunction = Callable[[Integers], NDArray[Any]]
+
+_EXACT = 53  # integers up to 2**53 are doubles
+_WORD = 62
+_HALF = 13  # cells of at most 26 bits are split into a high and a low half
+_GRAM_ROWS = 65_536
+
+
+class Block:
+    """Some rows of a table, quantised: grid integers of intervals, level codes of categories.
+
+    Examples
+    --------
+    >>> block = Block({"x": np.array([-16, 16]), "k": np.array([0, 1])})
+    >>> len(block), block["x"].tolist(), block.matrix(["x", "k"]).tolist()
+    (2, [-16, 16], [[-16, 0], [16, 1]])
+    """
+
+    __slots__ = ("_cells", "_rows")
+
+    def __init__(self, cells: Mapping[str, Integers]) -> None:
+        self._cells = dict(cells)
+        self._rows = len(next(iter(self._cells.values())))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the block."""
+        return tuple(self._cells)
+
+    def __getitem__(self, name: str) -> Integers:
+        return self._cells[name]
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def matrix(self, names: Sequence[str] | None = None) -> Integers:
+        """The named columns side by side, shape (rows, d)."""
+        chosen = self.names if names is None else names
+        out = np.empty((self._rows, len(chosen)), dtype=np.int64)
+        for j, name in enumerate(chosen):
+            out[:, j] = self._cells[name]
+        return out
+
+    def __repr__(self) -> str:  # neither cells nor their number
+        return f"Block({', '.join(self._cells)})"
+
+
+def exact_gram(matrix: ArrayLike, bits: int) -> NDArray[Any]:
+    """``matrix.T @ matrix`` without rounding, for integers of at most ``2**bits`` in size.
+
+    With r rows every partial sum is at most ``r * 2**(2 * bits)``, so floating-point products are
+    exact while ``2 * bits + log2(r) <= 53``. Beyond that ``matrix = 2**13 * high + low``, and the
+    three products of the halves are exact.
+
+    Parameters
+    ----------
+    matrix : integers, shape (rows, d)
+    bits : int
+        At most 26.
+
+    Returns
+    -------
+    array, shape (d, d)
+        int64, or Python integers where ``rows * 2**(2 * bits)`` needs more.
+
+    Examples
+    --------
+    >>> exact_gram([[3, 1], [-2, 4]], bits=2)
+    array([[13, -5],
+           [-5, 17]])
+    """
+    check_count("bits", bits, most=26)
+    cells = np.asarray(matrix)
+    if cells.ndim != 2 or cells.dtype.kind not in "iu":
+        fail("`matrix` must be a two-dimensional array of integers.", DimensionError)
+    rows, width = cells.shape
+    fits = 2 * bits + rows.bit_length() <= _WORD
+    total = np.zeros((width, width), dtype=np.int64 if fits else object)
+    for start in range(0, rows, _GRAM_ROWS):
+        part = cells[start : start + _GRAM_ROWS]
+        total += _gram(part, bits, np.int64 if fits else object)
+    return total
+
+
+def _gram(cells: NDArray[Any], bits: int, kind: type) -> NDArray[Any]:
+    def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        return (left.T @ right).astype(np.int64).astype(kind)
+
+    if 2 * bits + (len(cells) - 1).bit_length() <= _EXACT:
+        whole = cells.astype(np.float64)
+        return product(whole, whole)
+    high = (cells >> _HALF).astype(np.float64)
+    low = (cells & ((1 << _HALF) - 1)).astype(np.float64)
+    mixed = product(high, low)
+    squares = product(high, high) * (1 << 2 * _HALF) + product(low, low)
+    return squares + (mixed + mixed.T) * (1 << _HALF)
+
+
+class Totals:
+    """Running sums of integer vectors that cannot overflow.
+
+    int64 entries are added as ``2**32 * high + low``, which holds for 2**31 vectors; Python
+    integers are added as they are.
+
+    Examples
+    --------
+    >>> totals = Totals(2)
+    >>> for _ in range(3):
+    ...     totals.add(np.array([2**62, -1]))
+    >>> totals.values() == [3 * 2**62, -3]
+    True
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._high = np.zeros(width, dtype=np.int64)
+        self._low = np.zeros(width, dtype=np.int64)
+        self._large = [0] * width
+
+    def add(self, vector: Any) -> None:
+        """Add one vector; the shape and the type are checked, never the entries."""
+        entries = np.asarray(vector)
+        if entries.shape != (self._width,) or entries.dtype.kind not in "iuO":
+            fail(
+                f"A reducer must return {self._width} integers. "
+                f"Got shape {entries.shape} of {entries.dtype}.",
+                DimensionError,
+            )
+        if entries.dtype.kind == "O" or entries.dtype == np.uint64:
+            self._large = [a + int(b) for a, b in zip(self._large, entries, strict=True)]
+            return
+        wide = entries.astype(np.int64)
+        self._high += wide >> 32
+        self._low += wide & 0xFFFFFFFF
+
+    def values(self) -> list[int]:
+        """The sums."""
+        return [
+            (high << 32) + low + large
+            for high, low, large in zip(
+                self._high.tolist(), self._low.tolist(), self._large, strict=True
+            )
+        ]
+
+
+class RowSums:
+    """The reducer that adds up a per-row function of the quantised rows; it can be pickled."""
+
+    def __init__(self, function: RowFunction, columns: Sequence[str], width: int) -> None:
+        self._function, self._columns, self._width = function, tuple(columns), width
+
+    def __call__(self, block: Block) -> NDArray[Any]:
+        rows = np.asarray(self._function(block.matrix(self._columns)))
+        if rows.shape != (len(block), self._width) or rows.dtype.kind not in "iu":
+            fail(
+                f"The function must return {self._width} integers per row. Got {rows.ndim} axes "
+                f"of {rows.dtype}.",
+                DimensionError,
+            )
+        if rows.dtype == np.uint64:
+            fail("The function must return signed integers of at most 64 bits.", DimensionError)
+        wide = rows.astype(np.int64)
+        high, low = (wide >> 32).sum(axis=0), (wide & 0xFFFFFFFF).sum(axis=0)
+        return high.astype(object) * (1 << 32) + low.astype(object)
+
+
+def rows_that_fit(bits: int, degree: int, most: int) -> int:
+    """Rows of a block whose sums of products of ``degree`` cells, doubled, stay below 2**62.
+
+    >>> rows_that_fit(16, 2, 65536), rows_that_fit(26, 2, 65536)
+    (65536, 512)
+    """
+    room = _WORD - 1 - degree * bits
+    if room < 0:
+        fail(
+            f"Products of {degree} cells of {bits} bits do not fit 64 bits: "
+            f"state a schema with `bits` at most {(_WORD - 1) // degree}."
+        )
+    return min(most, 1 << room)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra on one thread, if ``threadpoolctl`` is installed: blocks are small."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield

@@ -1,0 +1,246 @@
+"""Cells of a column as an engine hands them over, and the one reading of them.
+
+Every engine's columns become :class:`NumberCells` or :class:`CodedCells`, and are read here, by the
+same rules whatever the engine:
+
+- A number is a bool, an integer, a float, a decimal, or text that Python's ``int`` or ``float``
+  reads; the words ``true`` and ``false``, in any case, are 1 and 0. Everything else is missing, and
+  so are null and NaN. In a numeric column a number counts as the nearest double; one too large for
+  a double is infinite.
+- A category compares by value: numbers with numeric levels (``1``, ``1.0`` and ``True`` are equal,
+  a decimal that is not an integer counts as the nearest double), text exactly with text levels, and
+  text that is no level but reads as a number with numeric levels. A number never equals text.
+
+Nothing here raises on account of a cell, and no ``repr`` shows one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import FloatArray
+from tightdp.schema import Category, Interval
+
+Integers = NDArray[np.int64]
+
+_STRIDE = 8192  # cells clamped at a time: the scratch arrays stay in the cache
+_SMALL_RANGE = 1024
+_MOST_DIGITS = 400
+_NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
+_WORDS = {"true": 1, "false": 0}
+
+
+class Cells(ABC):
+    """Some cells of one column."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def numbers(self) -> FloatArray:
+        """The nearest doubles, NaN where a cell is missing or no number."""
+
+    @abstractmethod
+    def codes(self, rule: Category) -> Integers:
+        """Places among the levels of a category."""
+
+    @abstractmethod
+    def keys(self) -> Integers:
+        """Two words for every cell, shape (len, 2), equal where cells are; -1, -1 where missing."""
+
+    def quantized(self, rule: Interval | Category, bits: int) -> Integers:
+        """What the schema makes of the cells: grid integers of an interval, codes of a category."""
+        if isinstance(rule, Category):
+            return self.codes(rule)
+        numbers = self.numbers()
+        out = np.empty(len(numbers), dtype=np.int64)
+        for start in range(0, len(numbers), _STRIDE):
+            part = slice(start, start + _STRIDE)
+            out[part] = rule.quantize(numbers[part], bits)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class NumberCells(Cells):
+    """Cells in a numeric or boolean array, with a mask where some are missing.
+
+    >>> NumberCells(np.array([1, 0, 7])).codes(Category([0, 1.0]))
+    array([1, 0, 0])
+    """
+
+    def __init__(self, values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> None:
+        self._values, self._missing = values, missing
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self) -> FloatArray:
+        with np.errstate(all="ignore"):
+            out: FloatArray = self._values.astype(np.float64, copy=self._missing is not None)
+        if self._missing is not None:
+            out[self._missing] = np.nan
+        return out
+
+    def codes(self, rule: Category) -> Integers:
+        distinct, places = _distinct(self._values)
+        out = rule.codes(distinct)[places]
+        if self._missing is not None:
+            out[self._missing] = rule.codes([None])[0]
+        return out
+
+    def keys(self) -> Integers:
+        values = self._values
+        out = np.zeros((len(values), 2), dtype=np.int64)
+        if values.dtype.kind == "f":
+            values = values.astype(np.float64)
+            whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
+        else:
+            whole = values <= np.iinfo(np.int64).max
+        out[whole, 1] = values[whole].astype(np.int64)
+        for place in np.flatnonzero(~whole):
+            out[place] = _words(values[place].item())
+        if self._missing is not None:
+            out[self._missing] = -1
+        return out
+
+
+class CodedCells(Cells):
+    """Cells of any kind: distinct or repeated values, and each cell's place among them.
+
+    >>> cells = CodedCells(["1", "2.5", "many", None], np.array([0, 1, 2, 3, -1]))
+    >>> cells.numbers()
+    array([1. , 2.5, nan, nan, nan])
+    """
+
+    def __init__(self, values: Sequence[Any], places: Integers | None = None) -> None:
+        self._values = values
+        self._places = np.arange(len(values)) if places is None else places  # -1 is missing
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def numbers(self) -> FloatArray:
+        return np.array([*map(nearest_double, self._values), np.nan])[self._places]
+
+    def codes(self, rule: Category) -> Integers:
+        levels = set(rule.levels)
+        cells = [cell if _is_level(cell, levels) else exact_value(cell) for cell in self._values]
+        return rule.codes([*cells, None])[self._places]
+
+    def keys(self) -> Integers:
+        table = [*map(_words, self._values), (-1, -1)]
+        return np.array(table, dtype=np.int64)[self._places]
+
+
+def array_cells(array: NDArray[Any]) -> Cells:
+    """The cells of a one-dimensional numpy array of a readable type, masked or not."""
+    missing = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    plain = np.asarray(array)
+    if plain.dtype.kind in "biuf":
+        return NumberCells(plain, missing)
+    places = np.arange(len(plain))
+    return CodedCells(plain.tolist(), places if missing is None else np.where(missing, -1, places))
+
+
+def unreadable_array(dtype: np.dtype[Any]) -> str | None:
+    """The name of a numpy type whose cells are neither numbers, text nor objects."""
+    return None if dtype.kind in "biufOUT" else str(dtype)
+
+
+def nearest_double(cell: Any) -> float:
+    """A cell as a double, NaN if it is missing or no number.
+
+    >>> [nearest_double(cell) for cell in ("2.5", " TRUE ", 10**400, "n/a", None)]
+    [2.5, 1.0, inf, nan, nan]
+    """
+    if isinstance(cell, str):
+        cell = _read_text(cell)
+    if not _is_number(cell):
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
+
+
+def exact_value(cell: Any) -> int | float | None:
+    """A cell as the number that categories compare: an int where it is one, None if missing.
+
+    >>> exact_value("9007199254740993"), exact_value(Decimal("0.10")), exact_value("a")
+    (9007199254740993, 0.1, None)
+    """
+    if isinstance(cell, str):
+        cell = _read_text(cell)
+    if not _is_number(cell):
+        return None
+    if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() > _MOST_DIGITS:
+        return nearest_double(cell)  # infinite; an integer of so many digits takes for ever
+    try:
+        whole = int(cell)
+    except (OverflowError, ValueError):  # infinite or NaN
+        number = nearest_double(cell)
+        return None if math.isnan(number) else number
+    return whole if whole == cell else nearest_double(cell)
+
+
+def _read_text(text: str) -> int | float | None:
+    word = text.strip()
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return _WORDS.get(word.lower())
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
+
+
+def _is_level(cell: Any, levels: set[Any]) -> bool:
+    return isinstance(cell, str) and cell in levels
+
+
+def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Values that cover all cells, as Python numbers, and the place of each cell among them."""
+    if values.dtype.kind in "biu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < _SMALL_RANGE:
+            shifted = values.astype(np.int64) - low if high < 2**63 else values - values.min()
+            return list(range(low, high + 1)), shifted.astype(np.intp)
+    distinct, places = np.unique(values, return_inverse=True)
+    return [exact_value(value) for value in distinct.tolist()], places.reshape(-1)
+
+
+def _words(cell: Any) -> tuple[int, int]:
+    """Two 64-bit words that stand for a person: (0, i) for an integer i, else a digest."""
+    if isinstance(cell, str):
+        text = "s" + cell
+    elif isinstance(cell, (uuid.UUID, bytes)):
+        text = "o" + str(cell)
+    else:
+        number = exact_value(cell)
+        if number is None:
+            return -1, -1
+        if isinstance(number, int) and -(2**63) <= number < 2**63:
+            return 0, number
+        text = "n" + (hex(number) if isinstance(number, int) else number.hex())
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    first = int.from_bytes(digest[:8], "little") >> 2 | 1  # neither 0 nor -1
+    return first, int.from_bytes(digest[8:], "little", signed=True)

@@ -1,0 +1,366 @@
+"""One thin adaptor per engine: names, types and chunks of cells of a table.
+
+A table is recognised by the modules of its class, so that no library is imported that is not
+already in use. Types are checked before anything is read; nothing here looks at a cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.data.arrow import arrow_cells, batch_cells, pyarrow, unreadable_type
+from tightdp.data.cells import Cells, CodedCells, array_cells, unreadable_array
+from tightdp.errors import DimensionError, MissingDependencyError, fail, require
+from tightdp.schema import Schema
+
+Chunk = dict[str, Cells]
+
+
+class Table(ABC):
+    """A table of some engine."""
+
+    @abstractmethod
+    def names(self) -> list[Any]:
+        """The names of the columns, as the engine has them."""
+
+    @abstractmethod
+    def unreadable(self, name: str) -> str | None:
+        """The name of the column's type if its cells are neither numbers nor text."""
+
+    @abstractmethod
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """The named columns, at most ``rows`` rows at a time, each row once."""
+
+
+class ArrayTable(Table):
+    """Numpy arrays by name."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if any(array.ndim != 1 for array in arrays.values()):
+            fail("Every column must be a one-dimensional array.", DimensionError)
+        if len({len(array) for array in arrays.values()}) > 1:
+            fail("All columns must have the same length.", DimensionError)
+        self._arrays = arrays
+
+    @classmethod
+    def of_mapping(cls, columns: Mapping[str, Any]) -> ArrayTable:
+        """A mapping from names to arrays or sequences."""
+        return cls({name: _array(column) for name, column in columns.items()})
+
+    @classmethod
+    def of_array(cls, array: NDArray[Any], schema: Schema) -> ArrayTable:
+        """A structured array, or a matrix whose columns are those of the schema, in its order."""
+        if array.dtype.names is not None and array.ndim == 1:
+            return cls({name: array[name] for name in array.dtype.names})
+        names = list(schema)
+        if array.ndim == 1 and len(names) == 1:
+            array = array.reshape(-1, 1)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            got = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} axes"
+            fail(
+                f"An array must have one column for each of the {len(names)} of the schema, in "
+                f"that order. Got {got}: select columns, or pass a mapping of names to arrays.",
+                DimensionError,
+            )
+        return cls({name: array[:, j] for j, name in enumerate(names)})
+
+    def names(self) -> list[Any]:
+        return list(self._arrays)
+
+    def unreadable(self, name: str) -> str | None:
+        return unreadable_array(self._arrays[name].dtype)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        for start in range(0, len(self._arrays[names[0]]), rows):
+            part = slice(start, start + rows)
+            yield {name: array_cells(self._arrays[name][part]) for name in names}
+
+
+class PandasTable(Table):
+    """A pandas frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def names(self) -> list[Any]:
+        return list(self._frame.columns)
+
+    def unreadable(self, name: str) -> str | None:
+        return _unreadable_pandas(self._frame[name].dtype)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        columns = {name: self._frame[name] for name in names}
+        for start in range(0, len(self._frame), rows):
+            part = slice(start, start + rows)
+            yield {name: _pandas_cells(column.iloc[part]) for name, column in columns.items()}
+
+
+class ArrowTable(Table):
+    """Anything that says its Arrow schema and then gives record batches."""
+
+    def __init__(self, schema: Any, scan: Callable[[Sequence[str], int], Iterable[Any]]) -> None:
+        self._schema, self._scan = schema, scan
+
+    def names(self) -> list[Any]:
+        return list(self._schema.names)
+
+    def unreadable(self, name: str) -> str | None:
+        return unreadable_type(self._schema.field(name).type)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        return batch_cells(self._scan(names, rows), names, rows)
+
+
+class PolarsTable(Table):
+    """A polars frame, eager or lazy; a lazy one streams."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._types = dict(frame.collect_schema())
+
+    def names(self) -> list[Any]:
+        return list(self._types)
+
+    def unreadable(self, name: str) -> str | None:
+        kind = self._types[name]
+        words = ("Boolean", "String", "Categorical", "Enum", "Null")
+        readable = kind.is_numeric() or kind.base_type().__name__ in words
+        return None if readable else str(kind.base_type().__name__)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        pl = require("polars", "polars")
+        pyarrow()
+        frame = self._frame.select(
+            # Arrow has no integers of 128 bits; their digits are read exactly
+            pl.col(name).cast(pl.String) if "128" in str(self._types[name]) else pl.col(name)
+            for name in names
+        )
+        if isinstance(frame, pl.LazyFrame):
+            parts = frame.collect_batches(chunk_size=rows, engine="streaming")
+        else:
+            parts = frame.iter_slices(rows)
+        for part in parts:
+            yield from batch_cells(part.to_arrow().to_batches(), names, rows)
+
+
+class DuckTable(Table):
+    """A DuckDB relation, read as a stream."""
+
+    _WHOLE = frozenset({"tinyint", "smallint", "integer", "bigint", "hugeint"})
+    _UNSIGNED = frozenset("u" + name for name in _WHOLE)
+    _REST = frozenset({"boolean", "float", "double", "decimal", "varchar", "enum", "null"})
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+        self._types = dict(zip(relation.columns, (t.id for t in relation.types), strict=True))
+
+    def names(self) -> list[Any]:
+        return list(self._relation.columns)
+
+    def unreadable(self, name: str) -> str | None:
+        kind = str(self._types[name])
+        return None if kind in self._WHOLE | self._UNSIGNED | self._REST else kind
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        pyarrow()
+        wanted = self._relation.project(", ".join(self._expression(name) for name in names))
+        read = getattr(wanted, "to_arrow_reader", None) or wanted.fetch_record_batch
+        return batch_cells(read(rows), names, rows)
+
+    def _expression(self, name: str) -> str:
+        quoted = '"' + name.replace('"', '""') + '"'
+        if self._types[name] in ("hugeint", "uhugeint"):  # digits are read exactly, decimals round
+            return f"CAST({quoted} AS VARCHAR) AS {quoted}"
+        return quoted
+
+
+class CsvTable(Table):
+    """A CSV file with a header, read by the standard library: every cell is text, "" missing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._open() as lines:
+            self._header = next(csv.reader(lines), [])
+
+    def _open(self) -> Any:
+        opener = gzip.open if self._path.suffix == ".gz" else open
+        return opener(self._path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+
+    def names(self) -> list[Any]:
+        return list(self._header)
+
+    def unreadable(self, name: str) -> str | None:
+        return None
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        places = {name: self._header.index(name) for name in names}
+        with self._open() as lines:
+            reader = (line for line in csv.reader(lines) if line)
+            next(reader, None)
+            while part := list(itertools.islice(reader, rows)):
+                yield {
+                    name: CodedCells(
+                        [(line[j] or None) if j < len(line) else None for line in part]
+                    )
+                    for name, j in places.items()
+                }
+
+
+def recognise(frame: Any, schema: Schema) -> Table:
+    """The table behind whatever the user passed, or a clear error."""
+    roots = {
+        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(frame).mro()
+    }
+    known = {package for package, _ in roots}
+    if "narwhals" in known:
+        return recognise(frame.to_native(), schema)
+    if isinstance(frame, (str, Path)):
+        return _file(Path(frame))
+    if isinstance(frame, np.ndarray):
+        return ArrayTable.of_array(frame, schema)
+    if isinstance(frame, Mapping) and frame:
+        return ArrayTable.of_mapping(frame)
+    if ("pandas", "DataFrame") in roots:
+        return PandasTable(frame)
+    if ("polars", "DataFrame") in roots or ("polars", "LazyFrame") in roots:
+        return PolarsTable(frame)
+    if ("duckdb", "DuckDBPyRelation") in roots:
+        return DuckTable(frame)
+    if "pyarrow" in known and not {("pyarrow", "Table"), ("pyarrow", "RecordBatch")} & roots:
+        return _arrow_source(frame, roots)
+    if hasattr(frame, "__arrow_c_stream__"):
+        table = pyarrow().table(frame) if "pyarrow" in known else None
+        return _in_memory(table) if table is not None else _stream(frame)
+    fail(
+        "The table must be a numpy array, a mapping of arrays, a pandas, polars, pyarrow or Spark "
+        f"frame, a DuckDB relation, or a path. Got {type(frame).__name__}."
+    )
+
+
+def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
+    if ("pyarrow", "RecordBatchReader") in roots:
+        return ArrowTable(frame.schema, lambda names, rows: frame)
+    if ("pyarrow", "Dataset") in roots:
+        return ArrowTable(frame.schema, lambda names, rows: _scan(frame, names, rows))
+    fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
+
+
+def _in_memory(table: Any) -> Table:
+    return ArrowTable(
+        table.schema, lambda names, rows: table.select(list(names)).to_batches(max_chunksize=rows)
+    )
+
+
+def _stream(frame: Any) -> Table:
+    return _arrow_source(
+        pyarrow().RecordBatchReader.from_stream(frame), {("pyarrow", "RecordBatchReader")}
+    )
+
+
+def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
+    ahead = {"batch_readahead": 2, "fragment_readahead": 1}  # the default reads 1 GB ahead
+    return iter(dataset.scanner(columns=list(names), batch_size=rows, **ahead).to_batches())
+
+
+def _file(path: Path) -> Table:
+    """A Parquet file or folder, or a CSV file; DuckDB reads them in constant memory."""
+    ends = "".join(path.suffixes[-2:]).lower()
+    if not path.exists():
+        fail(f"There is no file or folder {str(path)!r}.")
+    if path.is_dir() or ends.endswith(".parquet"):
+        return _parquet(path)
+    if ends.endswith((".csv", ".csv.gz")):
+        return _csv(path)
+    fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
+
+
+def _parquet(path: Path) -> Table:
+    pattern = str(path / "**" / "*.parquet") if path.is_dir() else str(path)
+    if path.is_dir() and not any(path.rglob("*.parquet")):
+        fail(f"There is no Parquet file in the folder {str(path)!r}.")
+    if not _installed("pyarrow"):
+        fail(
+            'Parquet needs pyarrow. Install it with: pip install "tightdp[duckdb]".',
+            MissingDependencyError,
+        )
+    if _installed("duckdb"):
+        relation = _duck().read_parquet(pattern, hive_partitioning=False)
+        return DuckTable(relation)
+    dataset = require("pyarrow.dataset", "pyarrow").dataset(path, format="parquet")
+    return ArrowTable(dataset.schema, lambda names, rows: _scan(dataset, names, rows))
+
+
+def _csv(path: Path) -> Table:
+    plain = CsvTable(path)
+    if not (_installed("duckdb") and _installed("pyarrow")):
+        return plain
+    # Every option is stated and every cell is text: nothing is guessed from the data.
+    names = plain.names()
+    if len(set(names)) < len(names) or not all(names):
+        return plain
+    relation = _duck().read_csv(
+        str(path),
+        header=True,
+        sep=",",
+        quotechar='"',
+        escapechar='"',
+        na_values=[""],
+        columns=dict.fromkeys(names, "VARCHAR"),
+        auto_detect=False,
+    )
+    return DuckTable(relation)
+
+
+def _duck() -> Any:
+    connection = require("duckdb", "duckdb").connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _array(column: Any) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    if isinstance(column, Sequence) and not isinstance(column, (str, bytes)):
+        return np.fromiter(column, dtype=object, count=len(column))
+    return np.asarray(column)
+
+
+def _unreadable_pandas(dtype: Any) -> str | None:
+    if isinstance(dtype, np.dtype):
+        return unreadable_array(dtype)
+    kind = type(dtype).__name__
+    if kind == "CategoricalDtype":
+        return _unreadable_pandas(dtype.categories.dtype)
+    if kind == "ArrowDtype":
+        return unreadable_type(dtype.pyarrow_dtype)
+    if kind == "StringDtype" or (kind != "IntervalDtype" and dtype.kind in "biuf"):
+        return None
+    return str(dtype)
+
+
+def _pandas_cells(column: Any) -> Cells:
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype):
+        return array_cells(column.to_numpy())
+    if type(dtype).__name__ == "CategoricalDtype":
+        return CodedCells(column.cat.categories.tolist(), column.cat.codes.to_numpy())
+    if hasattr(column.array, "__arrow_array__") and _installed("pyarrow"):
+        array = pyarrow().array(column.array)
+        return arrow_cells(array.combine_chunks() if hasattr(array, "combine_chunks") else array)
+    if dtype.kind in "biuf" and type(dtype).__name__ == "SparseDtype":
+        return array_cells(np.asarray(column))
+    return array_cells(column.astype(object).to_numpy())

@@ -1,0 +1,301 @@
+"""One pass over a table of any engine, to exact integers.
+
+Rows pass through the schema's clamp and grid where they are first seen, and only integers go on:
+the same ones on numpy, pandas, polars, pyarrow, DuckDB, Spark, Parquet and CSV, in any order of the
+rows and any size of the blocks. What can go wrong depends on the schema, on names and on types,
+never on cells; if an engine fails in the middle of a scan, its words are withheld, because they
+quote cells. Nothing here adds noise: sums are **not private**.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tightdp.data.blocks import (
+    Block,
+    Integers,
+    Reducer,
+    RowFunction,
+    RowSums,
+    exact_gram,
+    one_blas_thread,
+    rows_that_fit,
+)
+from tightdp.data.engines import Table, recognise
+from tightdp.data.scan import Scan, sum_blocks
+from tightdp.data.spark import SparkTable
+from tightdp.errors import DataError, TightdpError, check_count, fail
+from tightdp.schema import Schema
+
+__all__ = [
+    "BLOCK_ROWS",
+    "Block",
+    "blocks",
+    "check_frame",
+    "distributed_sums",
+    "exact_gram",
+    "integer_sums",
+    "quantized_matrix",
+]
+
+BLOCK_ROWS = 65_536
+
+T = TypeVar("T")
+
+
+def check_frame(frame: Any, schema: Schema, columns: Sequence[str]) -> None:
+    """Raise if the table lacks a column or has one of a type that cannot be read; reads no row.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"income": Interval(0, 1e5)}, rows=3)
+    >>> check_frame({"incom": np.zeros(3)}, schema, ["income"])
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table has no column 'income'. Did you mean 'incom'?
+    """
+    _open(frame, schema, columns)
+
+
+def blocks(
+    frame: Any,
+    schema: Schema,
+    columns: Sequence[str],
+    *,
+    block_rows: int = BLOCK_ROWS,
+    progress: bool = False,
+) -> Iterator[Block]:
+    """The quantised rows of a table, a block at a time.
+
+    Parameters
+    ----------
+    frame : table
+        A numpy matrix with the columns of the schema, a structured array or mapping of arrays, a
+        pandas, polars (eager or lazy) or Spark frame, a pyarrow table, dataset or reader, a DuckDB
+        relation, or the path of a Parquet file or folder or of a CSV file.
+    schema : Schema
+    columns : sequence of str
+        The columns to read.
+    block_rows : int
+        At most so many rows in a block.
+    progress : bool
+        Show a bar, where ``tqdm`` is installed. It counts blocks of the declared number of rows.
+
+    Yields
+    ------
+    Block
+        Grid integers in ``[-2**bits, 2**bits]`` of intervals, level codes of categories.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Category, Interval
+    >>> schema = Schema({"x": Interval(0, 8), "k": Category(["a", "b"])}, rows=3, bits=2)
+    >>> table = {"x": np.array([1.0, np.nan, 1e9]), "k": ["b", None, "a"]}
+    >>> [(block["x"].tolist(), block["k"].tolist()) for block in blocks(table, schema, ["x", "k"])]
+    [([-3, 0, 4], [1, 0, 0])]
+    """
+    check_count("block_rows", block_rows)
+    table, names = _open(frame, schema, columns)
+    scan = Scan(schema, names, block_rows)
+    return _watched(_guarded(_blocks(table, scan)), scan, progress)
+
+
+def integer_sums(
+    frame: Any,
+    schema: Schema,
+    columns: Sequence[str],
+    reducer: Reducer,
+    *,
+    width: int,
+    degree: int = 2,
+    progress: bool = False,
+) -> list[int]:
+    """The sum over all blocks of ``reducer(block)``, in one pass; on Spark, inside the workers.
+
+    Blocks are so small that sums of products of ``degree`` cells, even doubled, cannot overflow
+    int64 (``2 * rows * 2**(degree * bits) <= 2**62``); totals are Python integers.
+
+    Parameters
+    ----------
+    frame, schema, columns, progress :
+        As for :func:`blocks`. Spark shows no bar.
+    reducer : callable
+        Block to ``width`` integers, additive over rows; for Spark it must be picklable.
+    width : int
+    degree : int
+        How many cells the reducer multiplies at most.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"x": Interval(-1, 1)}, rows=4, bits=4)
+    >>> integer_sums(
+    ...     np.array([[0.5], [0.25], [7.0], [np.nan]]), schema, ["x"],
+    ...     lambda block: np.array([block["x"].sum(), len(block)]), width=2,
+    ... )
+    [28, 4]
+    """
+    check_count("width", width)
+    check_count("degree", degree, least=0)
+    table, names = _open(frame, schema, columns)
+    scan = Scan(schema, names, rows_that_fit(schema.bits, degree, BLOCK_ROWS))
+    if isinstance(table, SparkTable):
+        return _guard(lambda: table.sums(scan, reducer, width))
+    with one_blas_thread():
+        watched = _watched(_blocks(table, scan), scan, progress)
+        return _guard(lambda: sum_blocks(watched, reducer, width))
+
+
+def distributed_sums(
+    frame: Any,
+    schema: Schema,
+    columns: Sequence[str],
+    function: RowFunction,
+    width: int,
+    *,
+    progress: bool = False,
+) -> list[int]:
+    """Sums over rows of an integer function of the quantised row, made where the data are.
+
+    Parameters
+    ----------
+    function : callable
+        Quantised rows, shape (m, d), to any integers of 64 bits, shape (m, width); for Spark it
+        must be picklable.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"x": Interval(-1, 1)}, rows=3, bits=4)
+    >>> distributed_sums({"x": [0.5, 1, -1]}, schema, ["x"], lambda rows: np.maximum(rows, 0), 1)
+    [24]
+    """
+    reducer = RowSums(function, columns, width)
+    return integer_sums(frame, schema, columns, reducer, width=width, degree=0, progress=progress)
+
+
+def quantized_matrix(
+    frame: Any, schema: Schema, columns: Sequence[str], *, progress: bool = False
+) -> Integers:
+    """All quantised rows at once, shape (n, d), for methods that visit rows many times.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"x": Interval(0, 1), "y": Interval(0, 2)}, rows=2, bits=3)
+    >>> quantized_matrix(np.array([[0.0, 1.0], [1.0, 2.0]]), schema, ["y", "x"])
+    array([[ 0, -8],
+           [ 8,  8]])
+    """
+    parts = [block.matrix(columns) for block in blocks(frame, schema, columns, progress=progress)]
+    return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *parts])
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+def _open(frame: Any, schema: Schema, columns: Sequence[str]) -> tuple[Table, tuple[str, ...]]:
+    """The table and the columns to read, after all checks that need no row."""
+    if not isinstance(schema, Schema):
+        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+    if isinstance(columns, str) or not list(columns):
+        fail("`columns` must be a non-empty list of names.")
+    names = tuple(dict.fromkeys(columns))
+    schema.select(names)
+    table = _guard(lambda: _recognise(frame, schema))
+    present = _guard(table.names)
+    for name in Scan(schema, names, 1).wanted:
+        _check_present(name, present)
+        kind = _guard(lambda name=name: table.unreadable(name))  # type: ignore[misc]
+        if kind is not None:
+            fail(
+                f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
+                "convert it to a number or to text first."
+            )
+    return table, names
+
+
+def _recognise(frame: Any, schema: Schema) -> Table:
+    homes = [base.__module__ for base in type(frame).mro() if base.__name__ == "DataFrame"]
+    if any(home.startswith("pyspark.pandas") for home in homes):
+        frame = frame.to_spark()
+    elif not any(home.startswith("pyspark.sql") for home in homes):
+        return recognise(frame, schema)
+    return SparkTable(frame)
+
+
+def _check_present(name: str, present: Sequence[Any]) -> None:
+    found = sum(1 for other in present if isinstance(other, str) and other == name)
+    if found == 1:
+        return
+    if found:
+        fail(f"The table has {found} columns named {name!r}: rename them.")
+    near = difflib.get_close_matches(name, [n for n in present if isinstance(n, str)], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    fail(f"The table has no column {name!r}.{hint}")
+
+
+def _blocks(table: Table, scan: Scan) -> Iterator[Block]:
+    if isinstance(table, SparkTable):
+        return table.blocks(scan)
+    return scan.blocks(table.chunks(scan.wanted, scan.rows))
+
+
+# --- what may be said of a failure, and of progress ----------------------------------------------
+
+
+def _guard(step: Callable[[], T]) -> T:
+    """Do a step of an engine; if it fails, say that it failed and nothing else.
+
+    The error is raised outside the handler, so that the engine's exception, with the cells that it
+    may quote, is not even its context.
+    """
+    known: TightdpError | None = None
+    try:
+        return step()
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration):
+        raise
+    except TightdpError as error:
+        known = type(error)(*error.args)
+    except BaseException:  # polars panics outside Exception
+        pass
+    if known is not None:
+        raise known
+    raise DataError(
+        "The table could not be read to its end. What the engine said is withheld, because it may "
+        "quote cells: read the table with the engine itself. On Spark, check that PYSPARK_PYTHON "
+        "names an interpreter that has this package."
+    )
+
+
+def _guarded(parts: Iterator[T]) -> Iterator[T]:
+    end = object()
+    while True:
+        part = _guard(lambda: next(parts, end))
+        if part is end:
+            return
+        yield part  # type: ignore[misc]
+
+
+def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:
+    """The same blocks, with a bar whose length is that of the declared number of rows."""
+    if not progress:
+        yield from parts
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield from parts
+        return
+    total = math.ceil(scan.schema.rows / scan.rows)
+    with tqdm(total=total, unit=" blocks", leave=False) as bar:
+        for part in parts:
+            yield part
+            if bar.n < total:
+                bar.update()
+        bar.update(total - bar.n)  # it always ends full

@@ -1,0 +1,78 @@
+"""At most so many rows of a person, whatever the order of the rows and the engine.
+
+Each person's rows are ranked by a fixed public mixing of (person, quantised row), and those of
+lowest rank are kept. What is kept of a person depends on that person's rows alone: replacing all
+rows of a person by as many others, or adding or removing them, changes at most ``rows_per_person``
+rows of what is summed. Ranks differ from person to person, so that no value is preferred; equal
+rows of a person have equal ranks. Rows without a person are left out, for nothing would bound how
+many of them one person has. The order of rows is never used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+_LEAST_BUFFER = 1 << 18
+
+
+class FewRows:
+    """Rows kept so far; memory for about twice ``limit`` rows per person.
+
+    Examples
+    --------
+    >>> few = FewRows(limit=1, width=1)
+    >>> few.add(np.array([[0, 7], [0, 7], [0, 9], [-1, -1]]), np.array([[4], [5], [6], [8]]))
+    >>> len(few.rows())
+    2
+    """
+
+    def __init__(self, limit: int, width: int) -> None:
+        self._limit = limit
+        self._parts: list[Integers] = [np.empty((0, width + 2), dtype=np.int64)]
+        self._held, self._room = 0, _LEAST_BUFFER
+
+    def add(self, keys: Integers, rows: Integers) -> None:
+        """Take in rows, shape (m, width), of the persons with the given keys, shape (m, 2)."""
+        known = keys[:, 0] != -1
+        self._parts.append(np.concatenate([keys[known], rows[known]], axis=1))
+        self._held += len(self._parts[-1])
+        if self._held > self._room:
+            self._settle()
+            self._room = max(_LEAST_BUFFER, 2 * self._held)
+
+    def rows(self) -> Integers:
+        """The rows kept, in an order that the order of the input does not change."""
+        return self._settle()[:, 2:]
+
+    def _settle(self) -> Integers:
+        table = np.concatenate(self._parts)
+        kept = table[_lowest(table, self._limit)]
+        self._parts, self._held = [kept], len(kept)
+        return kept
+
+
+def _lowest(table: Integers, limit: int) -> NDArray[np.intp]:
+    """Places of the ``limit`` rows of lowest rank of each person, person by person."""
+    order = np.lexsort((_ranks(table), table[:, 1], table[:, 0]))
+    keys = table[order, :2]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    starts = np.flatnonzero(first)
+    position = np.arange(len(order)) - np.repeat(starts, np.diff([*starts, len(order)]))
+    return order[position < limit]
+
+
+def _ranks(table: Integers) -> NDArray[np.uint64]:
+    """A mixing of all columns into one word (the finalizer of SplitMix64, column by column)."""
+    rank = np.zeros(len(table), dtype=np.uint64)
+    for column in table.T:
+        rank += column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        rank ^= rank >> np.uint64(30)
+        rank *= np.uint64(0xBF58476D1CE4E5B9)
+        rank ^= rank >> np.uint64(27)
+        rank *= np.uint64(0x94D049BB133111EB)
+        rank ^= rank >> np.uint64(31)
+    return rank

@@ -1,0 +1,151 @@
+"""Sums on Spark, made where the data are: only integers that are already summed come back.
+
+The same scan and reducers run inside ``mapInArrow``; schema and reducer are pickled. A failure
+inside a worker comes back as a word instead of an exception, for Spark would log the exception with
+whatever it quotes. Workers need this package: set ``PYSPARK_PYTHON`` to the interpreter that has it
+before the session is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.arrow import batch_cells, pyarrow
+from tightdp.data.blocks import Block, Reducer, one_blas_thread
+from tightdp.data.engines import Table
+from tightdp.data.scan import Chunk, Keyed, Scan, sum_blocks
+from tightdp.errors import DataError, fail
+
+_WHOLE = frozenset({"byte", "short", "integer", "long"})
+_REST = frozenset({"boolean", "float", "double", "decimal", "string", "varchar", "char", "void"})
+_FORM = "word string, payload binary"
+_DONE, _FAILED = "done", "failed"
+_FAILED_KEY = -2  # the key of no person, see cells.Cells.keys
+
+
+class SparkTable(Table):
+    """A Spark frame; its rows stay where they are."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._types = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+
+    def names(self) -> list[Any]:
+        return list(self._frame.columns)
+
+    def unreadable(self, name: str) -> str | None:
+        kind = str(self._types[name])
+        return None if kind in _WHOLE | _REST else kind
+
+    def chunks(self, names: Any, rows: int) -> Iterator[Chunk]:
+        raise NotImplementedError  # raw cells never leave the workers
+
+    def sums(self, scan: Scan, reducer: Reducer, width: int) -> list[int]:
+        """Sums of a reducer's vectors; one line of integers comes back from every partition."""
+        totals = [0] * width
+        for line in self._run(scan, SumUp(reducer, width)).collect():
+            totals = [a + int(b) for a, b in zip(totals, _payload(line).split(), strict=True)]
+        return totals
+
+    def blocks(self, scan: Scan) -> Iterator[Block]:
+        """Quantised rows, brought here partition by partition."""
+        for line in self._run(scan, pack).toLocalIterator():
+            rows = np.frombuffer(_payload(line), dtype=np.int64).reshape(-1, len(scan.names))
+            yield Block({name: rows[:, j] for j, name in enumerate(scan.names)})
+
+    def _run(self, scan: Scan, finish: Finish) -> Any:
+        pyarrow()
+        frame = self._frame.select(*("`" + name.replace("`", "``") + "`" for name in scan.wanted))
+        task = Task(scan, finish)
+        if scan.schema.person is None:
+            return frame.mapInArrow(task.on_rows, _FORM)
+        names = _keyed_names(scan)
+        keyed = frame.mapInArrow(task.to_keyed, ", ".join(f"{name} bigint" for name in names))
+        count = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        # Given the number of partitions, the optimiser leaves them alone: a person stays in one.
+        return keyed.repartition(count, *names[:2]).mapInArrow(task.on_keyed, _FORM)
+
+
+Finish = Callable[[Iterator[Block]], Iterator[bytes]]
+
+
+@dataclass(frozen=True)
+class SumUp:
+    """Blocks to one line of integers."""
+
+    reducer: Reducer
+    width: int
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[bytes]:
+        yield " ".join(map(str, sum_blocks(blocks, self.reducer, self.width))).encode()
+
+
+def pack(blocks: Iterator[Block]) -> Iterator[bytes]:
+    """Blocks to the bytes of their integers."""
+    for block in blocks:
+        yield block.matrix().tobytes()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker does with its part of the rows."""
+
+    scan: Scan
+    finish: Finish
+
+    def on_rows(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Rows of the table to lines."""
+        return self._lines(lambda: self.scan.blocks(self._chunks(batches)))
+
+    def on_keyed(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Keys and quantised rows to lines, where all rows of a person are in one place."""
+        return self._lines(lambda: self.scan.few(_read_keyed(batches)))
+
+    def to_keyed(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Rows of the table to keys and quantised rows; rows without a person are left out."""
+        names = _keyed_names(self.scan)
+        try:
+            for keys, rows in self.scan.keyed(self._chunks(batches)):
+                known = keys[:, 0] != -1
+                yield _batch(names, np.concatenate([keys, rows], axis=1)[known])
+        except Exception:
+            yield _batch(names, np.full((1, len(names)), _FAILED_KEY))
+
+    def _chunks(self, batches: Iterable[Any]) -> Iterator[Chunk]:
+        return batch_cells(batches, self.scan.wanted, self.scan.rows)
+
+    def _lines(self, blocks: Callable[[], Iterator[Block]]) -> Iterator[Any]:
+        pa = pyarrow()
+        try:
+            with one_blas_thread():
+                for payload in self.finish(blocks()):
+                    yield pa.record_batch({"word": [_DONE], "payload": [payload]})
+        except Exception:  # Spark would log the words of the exception
+            yield pa.record_batch({"word": [_FAILED], "payload": [b""]})
+
+
+def _keyed_names(scan: Scan) -> list[str]:
+    return ["first", "second", *(f"cell{j}" for j in range(len(scan.names)))]
+
+
+def _batch(names: list[str], table: Any) -> Any:
+    return pyarrow().record_batch({name: table[:, j] for j, name in enumerate(names)})
+
+
+def _read_keyed(batches: Iterable[Any]) -> Iterator[Keyed]:
+    for batch in batches:
+        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        if (columns[0] == _FAILED_KEY).any():
+            fail("A worker failed.", DataError)
+        table = np.stack(columns, axis=1)
+        yield table[:, :2], table[:, 2:]
+
+
+def _payload(line: Any) -> bytes:
+    if line.word != _DONE:
+        fail("A worker of Spark could not read its part of the table.", DataError)
+    return bytes(line.payload)
