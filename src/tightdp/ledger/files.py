@@ -106,6 +106,17 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def check_writable(place: Path) -> None:
+    """Refuse before SQLite leaves a log that nobody can write."""
+    for what in (place, place.parent):
+        if not os.access(what, os.W_OK):
+            fail(
+                f"The ledger {place} cannot be written: check the permissions of {what}. Nothing "
+                "may be released.",
+                LedgerError,
+            )
+
+
 def check_one_name(place: Path) -> None:
     """Refuse a file with a second name: each name would get a log of its own."""
     here = place.stat()

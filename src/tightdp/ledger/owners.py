@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -16,7 +17,11 @@ def this_process() -> str:
     >>> is_alive(this_process())
     True
     """
-    pid = os.getpid()
+    return _name(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _name(pid: int) -> str:
     return f"{platform.node()}/{pid}/{_facts(pid)[1]}"
 
 

@@ -277,6 +277,7 @@ def make_file(place: Path, time: str, caps: Budget, body: Any) -> None:
 def open_file(place: Path, timeout: float) -> Store:
     """Entries in an existing file that can be written."""
     with explained(place):
+        files.check_writable(place)
         files.check_one_name(place)
         connection = connect(place, timeout)
         try:
