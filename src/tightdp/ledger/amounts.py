@@ -56,8 +56,12 @@ class Budget:
         """Both parts as texts ``"num/den"``."""
         return {part.name: to_text(getattr(self, part.name)) for part in fields(self)}
 
+    def text(self, most: int = _SHOWN) -> str:
+        """Both parts for people; exact ones of more than ``most`` characters as decimals only."""
+        return f"epsilon = {shown(self.epsilon, most)}, delta = {shown(self.delta, most)}"
+
     def __str__(self) -> str:
-        return f"epsilon = {shown(self.epsilon)}, delta = {shown(self.delta)}"
+        return self.text()
 
 
 NOTHING = Budget(Fraction(0))
@@ -89,20 +93,20 @@ def from_text(text: str) -> Fraction:
     return number
 
 
-def shown(number: Fraction) -> str:
+def shown(number: Fraction, most: int = _SHOWN) -> str:
     """For people: exact and as a decimal.
 
     >>> shown(Fraction(1, 3)), shown(Fraction(2)), shown(Fraction(1, 3**200))
     ('1/3 (0.333333333333)', '2', '3.7648619496e-96')
     """
     exact = str(number)
-    if number.denominator == 1 and len(exact) <= _SHOWN:
+    if number.denominator == 1 and len(exact) <= most:
         return exact
     try:
         rough = f"{float(number):.12g}"
     except OverflowError:
         rough = "a larger number"
-    return f"{exact} ({rough})" if len(exact) <= _SHOWN else rough
+    return f"{exact} ({rough})" if len(exact) <= most else rough
 
 
 def check_cap(epsilon: Any, delta: Any) -> Budget:

@@ -127,7 +127,7 @@ class Ledger(LedgerView):
                     fail("The ledger is empty: the file is damaged.", LedgerError)
                 self._terms = Terms.of(first)
                 self._identity = str(first.facts()["identity"])
-        except (KeyError, LedgerError):
+        except LedgerError:
             opened.close()
             raise
 
@@ -247,7 +247,8 @@ class Ledger(LedgerView):
             request.check_same(known, name)
             return self._receipt(known, self._await(known, name))
         store._checkpoint("committed")
-        self._mine[paid.number] = threading.get_ident()
+        if name is not None:
+            self._mine[paid.number] = threading.get_ident()
         return self._receipt(paid, None)
 
     def _pay(self, change: Transaction, request: Request, price: Budget, key: str | None) -> Entry:

@@ -123,7 +123,7 @@ class Transaction:
 
     def _one(self, where: str, *values: Any) -> Entry | None:
         row = self._connection.execute(f"{_SELECT} {where}", values).fetchone()
-        return None if row is None else Entry(*row)
+        return None if row is None else _whole(Entry(*row))
 
     def entry(self, number: int) -> Entry | None:
         """The entry of that number."""
@@ -157,13 +157,14 @@ class Transaction:
         return self._one(where, partition, cell)
 
     def all(self) -> Iterator[Entry]:
-        """Every entry, first to last."""
+        """Every entry, first to last, whole or not."""
         for row in self._connection.execute(f"{_SELECT} ORDER BY number"):
             yield Entry(*row)
 
     def selected(self, where: str, *values: Any) -> list[Entry]:
         """The entries that a clause selects."""
-        return [Entry(*row) for row in self._connection.execute(f"{_SELECT} {where}", values)]
+        rows = self._connection.execute(f"{_SELECT} {where}", values)
+        return [_whole(Entry(*row)) for row in rows]
 
     def pragma(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a pragma or of a look at the schema."""
@@ -206,6 +207,17 @@ class Transaction:
         entry = Entry(**row)
         self.written = entry.head
         return entry
+
+
+def _whole(entry: Entry) -> Entry:
+    """The entry, if its hash still fits: nothing is decided or released by a damaged one."""
+    if entry.digest() != entry.hash:
+        fail(
+            f"Entry {entry.number} of the ledger was changed: its hash does not fit its content. "
+            "Restore a copy that verifies. Nothing may be released.",
+            LedgerError,
+        )
+    return entry
 
 
 # --- opening --------------------------------------------------------------------------------------
@@ -297,7 +309,7 @@ def explained(place: Path | None) -> Iterator[None]:
     """Turn the errors of SQLite and of the system into ours."""
     try:
         yield
-    except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+    except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         _explain(error, place)
 
 

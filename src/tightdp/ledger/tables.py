@@ -48,7 +48,7 @@ def _short(text: str, most: int = 40) -> str:
 
 def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
     """The lines above the table."""
-    return [("ledger", terms), ("spent", str(spent)), ("remaining", str(left))]
+    return [("ledger", terms), ("spent", spent.text(20)), ("remaining", left.text(20))]
 
 
 def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:

@@ -54,6 +54,11 @@ class Terms:
     def __str__(self) -> str:
         return f"{self.caps}, {self.neighbors} neighbours, allow_seeded = {self.allow_seeded}"
 
+    def brief(self) -> str:
+        """The same for a table."""
+        seeded = ", seeded releases are let in: NOT PRIVATE" if self.allow_seeded else ""
+        return f"{self.caps.text(20)}, {self.neighbors} neighbours{seeded}"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -38,7 +38,7 @@ def verify(look: Transaction, receipts: Iterable[Head]) -> Head:
     for entry in look.all():
         try:
             auditor.take(entry)
-        except (ValueError, TypeError, KeyError, TightdpError) as error:
+        except (ValueError, TypeError, LookupError, ArithmeticError, TightdpError) as error:
             reason = str(error) if isinstance(error, LedgerError) else "it cannot be read"
             _broken(f"entry {entry.number}: {reason}")
         if awaited.pop(entry.number, entry.hash) != entry.hash:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tightdp.errors import LedgerError, exact_fraction, fail
 from tightdp.ledger import owners
-from tightdp.ledger.amounts import Budget, shown
+from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.tables import HistoryRow, as_html, as_text, summary
@@ -113,15 +113,14 @@ class LedgerView:
             rows = _rows(look, "WHERE kind = 'spend' ORDER BY number DESC LIMIT 10")[::-1]
             ((count,),) = look.pragma("SELECT count(*) FROM entries WHERE kind = 'spend'")
             spent = look.last().amount("total")
-        return summary(str(self._terms), spent, self.caps - spent), rows, int(count)
+        return summary(self._terms.brief(), spent, self.caps - spent), rows, int(count)
 
     def __str__(self) -> str:
         return as_text(*self._table())
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
-        caps = f"epsilon={shown(self.caps.epsilon)}, delta={shown(self.caps.delta)}"
-        return f"<Ledger {where}: {caps}, {self.neighbors}>"
+        return f"<Ledger {where}: {self._terms.brief()}>"
 
     def _repr_html_(self) -> str:
         return as_html(*self._table())
