@@ -334,6 +334,25 @@ def test_a_file_deleted_while_open_stops_everything(path, ending):
         ledger.find("k")
 
 
+def test_a_new_ledger_is_not_mixed_with_the_log_of_a_lost_one(path):
+    ledger = Ledger.open(path)
+    ledger.spend(TENTH)
+    path.unlink()
+    with pytest.raises(LedgerError, match=r"is gone, its log ledger.db-wal is still there"):
+        Ledger(1, path=path)
+    assert not path.exists()
+
+
+def test_other_programs_cannot_write_spends(path):
+    other = sqlite3.connect(path, isolation_level=None)
+    head = other.execute("SELECT hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()[0]
+    amounts = ", ".join(["'0/1'"] * 8)
+    values = f"4, 'spend', '', 'x', NULL, NULL, NULL, {amounts}, '{{}}', '{head}', '{head}'"
+    with pytest.raises(sqlite3.OperationalError, match="no such function"):
+        other.execute(f"INSERT INTO entries VALUES ({values})")
+    other.close()
+
+
 def test_a_file_replaced_while_open_stops_everything(path, tmp_path):
     old = tmp_path / "old"
     shutil.copy(path, old)

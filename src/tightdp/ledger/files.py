@@ -78,6 +78,14 @@ def create(place: Path, fill: Callable[[Path], None]) -> None:
 
     Of several processes that do this at once, one wins; a failure leaves nothing behind.
     """
+    for ending in ("-wal", "-journal"):
+        left = place.with_name(place.name + ending)
+        if left.exists() and not place.exists():  # it would be merged into the new file
+            fail(
+                f"The ledger {place} is gone, its log {left.name} is still there. Put the ledger "
+                "back, or name another file: a new one would forget what was spent.",
+                LedgerError,
+            )
     token = SecureSource().words(2).tobytes().hex()
     draft = place.with_name(f".{place.name}.{token}.new")
     try:
