@@ -112,6 +112,12 @@ class DecimalCells(LazyCells):
     its parts are exact: ``abs(unscaled) <= 2**53`` and ``scale <= 22``.
     """
 
+    def __init__(self, array: Any) -> None:
+        kind = array.type
+        if kind.bit_width < 128:
+            array = array.cast(pyarrow().decimal128(kind.precision, kind.scale))
+        super().__init__(array)
+
     def numbers(self) -> FloatArray:
         kind = self._array.type
         if kind.bit_width != 128 or not 0 <= kind.scale <= _MOST_SCALE or not len(self._array):

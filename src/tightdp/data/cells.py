@@ -9,7 +9,9 @@ same rules whatever the engine:
   a double is infinite.
 - A category compares by value: numbers with numeric levels (``1``, ``1.0`` and ``True`` are equal,
   a decimal that is not an integer counts as the nearest double), text exactly with text levels, and
-  text that is no level but reads as a number with numeric levels. A number never equals text.
+  text that is no level but reads as a number with numeric levels. A number never equals a text
+  level.
+- A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
 
 Nothing here raises on account of a cell, and no ``repr`` shows one.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -37,6 +40,7 @@ _STRIDE = 8192  # cells clamped at a time: the scratch arrays stay in the cache
 _SMALL_RANGE = 1024
 _MOST_DIGITS = 400
 _NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
+_DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
 _WORDS = {"true": 1, "false": 0}
 
 
@@ -230,6 +234,8 @@ def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 def _words(cell: Any) -> tuple[int, int]:
     """Two 64-bit words that stand for a person: (0, i) for an integer i, else a digest."""
+    if isinstance(cell, str) and _DIGITS.fullmatch(cell):
+        cell = int(cell)
     if isinstance(cell, str):
         text = "s" + cell
     elif isinstance(cell, (uuid.UUID, bytes)):

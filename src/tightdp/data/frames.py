@@ -241,9 +241,11 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
 
 
 def _blocks(table: Table, scan: Scan) -> Iterator[Block]:
+    """All blocks; a generator, because some engines start to read when they are asked for chunks."""
     if isinstance(table, SparkTable):
-        return table.blocks(scan)
-    return scan.blocks(table.chunks(scan.wanted, scan.rows))
+        yield from table.blocks(scan)
+    else:
+        yield from scan.blocks(table.chunks(scan.wanted, scan.rows))
 
 
 # --- what may be said of a failure, and of progress ----------------------------------------------
@@ -258,7 +260,7 @@ def _guard(step: Callable[[], T]) -> T:
     known: TightdpError | None = None
     try:
         return step()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration):
+    except (KeyboardInterrupt, SystemExit):
         raise
     except TightdpError as error:
         known = type(error)(*error.args)
@@ -299,3 +301,4 @@ def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Blo
             if bar.n < total:
                 bar.update()
         bar.update(total - bar.n)  # it always ends full
+        bar.refresh()

@@ -59,7 +59,9 @@ class SparkTable(Table):
 
     def _run(self, scan: Scan, finish: Finish) -> Any:
         pyarrow()
-        frame = self._frame.select(*("`" + name.replace("`", "``") + "`" for name in scan.wanted))
+        # plain names on the way to the workers: mapInArrow stumbles over dots and backticks
+        quoted = ["`" + name.replace("`", "``") + "`" for name in scan.wanted]
+        frame = self._frame.selectExpr(*(f"{name} AS c{j}" for j, name in enumerate(quoted)))
         task = Task(scan, finish)
         if scan.schema.person is None:
             return frame.mapInArrow(task.on_rows, _FORM)
@@ -116,7 +118,9 @@ class Task:
             yield _batch(names, np.full((1, len(names)), _FAILED_KEY))
 
     def _chunks(self, batches: Iterable[Any]) -> Iterator[Chunk]:
-        return batch_cells(batches, self.scan.wanted, self.scan.rows)
+        wanted = self.scan.wanted
+        named = (batch.rename_columns(list(wanted)) for batch in batches)
+        return batch_cells(named, wanted, self.scan.rows)
 
     def _lines(self, blocks: Callable[[], Iterator[Block]]) -> Iterator[Any]:
         pa = pyarrow()
