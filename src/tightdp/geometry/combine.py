@@ -16,16 +16,18 @@ from tightdp.errors import (
     check_array,
     fail,
 )
+from tightdp.geometry.frames import FLAT, ROUNDING, column_scales, rounding_error
+from tightdp.geometry.linear_programs import CUT_SLACK
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
     NormBall,
     SecondMoment,
     Volume,
+    check_balls,
     check_radius,
 )
 from tightdp.randomness import RandomSource, SeededSource
 
-_SPAN_TOLERANCE = 1e-9
 _PILOT = 20_000
 _LEAST_ACCEPTANCE = 1e-5
 
@@ -46,6 +48,14 @@ class Scaled(NormBall):
     @property
     def unconditional(self) -> bool:
         return self.ball.unconditional
+
+    @property
+    def gauge_slack(self) -> float:
+        return self.ball.gauge_slack
+
+    @property
+    def support_slack(self) -> float:
+        return self.ball.support_slack
 
     def scaled(self, factor: ArrayLike) -> Scaled:
         return Scaled(self.ball, self.factor * check_radius(factor, self.dim, "factor"))
@@ -101,20 +111,34 @@ class LinearImage(NormBall):
 
     def __init__(self, ball: NormBall, matrix: ArrayLike) -> None:
         A = check_array("matrix", matrix, 2, ball.dim)
-        if np.linalg.matrix_rank(A) < A.shape[1]:
-            fail(
-                "`matrix` must have linearly independent columns: the image would be flat. "
-                "Drop the linearly dependent entries.",
-                DegenerateBodyError,
-            )
         if ball.rank < ball.dim:
             fail("`image` of a flat ball is not supported: map the ball it was made from.")
         self.ball, self.matrix, self.dim = ball, A, A.shape[0]
-        self._inverse = np.linalg.pinv(A)
+        self._inverse = _left_inverse(A)
 
     @property
     def rank(self) -> int:
         return self.ball.dim
+
+    @cached_property
+    def _width(self) -> FloatArray:
+        """Largest size of the terms of each coordinate of ``A x``, x in the ball."""
+        return np.abs(self.matrix) @ self.ball.bounding_box()
+
+    @cached_property
+    def rounding(self) -> float:
+        """What rounding of ``A^-1 x`` can do to the gauge: large for nearly dependent columns."""
+        gauges = self.ball._gauge(np.eye(self.ball.dim))
+        error = rounding_error((gauges @ np.abs(self._inverse)) * self._width)
+        return error if error > ROUNDING else 0.0
+
+    @property
+    def gauge_slack(self) -> float:
+        return self.ball.gauge_slack + self.rounding
+
+    @property
+    def support_slack(self) -> float:
+        return self.ball.support_slack
 
     def vertices(self, most: int = 1 << 17) -> FloatArray | None:
         points = self.ball.vertices(most)
@@ -128,8 +152,10 @@ class LinearImage(NormBall):
         inner = x @ self._inverse.T
         gauge = self.ball._gauge(inner)
         if self.rank < self.dim:
-            off = np.linalg.norm(x - inner @ self.matrix.T, axis=1)
-            gauge = np.where(off > _SPAN_TOLERANCE * np.linalg.norm(x, axis=1), np.inf, gauge)
+            # off the span, in any coordinate, by more than rounding at the size of its terms
+            off = np.abs(x - inner @ self.matrix.T)
+            room = ROUNDING * np.maximum(gauge, 1.0)[:, None] * self._width
+            gauge = np.where((off > room).any(axis=1), np.inf, gauge)
         return gauge
 
     def _normals(self, x: FloatArray) -> FloatArray:
@@ -141,7 +167,10 @@ class LinearImage(NormBall):
     def _volume(self) -> Volume:
         # |det A|, or the volume distortion sqrt(det A'A) of a tall matrix
         inner = self.ball.volume_info
-        stretch = float(np.log(np.linalg.svd(self.matrix, compute_uv=False)).sum())
+        if self.rank == self.dim:
+            stretch = float(np.linalg.slogdet(self.matrix)[1])
+        else:
+            stretch = float(np.log(np.linalg.svd(self.matrix, compute_uv=False)).sum())
         return Volume(inner.log_value + stretch, inner.standard_error)
 
     def _second_moment(self) -> SecondMoment:
@@ -167,6 +196,7 @@ class Product(NormBall):
         self.balls = tuple(balls)
         if not self.balls:
             fail("`balls` must not be empty.", DimensionError)
+        check_balls("balls", *self.balls)
         self.dim = sum(ball.dim for ball in self.balls)
         self._cuts = np.cumsum([ball.dim for ball in self.balls])[:-1]
 
@@ -177,6 +207,14 @@ class Product(NormBall):
     @property
     def unconditional(self) -> bool:
         return all(ball.unconditional for ball in self.balls)
+
+    @property
+    def gauge_slack(self) -> float:
+        return max(ball.gauge_slack for ball in self.balls)
+
+    @property
+    def support_slack(self) -> float:
+        return max(ball.support_slack for ball in self.balls)
 
     def vertices(self, most: int = 1 << 17) -> FloatArray | None:
         # One sign for the first block, both for the others: one of each pair of whole vertices.
@@ -268,6 +306,7 @@ class Intersection(NormBall):
         self.balls = tuple(balls)
         if not self.balls:
             fail("`balls` must not be empty.", DimensionError)
+        check_balls("balls", *self.balls)
         dims = {ball.dim for ball in self.balls}
         if len(dims) > 1:
             fail(f"`balls` must have one dimension. Got {sorted(dims)}.", DimensionError)
@@ -278,6 +317,14 @@ class Intersection(NormBall):
     @property
     def unconditional(self) -> bool:
         return all(ball.unconditional for ball in self.balls)
+
+    @property
+    def gauge_slack(self) -> float:
+        return max(ball.gauge_slack for ball in self.balls)
+
+    @property
+    def support_slack(self) -> float:
+        return CUT_SLACK if self._polytope is None else self._polytope.support_slack
 
     def facets(self, most: int = 1 << 17) -> FloatArray | None:
         parts = [ball.facets(most) for ball in self.balls]
@@ -339,6 +386,22 @@ class Intersection(NormBall):
             share,
             self.dim,
         )
+
+
+def _left_inverse(A: FloatArray) -> FloatArray:
+    """``B`` with ``B A = 1``, computed in units that make all rows and columns of A alike."""
+    rows = column_scales(A.T)[:, None]
+    columns = column_scales(A / rows)
+    unit = A / rows / columns
+    left, values, right = np.linalg.svd(unit, full_matrices=False)
+    if len(A) < A.shape[1] or not values[-1] > FLAT * values[0]:
+        fail(
+            "`matrix` must have linearly independent columns: the image would be flat. "
+            "Drop the linearly dependent entries.",
+            DegenerateBodyError,
+        )
+    inverse = np.linalg.inv(unit) if len(A) == A.shape[1] else right.T / values @ left.T
+    return np.asarray(inverse / columns[:, None] / rows.T)
 
 
 def rejection(

@@ -20,6 +20,7 @@ from tightdp.geometry.norm_balls import (
     Ellipsoid,
     LpBall,
     NormBall,
+    check_balls,
     lp_norm,
 )
 from tightdp.randomness import SeededSource
@@ -54,6 +55,8 @@ def largest_gauge(inner: NormBall, outer: NormBall, *, enough: float | None = np
     >>> round(float(reach.upper), 9), reach.exact
     (1.732050808, True)
     """
+    check_balls("inner", inner)
+    check_balls("outer", outer)
     if inner.dim != outer.dim:
         fail(
             f"Both bodies must have one dimension. Got {inner.dim} and {outer.dim}.", DimensionError
@@ -122,7 +125,7 @@ def verdict(reach: GaugeRange) -> Containment:
 
 def _reduced(inner: NormBall, outer: NormBall) -> GaugeRange | None:
     """Peel structure off the outer body, or split both into blocks."""
-    if inner is outer:
+    if inner.lies_inside(outer):
         return GaugeRange(1.0, 1.0, inner._support_points(np.eye(inner.dim)[:1])[0])
     if isinstance(outer, Intersection):
         return _maximum([largest_gauge(inner, part) for part in outer.balls])
@@ -136,7 +139,8 @@ def _reduced(inner: NormBall, outer: NormBall) -> GaugeRange | None:
         return GaugeRange(reach.lower * factor, reach.upper * factor, reach.point * factor)
     if isinstance(outer, LinearImage) and outer.rank == outer.dim and inner.rank == inner.dim:
         reach = largest_gauge(inner.image(outer._inverse), outer.ball)
-        return GaugeRange(reach.lower, reach.upper, outer.matrix @ reach.point)
+        upper = reach.upper * (1 + outer.rounding)
+        return GaugeRange(reach.lower, upper, outer.matrix @ reach.point)
     if isinstance(inner, Product):
         return _blockwise(inner, outer)
     return None
@@ -206,7 +210,7 @@ def _by_facets(inner: NormBall, outer: NormBall) -> GaugeRange | None:
     points = inner._support_points(rows)
     values = np.sum(rows * points, axis=1)
     best = int(values.argmax())
-    return GaugeRange(values[best], values[best], points[best])
+    return _outward(inner, outer, values[best], points[best])
 
 
 def _by_vertices(inner: NormBall, outer: NormBall) -> GaugeRange | None:
@@ -215,7 +219,12 @@ def _by_vertices(inner: NormBall, outer: NormBall) -> GaugeRange | None:
         return None
     values = outer._gauge(points)
     best = int(values.argmax())
-    return GaugeRange(values[best], values[best], points[best])
+    return _outward(inner, outer, values[best], points[best])
+
+
+def _outward(inner: NormBall, outer: NormBall, value: float, point: FloatArray) -> GaugeRange:
+    """A value computed at ``point``, with an upper end that covers what it may fall short by."""
+    return GaugeRange(value, value * (1 + inner.support_slack) * (1 + outer.gauge_slack), point)
 
 
 def _unconditional(inner: NormBall, outer: NormBall) -> GaugeRange | None:
@@ -224,7 +233,7 @@ def _unconditional(inner: NormBall, outer: NormBall) -> GaugeRange | None:
         return None
     direction = 1.0 / outer.radius
     point = inner._support_points(direction[None, :])[0]
-    return GaugeRange(float(direction @ point), float(direction @ point), point)
+    return _outward(inner, outer, float(direction @ point), point)
 
 
 # --- bounds when no rule applies ----------------------------------------------------------------
@@ -248,7 +257,7 @@ def climb(inner: NormBall, outer: NormBall, enough: float = np.inf) -> tuple[flo
 
 
 def _upper(inner: NormBall, outer: NormBall) -> float:
-    box = inner.bounding_box()
+    box = inner.bounding_box()  # rounded outwards
     if isinstance(outer, LpBall):
         # ||x||_q <= ||x||_1^(1/q) ||x||_inf^(1-1/q), after dividing by the radii
         top = float((box / outer.radius).max())
@@ -258,7 +267,9 @@ def _upper(inner: NormBall, outer: NormBall) -> float:
             total = min(total, largest_gauge(inner, one).upper)
         return total ** (1 / outer.p) * top ** (1 - 1 / outer.p)
     # triangle inequality over the axes
-    return float(box @ outer._gauge(np.eye(outer.dim)))
+    wide = box > 0
+    gauges = outer._gauge(np.eye(outer.dim)[wide])
+    return float(box[wide] @ gauges) * (1 + outer.gauge_slack)
 
 
 def _maximum(parts: list[GaugeRange]) -> GaugeRange:

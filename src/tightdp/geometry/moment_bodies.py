@@ -24,7 +24,7 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.geometry.linear_programs import maximize
+from tightdp.geometry.linear_programs import CUT_SLACK, maximize
 from tightdp.geometry.moment_hulls import K2, K3, parabola_gauge
 from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Moments, SplitSampler
 from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, SecondMoment, Volume
@@ -105,6 +105,18 @@ class MomentBody(NormBall):
     def bounding_box(self) -> FloatArray:
         return np.full(self.dim, 2.0)
 
+    @property
+    def support_slack(self) -> float:
+        return CUT_SLACK
+
+    def lies_inside(self, other: NormBall) -> bool:
+        # the kinds are nested, each being the one before with more constraints
+        return (
+            isinstance(other, MomentBody)
+            and other.p == self.p
+            and KINDS.index(other.kind) <= KINDS.index(self.kind)
+        )
+
     # --- the norm -----------------------------------------------------------------------------
 
     def _gauge(self, x: FloatArray) -> FloatArray:
@@ -170,7 +182,7 @@ class MomentBody(NormBall):
     def _support_points(self, c: FloatArray) -> FloatArray:
         return np.array([self._farthest(row) for row in c]).reshape(c.shape)
 
-    def _farthest(self, c: FloatArray, tolerance: float = 1e-8, rounds: int = 200) -> FloatArray:
+    def _farthest(self, c: FloatArray, rounds: int = 200) -> FloatArray:
         """A maximiser of c.x by Kelley's cuts: the program's value bounds the support from above,
         its solution scaled into the body from below.
 
@@ -185,7 +197,7 @@ class MomentBody(NormBall):
             scaled = x / self._gauge(x[None])[0]
             if c @ scaled > best_value:
                 best, best_value = scaled, float(c @ scaled)
-            if upper <= best_value * (1 + tolerance):
+            if upper <= best_value * (1 + CUT_SLACK):
                 return best
             on_size = np.vstack([on_size, self._tangents(np.abs(x))])
             if self.kind == "nuclear":

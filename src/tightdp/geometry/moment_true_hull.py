@@ -21,6 +21,7 @@ from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, Volume
 from tightdp.randomness import RandomSource, SeededSource
 
 _DRAWS = 2_000
+_GAUGE_SLACK = 1e-6
 
 
 class MomentHull(NormBall):
@@ -58,6 +59,14 @@ class MomentHull(NormBall):
 
     def bounding_box(self) -> FloatArray:
         return np.full(self.dim, 2.0)
+
+    @property
+    def gauge_slack(self) -> float:
+        return _GAUGE_SLACK
+
+    def lies_inside(self, other: NormBall) -> bool:
+        # every moment body is an outer body of this one
+        return isinstance(other, (MomentBody, MomentHull)) and other.p == self.p
 
     # --- support: faces of the cube ------------------------------------------------------------
 
@@ -113,7 +122,12 @@ class MomentHull(NormBall):
         return regression_moments(z[:, :-1], z[:, -1])
 
     def _dual(
-        self, u: FloatArray, tolerance: float = 1e-6, *, decide: bool = False, rounds: int = 300
+        self,
+        u: FloatArray,
+        tolerance: float = _GAUGE_SLACK,
+        *,
+        decide: bool = False,
+        rounds: int = 300,
     ) -> tuple[float, FloatArray]:
         """Gauge of u and the normal that proves it; ``decide``: only which side of 1 it is on.
 

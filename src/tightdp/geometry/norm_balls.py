@@ -91,6 +91,20 @@ class NormBall(ABC):
         """Whether the ball stays the same when any coordinate changes its sign."""
         return False
 
+    @property
+    def gauge_slack(self) -> float:
+        """How much :meth:`gauge` may fall short of the truth (relative): 0 for closed forms.
+
+        Positive where it comes from an iteration or from ill-conditioned arithmetic. Every proof of
+        containment adds it, so that the proof errs on the private side.
+        """
+        return 0.0
+
+    @property
+    def support_slack(self) -> float:
+        """How much :meth:`support` may fall short of the truth, as :attr:`gauge_slack`."""
+        return 0.0
+
     # --- the questions ----------------------------------------------------------------------
 
     def gauge(self, x: ArrayLike) -> Any:
@@ -136,7 +150,7 @@ class NormBall(ABC):
 
     def bounding_box(self) -> FloatArray:
         """Half-widths ``b_j = max |x_j|`` of the smallest box around the ball."""
-        return np.asarray(self.support(np.eye(self.dim)))
+        return np.asarray(self.support(np.eye(self.dim))) * (1.0 + self.support_slack)
 
     def sample(self, size: int | None = None, *, rng: Any = None) -> FloatArray:
         """Uniform points of the ball, drawn exactly (in real arithmetic).
@@ -175,6 +189,12 @@ class NormBall(ABC):
         from tightdp.geometry.combine import Intersection
 
         return Intersection([self, *others])
+
+    # --- known relations ----------------------------------------------------------------------
+
+    def lies_inside(self, other: NormBall) -> bool:
+        """Whether this ball is known, by construction, to lie inside ``other`` and to touch it."""
+        return self is other
 
     # --- finite descriptions, where there is one --------------------------------------------
 
@@ -226,15 +246,18 @@ class NormBall(ABC):
     # --- shapes -----------------------------------------------------------------------------
 
     def _rows(self, name: str, x: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
-        array = np.asarray(x, dtype=np.float64)
+        try:
+            array = np.asarray(x, dtype=np.float64)
+        except (TypeError, ValueError):
+            fail(f"`{name}` must be an array of real numbers. Got {type(x).__name__}.")
         if array.ndim == 0 or array.shape[-1] != self.dim:
             got = "a scalar" if array.ndim == 0 else str(array.shape[-1])
             fail(
                 f"`{name}` must have {self.dim} entries along its last axis. Got {got}.",
                 DimensionError,
             )
-        if np.isnan(array).any():
-            fail(f"`{name}` must not contain NaN.")
+        if not np.isfinite(array).all():
+            fail(f"`{name}` must hold finite numbers only (no NaN, no infinity).")
         return np.ascontiguousarray(array.reshape(-1, self.dim)), array.shape[:-1]
 
     def _rowwise(self, name: str, x: ArrayLike, function: Any) -> Any:
@@ -352,9 +375,14 @@ class LpBall(NormBall):
             g = rng.normal((size, m))
             powers = 0.5 * g**2
             g /= math.sqrt(2.0)
+        elif p == 1:
+            powers = rng.exponential((size, m))
+            g = rng.signs((size, m)) * powers
         else:
-            powers = rng.exponential((size, m)) if p == 1 else rng.gamma(1 / p, (size, m))
-            g = rng.signs((size, m)) * powers ** (1 / p)
+            # |g| = Gamma(1 + 1/p)^(1/p) U; a power of Gamma(1/p) would underflow to 0 for large p
+            g = rng.gamma(1 + 1 / p, (size, m)) ** (1 / p) * rng.uniform((size, m))
+            powers = g**p
+            g *= rng.signs((size, m))
         total = powers.sum(axis=1) + rng.exponential(size)
         return g / total[:, None] ** (1 / p) * self.radius
 
@@ -435,6 +463,13 @@ def half_signs(dim: int) -> FloatArray:
     """One of each pair +-s of sign vectors: first entry +1."""
     codes = np.arange(2 ** (dim - 1))[:, None] >> np.arange(dim - 1)[None, :] & 1
     return np.hstack([np.ones((len(codes), 1)), 1.0 - 2.0 * codes])
+
+
+def check_balls(name: str, *balls: Any) -> None:
+    """Refuse anything that is not a norm ball."""
+    for ball in balls:
+        if not isinstance(ball, NormBall):
+            fail(f"`{name}` must be a NormBall. Got {type(ball).__name__}.")
 
 
 def check_radius(radius: ArrayLike, dim: int, name: str = "radius") -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,8 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry.combine import rejection
-from tightdp.geometry.linear_programs import gauge_of_hull, maximize
+from tightdp.geometry.frames import ROUNDING, frame, rounding_error
+from tightdp.geometry.linear_programs import LP_SLACK, gauge_of_hull, maximize
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
     NormBall,
@@ -30,7 +31,8 @@ from tightdp.randomness import RandomSource, SeededSource
 
 QHULL_DIM = 8  # above this, facets are counted in hundreds of thousands
 _TOLERANCE = 1e-9
-_SAME = 1e-8  # rows closer than this, relative to the largest entry, are one row
+_SAME = 1e-12  # rows closer than this, in their own frame, are one row
+_MOST_OUTWARD = 1e-3
 
 
 class Polytope(NormBall):
@@ -40,6 +42,9 @@ class Polytope(NormBall):
     exact (triangulation into cones from the origin), and samples need no rejection. In higher
     dimensions the missing description is replaced by linear programs and samples are drawn by
     rejection from the bounding box while that is practical.
+
+    A hull is never smaller than its points: where rounding could make it so (very thin, slanted
+    bodies), it is enlarged by :attr:`outward`, 0 for all others.
 
     Examples
     --------
@@ -55,6 +60,8 @@ class Polytope(NormBall):
             fail("Use Polytope.from_vertices, Polytope.hull_of or Polytope.from_inequalities.")
         self._given_vertices, self._given_facets = vertices, facets
         self.dim = given.shape[1]
+        #: The relative enlargement that covers rounding.
+        self.outward = 0.0
 
     # --- constructors -----------------------------------------------------------------------
 
@@ -76,16 +83,24 @@ class Polytope(NormBall):
     def hull_of(cls, points: ArrayLike) -> Self:
         """The convex hull of a symmetric set of points; points inside the hull are dropped."""
         array = np.unique(check_array("points", points, 2), axis=0)
-        scale = np.abs(array).max()
-        if scale == 0 or np.linalg.matrix_rank(array, tol=_TOLERANCE * scale) < array.shape[1]:
-            fail(
-                "The points are flat: they span fewer dimensions than they have coordinates. "
-                "Drop the linearly dependent entries.",
-                DegenerateBodyError,
-            )
-        _check_symmetric(array)
-        half = _one_of_each_pair(array)
-        return cls(vertices=half[_extreme(half)], facets=None)
+        _check_symmetric(array @ _frame(array))
+        return cls.hull_of_pairs(array)
+
+    @classmethod
+    def hull_of_pairs(cls, points: FloatArray) -> Self:
+        """The convex hull of the points and their mirror images."""
+        if not 1 < points.shape[1] <= QHULL_DIM:
+            half = _one_of_each_pair(points, _frame(points))
+            return cls(vertices=half[_extreme(half)], facets=None)
+        vertices, facets, reach = _hull(points)
+        ball = cls(vertices=vertices, facets=facets)
+        excess = max(reach - 1.0, 0.0) + ball._rounding
+        if excess > _MOST_OUTWARD:
+            _refuse_flat()
+        if excess > ROUNDING:
+            ball = cls(vertices=vertices * (1 + excess), facets=facets / (1 + excess))
+            ball.outward = excess
+        return ball
 
     @classmethod
     def from_inequalities(cls, A: ArrayLike, b: ArrayLike) -> Self:
@@ -114,9 +129,30 @@ class Polytope(NormBall):
     @classmethod
     def from_facets(cls, rows: FloatArray) -> Self:
         """The polytope ``{x : |a . x| <= 1 for every row a}``; redundant rows are dropped."""
-        half = _one_of_each_pair(rows)
+        half = _one_of_each_pair(rows, _frame(rows))
         # A row is a facet iff it is a vertex of the polar body conv(+-rows).
         return cls(vertices=None, facets=half[_extreme(half)])
+
+    @property
+    def gauge_slack(self) -> float:
+        return self._slack
+
+    @property
+    def support_slack(self) -> float:
+        return self._slack
+
+    @cached_property
+    def _slack(self) -> float:
+        if self.dim > QHULL_DIM:
+            return LP_SLACK
+        return self._rounding if self._rounding > ROUNDING else 0.0
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What rounding of ``a . x`` can do to gauge and support: much if thin and slanted."""
+        assert self._vertices is not None
+        assert self._facets is not None
+        return rounding_error(np.abs(self._facets) * np.abs(self._vertices).max(axis=0))
 
     # --- descriptions -----------------------------------------------------------------------
 
@@ -144,12 +180,15 @@ class Polytope(NormBall):
         return _facets_of_hull(self._given_vertices) if self.dim <= QHULL_DIM else None
 
     @cached_property
-    def _cones(self) -> tuple[FloatArray, FloatArray] | None:
-        """Simplices (origin, facet) that tile the body: their matrices and volumes."""
+    def _cones(self) -> tuple[FloatArray, FloatArray, float] | None:
+        """Simplices (origin, facet) that tile the body: their matrices, their volumes in the units
+        of the body's frame, and the log volume of that unit."""
         if self._vertices is None or self.dim > QHULL_DIM:
             return None
+        units = _frame(self._vertices)
         corners = _simplices(self._vertices)
-        return corners, np.abs(np.linalg.det(corners)) / math.factorial(self.dim)
+        volumes = np.abs(np.linalg.det(corners @ units)) / math.factorial(self.dim)
+        return corners, volumes, -float(np.linalg.slogdet(units)[1])
 
     # --- the questions ----------------------------------------------------------------------
 
@@ -177,7 +216,7 @@ class Polytope(NormBall):
 
     def _volume(self) -> Volume:
         if self._cones is not None:
-            return Volume(float(np.log(self._cones[1].sum())))
+            return Volume(float(np.log(self._cones[1].sum())) + self._cones[2])
         share = self._share
         self._refuse(share)
         box = float(np.log(2 * self.bounding_box()).sum())
@@ -187,7 +226,7 @@ class Polytope(NormBall):
         if self._cones is None:
             return super()._second_moment()
         # Over the simplex (0, v_1..v_m): E x x^T = (sum v_i v_i^T + s s^T) / ((m+1)(m+2))
-        corners, weights = self._cones
+        corners, weights, _ = self._cones
         total = corners.sum(axis=1)
         squares = np.einsum("n,nij,nik->jk", weights, corners, corners)
         squares += np.einsum("n,nj,nk->jk", weights, total, total)
@@ -214,7 +253,7 @@ class Polytope(NormBall):
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         if self._cones is not None:
-            corners, weights = self._cones
+            corners, weights, _ = self._cones
             chosen = corners[rng.categorical(weights, size)]
             parts = rng.exponential((size, self.dim + 1))
             parts /= parts.sum(axis=1, keepdims=True)  # the last part belongs to the origin
@@ -233,28 +272,54 @@ class Polytope(NormBall):
 # --- descriptions of symmetric point sets, one of each pair ----------------------------------
 
 
+def _frame(rows: FloatArray) -> FloatArray:
+    """The frame of the rows, which must not be flat."""
+    found = frame(rows)
+    return _refuse_flat() if found is None else found
+
+
+def _refuse_flat() -> NoReturn:
+    fail(
+        "The points are flat, or so thin that rounding decides: they span fewer dimensions than "
+        "they have coordinates. Drop the linearly dependent entries.",
+        DegenerateBodyError,
+    )
+
+
 def _check_symmetric(points: FloatArray) -> None:
-    grid = _rounded(points)
-    known = {row.tobytes() for row in grid}
-    if any((-row).tobytes() not in known for row in grid):
+    from scipy.spatial import KDTree
+
+    away, _ = KDTree(points).query(-points)
+    if away.max() > _TOLERANCE * np.abs(points).max():
         fail(
             "The points are not symmetric about the origin: with every v, -v must be given too.",
             DegenerateBodyError,
         )
 
 
-def _one_of_each_pair(rows: FloatArray) -> FloatArray:
-    """Distinct rows up to sign: those whose first non-zero entry is positive."""
-    grid = _rounded(rows)
+def _one_of_each_pair(rows: FloatArray, units: FloatArray) -> FloatArray:
+    """Distinct rows up to sign: those whose first non-zero entry, in these units, is positive."""
+    inner = rows @ units
+    grid = np.round(inner / (np.abs(inner).max() * _SAME)).astype(np.int64)
     first = np.argmax(grid != 0, axis=1)
     flip = np.where(grid[np.arange(len(grid)), first] < 0, -1, 1)[:, None]
     _, index = np.unique(grid * flip, axis=0, return_index=True)
     return rows[index] * flip[index]
 
 
-def _rounded(rows: FloatArray) -> NDArray[np.int64]:
-    """Rows on a grid fine enough to tell vertices apart and coarse enough to forgive rounding."""
-    return np.round(rows / (np.abs(rows).max() * _SAME)).astype(np.int64)
+def _hull(rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Vertices and facets of conv(+-rows), one of each pair, and the largest gauge of a row.
+
+    That gauge exceeds 1 by what the hull lost to rounding and to near-duplicates.
+    """
+    units = _frame(rows)
+    half = _one_of_each_pair(rows, units)
+    hull = _qhull(half @ units)
+    planes = hull.equations[:, :-1] / -hull.equations[:, -1:]  # normal . x + offset <= 0
+    planes = _one_of_each_pair(planes, np.eye(planes.shape[1]))
+    reach = float(_largest(rows @ units, planes)[0].max())
+    facets = planes @ units.T
+    return half[np.unique(hull.vertices % len(half))], facets, reach
 
 
 def _extreme(half: FloatArray) -> NDArray[np.int64]:
@@ -263,12 +328,13 @@ def _extreme(half: FloatArray) -> NDArray[np.int64]:
     if dim == 1:
         return np.array([np.abs(half[:, 0]).argmax()])
     if dim <= QHULL_DIM:
-        hull = _qhull(half)
+        hull = _qhull(half @ _frame(half))
         return np.unique(hull.vertices % len(half))
     keep = np.arange(len(half))
     for i in range(len(half)):
         others = half[keep[keep != i]]
-        if gauge_of_hull(half[i : i + 1], others)[0] <= 1 + _TOLERANCE:
+        # only what is surely inside is dropped: a point on the boundary does no harm
+        if gauge_of_hull(half[i : i + 1], others)[0] <= 1 - _TOLERANCE:
             keep = keep[keep != i]
     return keep
 
@@ -290,15 +356,14 @@ def _facets_of_hull(half: FloatArray) -> FloatArray:
     """Rows a, one of each pair, with conv(+-half) = {|a.x| <= 1}."""
     if half.shape[1] == 1:
         return 1.0 / np.abs(half).max(keepdims=True)
-    equations = _qhull(half).equations  # normal.x + offset <= 0
-    return _one_of_each_pair(equations[:, :-1] / -equations[:, -1:])
+    return _hull(half)[1]
 
 
 def _simplices(half: FloatArray) -> FloatArray:
     """The vertices of the simplicial facets of conv(+-half)."""
     if half.shape[1] == 1:
         return np.abs(half).max() * np.array([[[1.0]], [[-1.0]]])
-    hull = _qhull(half)
+    hull = _qhull(half @ _frame(half))
     both = np.vstack([half, -half])
     return both[hull.simplices]
 

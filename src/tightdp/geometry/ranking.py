@@ -21,7 +21,7 @@ from tightdp.geometry.orders import (
     expected_loss,
     volume_order,
 )
-from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace
+from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
 
 LP_NAMES: dict[str, float] = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 
@@ -206,6 +206,7 @@ def rank_norms(
     >>> table.winner("variance")
     'hull'
     """
+    check_space(space)
     rate = check_positive("epsilon", epsilon)
     check_choice("by", by, CRITERIA)
     balls = _calibrated(space, candidates)
@@ -218,7 +219,7 @@ def rank_norms(
         )
         rows.append(_row(name, ball, sensitivity, rate, inside, outside))
     # Equal up to rounding counts as equal, and then the hull comes first.
-    rows.sort(key=lambda row: (*np.round(row.criterion(by), 9), row.ball is not space.hull()))
+    rows.sort(key=lambda row: (*_sort_key(row, by), row.ball is not space.hull()))
     best = rows[0]
     return NormRanking(
         tuple(rows), rate, by, best.name, _reason(space, best, by), _notes(space, rows, by)
@@ -232,11 +233,11 @@ def _calibrated(
     space: SensitivitySpace, candidates: Iterable[str | NormBall] | Mapping[str, NormBall]
 ) -> dict[str, tuple[NormBall, Sensitivity]]:
     """Each candidate scaled to contain the space, by name."""
-    if isinstance(candidates, str):
-        fail("`candidates` must be a list of names or norm balls, not one string.")
+    if isinstance(candidates, (str, NormBall)) or not isinstance(candidates, Iterable):
+        fail("`candidates` must be a list of names or norm balls, not one string or ball.")
     named: list[tuple[str, str | NormBall]]
     if isinstance(candidates, Mapping):
-        named = list(candidates.items())
+        named = [(str(name), candidate) for name, candidate in candidates.items()]
     else:
         named = [(c if isinstance(c, str) else repr(c), c) for c in candidates]
     if not named:
@@ -305,6 +306,12 @@ def _row(
     )
 
 
+def _sort_key(row: RankedNorm, criterion: str) -> tuple[float, float]:
+    """The criterion to nine digits: what differs further down is rounding."""
+    rank, value = row.criterion(criterion)
+    return (rank, float(f"{value:.9g}"))
+
+
 def _reason(space: SensitivitySpace, best: RankedNorm, by: str) -> str:
     if best.name == "hull" and by in ("volume", "entropy"):
         if space.exact:
@@ -318,8 +325,8 @@ def _reason(space: SensitivitySpace, best: RankedNorm, by: str) -> str:
 def _notes(space: SensitivitySpace, rows: list[RankedNorm], by: str) -> tuple[str, ...]:
     best, notes = rows[0], []
     for criterion, label in CRITERIA.items():
-        winner = min(rows, key=lambda row: row.criterion(criterion))
-        if winner is not best and winner.criterion(criterion) < best.criterion(criterion):
+        winner = min(rows, key=lambda row: _sort_key(row, criterion))
+        if _sort_key(winner, criterion) < _sort_key(best, criterion):
             notes.append(
                 f"Note: {label} prefers {winner.name} to {best.name}. Volume order does not depend "
                 "on units, marginal losses do: rank by what you will be judged on."

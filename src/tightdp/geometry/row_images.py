@@ -21,8 +21,10 @@ import numpy as np
 from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
+from tightdp.geometry.frames import column_scales
 from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
 from tightdp.geometry.moment_hulls import K2
+from tightdp.geometry.moment_sampling import Moments
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
 from tightdp.geometry.polytopes import QHULL_DIM, Polytope
@@ -30,6 +32,8 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.randomness import RandomSource
 
 _MOST_POINTS = 400  # pairwise differences of more points are too many for a hull
+_DEPENDENT = 1e-13  # singular values below this share of the largest come from rounding
+_STILL_EXACT = 1e-9  # a hull enlarged by no more than this to cover rounding is called exact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +150,9 @@ class FiniteImage(RowImage):
     """
 
     def __init__(self, points: FloatArray, rows: Sequence[Any], names: Sequence[str]) -> None:
+        # differences must not overflow either
+        if not (np.abs(points) < np.finfo(np.float64).max / 2).all():
+            fail("The statistic overflows on this domain: state bounds of moderate size.")
         self.points, keep = np.unique(points, axis=0, return_index=True)
         self.rows, self.names = [rows[i] for i in keep], tuple(names)
 
@@ -172,10 +179,10 @@ class FiniteImage(RowImage):
             )
         i, j = np.triu_indices(len(self.points), 1)
         halves = self.points[i] - self.points[j]
-        return Hull(_hull_in_span(np.vstack([halves, -halves])), True, "differences of vertices")
+        return _hull_in_span(halves, "differences of vertices")
 
     def add_hull(self) -> Hull:
-        return Hull(_hull_in_span(np.vstack([self.points, -self.points])), True, "vertices +-phi")
+        return _hull_in_span(self.points, "vertices +-phi")
 
 
 class ProductImage(RowImage):
@@ -225,7 +232,7 @@ class ProductImage(RowImage):
             return Hull(product, exact, "independent blocks, all but one symmetric")
         points = self.corners() if self.dim <= QHULL_DIM else None
         if points is not None:
-            return Hull(_hull_in_span(np.vstack([points, -points])), True, "vertices +-phi")
+            return _hull_in_span(points, "vertices +-phi")
         return Hull(product, False, "outer: product of the blocks' hulls")
 
 
@@ -293,29 +300,25 @@ class MomentImage(RowImage):
 
     def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
         """Coordinate ascent from the corners: each step maximises a parabola on [-1, 1]."""
+        layout = Moments(self.features)
+        products = np.where(layout.pair >= 0, c[layout.pair], 0.0)
+        bends = np.append(2.0 * c[layout.square], 0.0)  # the target has no square
         rows = _corners(self.features + 1)
         value = self.images(rows) @ c
         for _ in range(10):
-            for j in range(rows.shape[1]):
-                rows[:, j] = self._best_coordinate(rows, j, c)
+            for j, bend in enumerate(bends):
+                slope = products[0, j + 1] + rows @ products[1:, j + 1]
+                if bend < 0:
+                    rows[:, j] = np.clip(-slope / (2 * bend), -1.0, 1.0)
+                else:
+                    rows[:, j] = np.where(slope >= 0, 1.0, -1.0)
             before, value = value, self.images(rows) @ c
-            if (value <= before + 1e-12).all():
+            if (value <= before + 1e-12 * np.abs(before)).all():
                 break
         images = self.images(rows)
         i = int((images @ c).argmax())
         names = [f"x{j + 1}" for j in range(self.features)] + ["y"]
         return images[i], dict(zip(names, rows[i].tolist(), strict=True))
-
-    def _best_coordinate(self, rows: FloatArray, j: int, c: FloatArray) -> FloatArray:
-        values = []
-        for level in (-1.0, 0.0, 1.0):
-            trial = rows.copy()
-            trial[:, j] = level
-            values.append(self.images(trial) @ c)
-        low, mid, high = values
-        slope, bend = (high - low) / 2, (high + low) / 2 - mid
-        top = np.clip(-slope / np.where(bend < 0, 2 * bend, -1.0), -1.0, 1.0)
-        return np.where(bend < 0, top, np.where(slope >= 0, 1.0, -1.0))
 
     def sample(self, size: int, rng: RandomSource) -> FloatArray:
         return self.images(2 * rng.uniform((size, self.features + 1)) - 1)
@@ -351,29 +354,41 @@ class MomentImage(RowImage):
         if p in (1, 2, np.inf):
             return float(one if p == 1 else two if p == 2 else top), True
         if p > 2:  # ||u||_p^p <= ||u||_2^2 ||u||_inf^(p-2)
-            return float((two**2 * top ** (p - 2)) ** (1 / p)), False
+            return float(two ** (2 / p) * top ** (1 - 2 / p)), False
         t = 2 / p - 1  # 1/p = t/1 + (1-t)/2: log-convexity of the l_p norms
         return float(one**t * two ** (1 - t)), False
 
 
-def _corners(q: int, most: int = 64) -> FloatArray:
-    """Corners of [-1, 1]^q: all of them, or an even selection of ``most``."""
-    step = max(1, 2**q // most)
-    codes = np.arange(0, 2**q, step, dtype=np.int64)
-    return (1 - 2 * (codes[:, None] >> np.arange(q) & 1)).astype(np.float64)
+def _corners(q: int, bits: int = 6) -> FloatArray:
+    """Corners of [-1, 1]^q: all of them for up to 6 coordinates, else 64 with repeating signs."""
+    used = min(q, bits)
+    codes = np.arange(1 << used)[:, None] >> (np.arange(q) % used) & 1
+    signs: FloatArray = 1.0 - 2.0 * codes.astype(np.float64)
+    return signs
 
 
-def _hull_in_span(points: FloatArray) -> NormBall:
-    """Hull of a symmetric point set within the subspace it spans."""
-    _, values, right = np.linalg.svd(points, full_matrices=False)
-    rank = int(np.sum(values > 1e-10 * values[0])) if points.any() else 0
-    if rank == 0:
+def _hull_in_span(points: FloatArray, reason: str) -> Hull:
+    """Hull of the points and their mirror images, within the subspace they span."""
+    if not points.any():
         fail(
             "The sensitivity space is a single point: the statistic does not depend on any row "
             "and needs no noise. Drop its entries.",
             DegenerateBodyError,
         )
+    unit = column_scales(points)
+    _, values, right = np.linalg.svd(points / unit, full_matrices=False)
+    # Below _DEPENDENT is rounding: the entries are linearly dependent. A direction between that and
+    # FLAT may be thin or rounding; the hull below refuses it. Flattening it would be fatal.
+    rank = int(np.sum(values > _DEPENDENT * values[0]))
     if rank == points.shape[1]:
-        return Polytope.hull_of(points)
-    basis = right[:rank].T  # orthonormal, so volumes in the span are kept
-    return Polytope.hull_of(points @ basis).image(basis)
+        hull = Polytope.hull_of_pairs(points)
+        return _rounded_outward(hull, hull, reason)
+    basis = right[:rank].T * np.abs(points).max(axis=0, keepdims=True).astype(bool).T
+    hull = Polytope.hull_of_pairs(points / unit @ basis)
+    return _rounded_outward(hull, hull.image(unit[:, None] * basis), reason)
+
+
+def _rounded_outward(hull: Polytope, ball: NormBall, reason: str) -> Hull:
+    if hull.outward <= _STILL_EXACT:
+        return Hull(ball, True, reason)
+    return Hull(ball, False, f"outer: {reason}, enlarged by {hull.outward:.1g} to cover rounding")

@@ -20,13 +20,19 @@ from numpy.typing import ArrayLike
 from tightdp.errors import (
     DimensionError,
     FloatArray,
-    ParameterError,
     check_array,
     check_count,
     fail,
 )
-from tightdp.geometry.containment import EQUAL, largest_gauge
-from tightdp.geometry.norm_balls import MEASURING_SEED, LpBall, NormBall, check_exponent
+from tightdp.geometry.containment import largest_gauge
+from tightdp.geometry.frames import ROUNDING
+from tightdp.geometry.norm_balls import (
+    MEASURING_SEED,
+    LpBall,
+    NormBall,
+    check_balls,
+    check_exponent,
+)
 from tightdp.geometry.row_images import (
     FiniteImage,
     Hull,
@@ -65,6 +71,10 @@ class Certificate:
 
     ``holds`` is True only if containment is proved. If it is violated, ``pair`` holds two public
     rows (the second is None under add-remove) whose difference ``difference`` lies outside.
+
+    ``bound`` is the proved bound on the gauge of a difference: K-norm noise of this ball at epsilon
+    is ``max(1, bound) * epsilon``-DP. ``holds`` grants it 1e-12 above 1 for the rounding of its own
+    computation, no more; multiply the ball by ``bound`` to spend exactly epsilon.
     """
 
     holds: bool
@@ -117,7 +127,10 @@ class SensitivitySpace:
         >>> SensitivitySpace.of({"x": Interval(-1, 1), "k": Category(["a", "b"])}).names
         ('x', 'k[a]', 'k[b]')
         """
-        return cls(image_of_terms(domain, terms), neighbors)
+        if isinstance(terms, str):
+            fail("`terms` must be a list of terms, not one string.")
+        with np.errstate(over="ignore"):  # the image refuses what overflows
+            return cls(image_of_terms(domain, terms), neighbors)
 
     @classmethod
     def affine(
@@ -129,6 +142,10 @@ class SensitivitySpace:
         neighbors: str | Neighbors = "replace-one",
     ) -> SensitivitySpace:
         """``phi(x) = A x + b`` on a box of intervals."""
+        if not isinstance(intervals, Sequence) or not all(
+            isinstance(interval, Interval) for interval in intervals
+        ):
+            fail("`intervals` must be a list of Interval, one for each column of `matrix`.")
         return cls(affine_image(matrix, intervals, offset, Neighbors.of(neighbors)), neighbors)
 
     @classmethod
@@ -229,6 +246,7 @@ class SensitivitySpace:
         return self._proved(ball)
 
     def _proved(self, ball: NormBall) -> Sensitivity:
+        check_balls("ball", ball)
         if ball.dim != self.dim:
             fail(f"`ball` must have dimension {self.dim}. Got {ball.dim}.", DimensionError)
         known = self._known(ball)
@@ -306,12 +324,17 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> Certificate:
     >>> certify_contains(LpBall(3, 1, 0.5), space).pair
     ({'cell': 0}, None)
     """
-    if not isinstance(ball, NormBall):
-        fail(f"`ball` must be a NormBall. Got {type(ball).__name__}.", ParameterError)
+    check_space(space)
     bound = space._proved(ball)
-    if bound <= 1 + EQUAL:
+    if bound <= 1 + ROUNDING:
         return Certificate(True, False, float(bound), None, None)
     reached, found = space.search(ball)
-    if reached > 1 + EQUAL and found is not None:
+    if reached > 1 + ROUNDING and found is not None:
         return Certificate(False, True, float(bound), found[1], found[0])
     return Certificate(False, False, float(bound), None, None)
+
+
+def check_space(space: Any) -> None:
+    """Refuse anything that is not a sensitivity space."""
+    if not isinstance(space, SensitivitySpace):
+        fail(f"`space` must be a SensitivitySpace. Got {type(space).__name__}.")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import DegenerateBodyError, FloatArray, check_array, fail
+from tightdp.geometry.frames import ROUNDING, frame, rounding_error
 from tightdp.geometry.norm_balls import NormBall, SecondMoment, Volume, exact_moment
 from tightdp.randomness import RandomSource
 
@@ -38,27 +39,38 @@ class Zonotope(NormBall):
     def __init__(self, generators: ArrayLike) -> None:
         rows = check_array("generators", generators, 2)
         rows = rows[np.abs(rows).max(axis=1) > 0]
-        if rows.size == 0 or np.linalg.matrix_rank(rows) < rows.shape[1]:
+        units = frame(rows)
+        if units is None:
             fail(
                 "`generators` do not span the space: the zonotope is flat. "
                 "Drop the linearly dependent entries.",
                 DegenerateBodyError,
             )
-        self.generators, self.dim = rows, rows.shape[1]
+        self.generators, self.dim, self._units = rows, rows.shape[1], units
         if math.comb(len(rows), self.dim) > _MOST_SUBSETS:
             fail(
                 f"A zonotope of {len(rows)} generators in {self.dim} dimensions has too many "
                 "tiles. Use a box around it (an outer body)."
             )
 
+    @property
+    def gauge_slack(self) -> float:
+        return self._rounding if self._rounding > ROUNDING else 0.0
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What rounding of ``a . x`` can do to the gauge: large for thin, slanted zonotopes."""
+        return rounding_error(np.abs(self._facets) * np.abs(self.generators).sum(axis=0))
+
     @cached_property
     def _tiles(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bases (n, m, m), the offsets of their tiles (n, m), and their volumes / 2^m."""
-        g, m = self.generators, self.dim
+        """Bases (n, m, m), the offsets of their tiles (n, m), and their volumes / 2^m, the
+        volumes in the units of the frame."""
+        g, m = self.generators @ self._units, self.dim
         subsets = np.array(list(itertools.combinations(range(len(g)), m)))
         bases = g[subsets]
         volumes = np.abs(np.linalg.det(bases))
-        keep = volumes > 1e-12 * volumes.max()
+        keep = volumes > 1e-14 * volumes.max()  # the others are flat
         subsets, bases, volumes = subsets[keep], bases[keep], volumes[keep]
         # Heights at irrational multiples are generic; g_j = w g_B lies above the plane through the
         # lifted g_B iff height_j > w . height_B, and that decides its end of the segment.
@@ -69,7 +81,7 @@ class Zonotope(NormBall):
         lift = heights - np.einsum("nb,nbj->nj", heights[subsets], weights)
         ends = np.where(lift > 0, 1.0, -1.0)
         np.put_along_axis(ends, subsets, 0.0, axis=1)
-        return bases, ends @ g, volumes
+        return self.generators[subsets], ends @ self.generators, volumes
 
     def facets(self, most: int = 1 << 17) -> FloatArray | None:
         rows = self._facets
@@ -77,17 +89,18 @@ class Zonotope(NormBall):
 
     @cached_property
     def _facets(self) -> FloatArray:
-        g, m = self.generators, self.dim
-        if m == 1:
-            return 1.0 / np.abs(g).sum(axis=0, keepdims=True)
+        if self.dim == 1:
+            return 1.0 / np.abs(self.generators).sum(axis=0, keepdims=True)
+        g, m = self.generators @ self._units, self.dim
+        directions = g / np.linalg.norm(g, axis=1, keepdims=True)
         rows: dict[bytes, FloatArray] = {}
         for subset in itertools.combinations(range(len(g)), m - 1):
-            _, values, right = np.linalg.svd(g[list(subset)])
+            _, values, right = np.linalg.svd(directions[list(subset)])
             if values[-1] > 1e-10 * values[0]:
-                normal = right[-1] / np.abs(g @ right[-1]).sum()
-                normal *= np.sign(normal[np.abs(normal).argmax()])
-                rows[np.round(normal / np.abs(normal).max(), 9).tobytes()] = normal
-        return np.array(list(rows.values()))
+                normal = right[-1] * np.sign(right[-1][np.abs(right[-1]).argmax()])
+                name = np.round(normal, 12) + 0.0
+                rows[name.tobytes()] = normal / np.abs(g @ normal).sum()
+        return np.array(list(rows.values())) @ self._units.T
 
     def _gauge(self, x: FloatArray) -> FloatArray:
         return np.abs(x @ self._facets.T).max(axis=1)
@@ -102,7 +115,8 @@ class Zonotope(NormBall):
         return np.where(c @ self.generators.T >= 0, 1.0, -1.0) @ self.generators
 
     def _volume(self) -> Volume:
-        return Volume(self.dim * math.log(2.0) + float(np.log(self._tiles[2].sum())))
+        unit = -float(np.linalg.slogdet(self._units)[1])
+        return Volume(self.dim * math.log(2.0) + float(np.log(self._tiles[2].sum())) + unit)
 
     def _second_moment(self) -> SecondMoment:
         bases, offsets, volumes = self._tiles
