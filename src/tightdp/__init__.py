@@ -1,9 +1,24 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
+from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
+from tightdp.data.statistics import (
+    Counts,
+    Histogram,
+    Moments,
+    Products,
+    Statistic,
+    Sums,
+    SumsAndRows,
+    SumsAndSquares,
+)
 from tightdp.errors import (
+    BudgetError,
+    BurnedError,
+    DataError,
     DegenerateBodyError,
     DimensionError,
     InfeasibleSamplingError,
+    LedgerError,
     MissingDependencyError,
     ParameterError,
     TightdpError,
@@ -22,6 +37,9 @@ from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
+from tightdp.ledger import Ledger
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -32,6 +50,7 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
 from tightdp.privacy import Guarantee, Neighbors
+from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 
 __version__ = "0.1.0"
@@ -39,16 +58,24 @@ __version__ = "0.1.0"
 __all__ = [
     "K2",
     "K3",
+    "AdditiveMechanism",
     "AnalyticGaussian",
+    "AuditReport",
+    "BudgetError",
+    "BurnedError",
     "Category",
     "CountBall",
+    "Counts",
+    "DataError",
     "DegenerateBodyError",
     "DimensionError",
     "DiscreteGaussian",
     "Ellipsoid",
+    "Finding",
     "Gaussian",
     "Geometric",
     "Guarantee",
+    "Histogram",
     "HistogramBall",
     "InfeasibleSamplingError",
     "Intersection",
@@ -56,11 +83,14 @@ __all__ = [
     "KNormNoise",
     "Laplace",
     "LatticeNoise",
+    "Ledger",
+    "LedgerError",
     "LinearImage",
     "LpBall",
     "MissingDependencyError",
     "MomentBody",
     "MomentHull",
+    "Moments",
     "Neighbors",
     "NormBall",
     "NormRanking",
@@ -68,11 +98,18 @@ __all__ = [
     "PiecewiseNoise",
     "Polytope",
     "PosetBall",
+    "Preview",
     "Product",
+    "Products",
+    "Release",
     "Schema",
     "SensitivitySpace",
     "Staircase",
+    "Statistic",
     "SumBall",
+    "Sums",
+    "SumsAndRows",
+    "SumsAndSquares",
     "TableNoise",
     "TightdpError",
     "TruncatedLaplace",
@@ -80,8 +117,17 @@ __all__ = [
     "UndecidedError",
     "VoteBall",
     "Zonotope",
+    "audit",
+    "audit_exact",
+    "audit_pmf",
     "certify_contains",
     "containment",
+    "count",
+    "histogram",
+    "hockey_stick",
     "lattice_noise",
+    "mean",
     "rank_norms",
+    "sum",
+    "variance",
 ]

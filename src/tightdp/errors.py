@@ -52,7 +52,7 @@ class DegenerateBodyError(ParameterError):
 
 
 class DataError(TightdpError):
-    """A table could not be read to its end. The engine's own words are withheld: they quote cells."""
+    """A table could not be read to its end; the engine's words, which quote cells, are withheld."""
 
 
 class UndecidedError(TightdpError):
@@ -88,11 +88,26 @@ def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:
     raise error(message) from None
 
 
+def shown(value: Any) -> str:
+    """A parameter for a message; very long numbers are not written out.
+
+    >>> shown(0.5), shown(-(10**400))
+    ('0.5', 'a very long number')
+    """
+    if isinstance(value, numbers.Rational):
+        long = max(int(value.numerator).bit_length(), int(value.denominator).bit_length())
+        return str(value) if long <= 400 else "a very long number"
+    return str(value)
+
+
 def check_real(name: str, value: Any) -> float:
     """A finite real number that is not a bool, as a float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         fail(f"`{name}` must be a real number. Got {type(value).__name__}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        fail(f"`{name}` must be finite. Got {shown(value)}.")
     if not math.isfinite(number):
         fail(f"`{name}` must be finite. Got {number}.")
     return number
@@ -144,7 +159,7 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
         fail(f"`{name}` must be an integer. Got {type(value).__name__}.")
     if value < least or (most is not None and value > most):
         upper = "" if most is None else f" and <= {most}"
-        fail(f"`{name}` must be an integer >= {least}{upper}. Got {value}.")
+        fail(f"`{name}` must be an integer >= {least}{upper}. Got {shown(value)}.")
     return int(value)
 
 

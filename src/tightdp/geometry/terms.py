@@ -31,12 +31,7 @@ _MOST_VERTICES = 1 << 16
 
 def image_of_terms(domain: Domain, terms: Iterable[str] | None) -> RowImage:
     """The row image of sums of products of columns, split into independent blocks."""
-    _check_domain(domain)
-    parsed = [_factors(term, domain) for term in (domain if terms is None else terms)]
-    if not parsed:
-        fail("`terms` must not be empty.", DimensionError)
-    if len({frozenset(factors) for factors in parsed}) < len(parsed):
-        fail("`terms` must be distinct: the same sum twice needs noise only once.")
+    parsed = read_terms(domain, terms)
     blocks: list[RowImage] = []
     numeric: list[str] = []
     for group in _components(parsed):
@@ -101,6 +96,17 @@ class AffineImage(RowImage):
         # conv(P u -P) is the zonotope of P with one more segment, from -centre to +centre
         half = (self.A * (self.high - self.low) / 2).T
         return Hull(Zonotope(np.vstack([half, self._centre])), True, "zonotope and its mirror")
+
+
+def read_terms(domain: Domain, terms: Iterable[str] | None) -> list[tuple[str, ...]]:
+    """The columns of every term, checked against the domain."""
+    _check_domain(domain)
+    parsed = [_factors(term, domain) for term in (domain if terms is None else terms)]
+    if not parsed:
+        fail("`terms` must not be empty.", DimensionError)
+    if len({frozenset(factors) for factors in parsed}) < len(parsed):
+        fail("`terms` must be distinct: the same sum twice needs noise only once.")
+    return parsed
 
 
 # --- parsing ----------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Tables on any engine and the statistics that are summed over them."""

@@ -1,0 +1,426 @@
+"""Additive statistics: what is summed over rows, and how far one row can move it, in one object.
+
+A :class:`Statistic` turns a block of quantised rows into integers and knows its sensitivity space
+from the same facts, so that the formula and the bound on its change cannot drift apart. All numeric
+cells are integers on the grid of the schema, scaled to [-1, 1]; all entries of one statistic share
+one ``resolution``, so that one lattice noise serves them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tightdp.data.blocks import Block, exact_gram
+from tightdp.data.frames import integer_sums
+from tightdp.errors import FloatArray, check_array, check_count, fail
+from tightdp.geometry.moment_sampling import Moments as Layout
+from tightdp.geometry.row_images import ProductImage, SquareImage
+from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.geometry.terms import read_terms
+from tightdp.privacy import Neighbors
+from tightdp.schema import Category, Interval, Schema
+
+Integers = NDArray[np.int64]
+UNIT = Interval(-1.0, 1.0)
+
+
+class Statistic(ABC):
+    """A sum over rows of a public function of the quantised row.
+
+    Attributes
+    ----------
+    schema : Schema
+    names : tuple of str
+        Names of the entries.
+    columns : tuple of str
+        The columns that are read.
+    """
+
+    schema: Schema
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """How many numeric cells are multiplied at most; 0 for counts."""
+
+    @abstractmethod
+    def contributions(self, block: Block, bits: int) -> Integers:
+        """Sums over the rows of a block, in units of ``2**-(degree * bits)``."""
+
+    @abstractmethod
+    def sensitivity_space(self) -> SensitivitySpace:
+        """The space of changes of the scaled statistic, one row per person."""
+
+    def recover(self, values: FloatArray) -> FloatArray:
+        """Scaled entries in the units of the user; public facts only."""
+        return values
+
+    def resolution(self, bits: int) -> int:
+        """Lattice points per unit of the scaled statistic."""
+        return 1 << (self.degree * bits)
+
+    def bits_for(self, resolution: int) -> int:
+        """The finest grid, at most that of the schema, whose lattice is not finer than asked."""
+        if self.degree == 0:
+            return self.schema.bits
+        return max(1, min(self.schema.bits, (resolution.bit_length() - 1) // self.degree))
+
+    def measure(self, frame: Any, *, bits: int | None = None, progress: bool = False) -> list[int]:
+        """The exact integer vector of a table, from any engine. **Not private.**"""
+        grid = self.schema.bits if bits is None else check_count("bits", bits, most=26)
+        return integer_sums(
+            frame,
+            self.schema,
+            self.columns,
+            Reducer(self, grid),
+            width=len(self.names),
+            degree=max(1, self.degree),
+            progress=progress,
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.names)})"
+
+
+class Reducer:
+    """The contributions of a statistic at one grid, as a function that can be sent to workers."""
+
+    def __init__(self, statistic: Statistic, bits: int) -> None:
+        self.statistic, self.bits = statistic, bits
+
+    def __call__(self, block: Block) -> Integers:
+        return self.statistic.contributions(block, self.bits)
+
+
+class Products(Statistic):
+    """Sums of products of columns, written as in a model formula.
+
+    ``"x"`` sums a numeric column, ``"k"`` counts the levels of a category, ``"x:y"`` sums products
+    and ``"x:k"`` sums x within each level (see :meth:`~tightdp.SensitivitySpace.of`). Numeric
+    columns enter scaled to [-1, 1].
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"])}, rows=100)
+    >>> Products(schema, ["x", "x:k"]).names
+    ('x', 'x:k[a]', 'x:k[b]')
+    """
+
+    def __init__(self, schema: Schema, terms: Iterable[str] | None = None) -> None:
+        self.schema = check_schema(schema)
+        self._terms = list(schema) if terms is None else list(terms)
+        domain = {
+            name: UNIT if isinstance(column, Interval) else column
+            for name, column in schema.columns.items()
+        }
+        factors = read_terms(domain, self._terms)
+        self._space = SensitivitySpace.of(domain, self._terms, neighbors=schema.neighbors)
+        self._entries = {
+            label: choice for term in factors for label, choice in _entries(term, schema)
+        }
+        self.names = self._space.names
+        self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
+
+    @property
+    def degree(self) -> int:
+        return max(sum(level is None for _, level in e) for e in self._entries.values())
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        shift = self.schema.bits - bits
+        cells = {
+            name: coarser(block[name], shift)
+            for name in self.columns
+            if isinstance(self.schema[name], Interval)
+        }
+        out = np.empty(len(self.names), dtype=np.int64)
+        for i, name in enumerate(self.names):
+            product = np.ones(len(block), dtype=np.int64)
+            power = self.degree
+            for column, level in self._entries[name]:
+                power -= level is None
+                product *= cells[column] if level is None else block[column] == level
+            # entries of lower degree are lifted to the common resolution
+            out[i] = int(product.sum()) << (power * bits)
+        return out
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return self._space
+
+    def recover(self, values: FloatArray) -> FloatArray:
+        """Sums in the units of the columns; products of numeric columns stay scaled.
+
+        A sum is ``half * S + middle * n``; within a level n is the count of the level, if it is
+        among the entries, and otherwise the entry stays scaled too.
+        """
+        out = np.array(values, dtype=np.float64)
+        place = {name: i for i, name in enumerate(self.names)}
+        for name, i in place.items():
+            numeric = [c for c, level in self._entries[name] if level is None]
+            levels = ":".join(part for part in name.split(":") if part not in numeric)
+            if len(numeric) != 1 or (levels and levels not in place):
+                continue
+            column = self.schema[numeric[0]]
+            assert isinstance(column, Interval)
+            rows = values[place[levels]] if levels else self._public_rows()
+            if rows is not None:
+                out[i] = column.half * values[i] + column.middle * rows
+        return out
+
+    def _public_rows(self) -> float | None:
+        replace = self.schema.neighbors is Neighbors.REPLACE_ONE
+        return float(self.schema.rows) if replace else None
+
+
+class Sums(Products):
+    """Sums of numeric columns.
+
+    Under replace-one the number of rows is public and sums come back in the units of the columns;
+    under add-remove they stay scaled to [-1, 1] (the sum needs the private number of rows).
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=100)
+    >>> Sums(schema, ["x"]).recover(np.array([-100.0]))
+    array([0.])
+    """
+
+    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
+        kind = _named(schema, columns, Interval)
+        super().__init__(schema, kind)
+
+
+class Counts(Products):
+    """Counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
+
+    Indicators of one category exclude each other, and under replace-one their total is public: no
+    noise is spent on it.
+
+    Examples
+    --------
+    >>> schema = Schema({"j": Category([1, 2]), "k": Category(["a", "b"])}, rows=9)
+    >>> Counts(schema, ["j:k"]).names
+    ('j[1]:k[a]', 'j[1]:k[b]', 'j[2]:k[a]', 'j[2]:k[b]')
+    """
+
+    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
+        super().__init__(schema, _named(schema, columns, Category))
+
+
+class SumsAndRows(Statistic):
+    """Sums of numeric columns and the number of rows, for means when that number is private.
+
+    Under add-remove a row moves (sums, rows) by +-(x, 1), x in [-1, 1]^d, whose hull is the cube.
+
+    Examples
+    --------
+    >>> SumsAndRows(Schema({"x": Interval(0, 1)}, rows=9, neighbors="add-remove")).names
+    ('x', 'rows')
+    """
+
+    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
+        self.schema = check_schema(schema)
+        if schema.neighbors is Neighbors.REPLACE_ONE:
+            fail("Under replace-one the number of rows is public: use Sums.")
+        self.columns = tuple(_named(schema, columns, Interval))
+        self.names = (*self.columns, "rows")
+
+    @property
+    def degree(self) -> int:
+        return 1
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        shift = self.schema.bits - bits
+        sums = [int(coarser(block[name], shift).sum()) for name in self.columns]
+        return np.array([*sums, len(block) << bits], dtype=np.int64)
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace.of(dict.fromkeys(self.names, UNIT), neighbors="add-remove")
+
+
+class SumsAndSquares(Statistic):
+    """(sum x, 2 sum x^2) of every column, scaled to [-1, 1]: what variances are made of.
+
+    Examples
+    --------
+    >>> SumsAndSquares(Schema({"x": Interval(0, 1)}, rows=9)).names
+    ('x', '2*x^2')
+    """
+
+    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
+        self.schema = check_schema(schema)
+        self.columns = tuple(_named(schema, columns, Interval))
+        self._images = [SquareImage(name) for name in self.columns]
+        self.names = tuple(itertools.chain.from_iterable(image.names for image in self._images))
+
+    @property
+    def degree(self) -> int:
+        return 2
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        shift = self.schema.bits - bits
+        out: list[int] = []
+        for name in self.columns:
+            cells = coarser(block[name], shift)
+            out += [int(cells.sum()) << bits, 2 * int((cells * cells).sum())]
+        return np.array(out, dtype=np.int64)
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        whole = self._images[0] if len(self._images) == 1 else ProductImage(self._images)
+        return SensitivitySpace(whole, self.schema.neighbors)
+
+
+class Histogram(Statistic):
+    """Counts of a numeric column in public bins.
+
+    Parameters
+    ----------
+    schema : Schema
+    column : str
+    bins : int or increasing edges
+        So many equal bins of the interval, or the inner and outer edges; the first and the last
+        edge are moved to the bounds of the column. Edges are rounded to the grid.
+
+    Examples
+    --------
+    >>> Histogram(Schema({"x": Interval(0, 10)}, rows=9), "x", bins=2).names
+    ('x[0, 5)', 'x[5, 10]')
+    """
+
+    def __init__(self, schema: Schema, column: str, bins: int | ArrayLike) -> None:
+        self.schema = check_schema(schema)
+        interval = schema[column]
+        if not isinstance(interval, Interval):
+            fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
+        if isinstance(bins, (int, np.integer)):
+            count = check_count("bins", bins, least=2)
+            edges = np.linspace(interval.low, interval.high, count + 1)
+        else:
+            edges = check_array("bins", bins, 1)
+            if len(edges) < 3 or not (np.diff(edges) > 0).all():
+                fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
+        self.columns, self.edges = (column,), edges
+        self._inner = interval.quantize(edges[1:-1], schema.bits)
+        if len(np.unique(self._inner)) < len(self._inner):
+            fail("`bins` are finer than the grid of the schema: use fewer bins or more bits.")
+        ends = [f"{low:g}, {high:g}" for low, high in itertools.pairwise(edges)]
+        closing = [")"] * (len(ends) - 1) + ["]"]
+        self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
+
+    @property
+    def degree(self) -> int:
+        return 0
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        cells = np.searchsorted(self._inner, block[self.columns[0]], side="right")
+        return np.bincount(cells, minlength=len(self.names)).astype(np.int64)
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
+
+
+class Moments(Statistic):
+    """First and second moments of features and a target, all scaled to [-1, 1].
+
+    The entries are those of :class:`~tightdp.MomentBody`: sums, twice the sums of squares, and sums
+    of products, for linear regression.
+
+    Examples
+    --------
+    >>> schema = Schema({"a": Interval(0, 1), "y": Interval(-5, 5)}, rows=100)
+    >>> Moments(schema, ["a"], "y").names
+    ('a', '2*a^2', 'y', 'a*y')
+    """
+
+    def __init__(
+        self, schema: Schema, features: Sequence[str], target: str, *, kind: str | None = None
+    ) -> None:
+        self.schema = check_schema(schema)
+        self.columns = (*_named(schema, features, Interval), *_named(schema, [target], Interval))
+        if len(set(self.columns)) < len(self.columns):
+            fail("`features` and `target` must be distinct columns.")
+        self._layout = Layout(len(self.columns) - 1)
+        self._kind = kind
+        label = ["1", *self.columns]
+        names = ["" for _ in range(self._layout.dim)]
+        for i, j in self._layout.edges:
+            names[self._layout.pair[i, j]] = label[j] if i == 0 else f"{label[i]}*{label[j]}"
+        for j, place in enumerate(self._layout.square):
+            names[place] = f"2*{self.columns[j]}^2"
+        self.names = tuple(names)
+
+    @property
+    def degree(self) -> int:
+        return 2
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        shift = self.schema.bits - bits
+        cells = np.column_stack([coarser(block[name], shift) for name in self.columns])
+        ones = np.full(len(cells), 1 << bits, dtype=np.int64)
+        gram = exact_gram(np.column_stack([ones, cells]), bits)
+        out = np.empty(self._layout.dim, dtype=np.int64)
+        for i, j in self._layout.edges:
+            out[self._layout.pair[i, j]] = gram[i, j]
+        for j, place in enumerate(self._layout.square):
+            out[place] = 2 * gram[j + 1, j + 1]
+        return out
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace.moments(
+            len(self.columns) - 1, kind=self._kind, neighbors=self.schema.neighbors
+        )
+
+
+def coarser(cells: Integers, shift: int) -> Integers:
+    """Grid integers on a grid ``2**shift`` times as coarse, rounded half up."""
+    return cells if shift == 0 else (cells + (1 << (shift - 1))) >> shift
+
+
+def check_schema(schema: Any) -> Schema:
+    """A Schema, or a clear error."""
+    if not isinstance(schema, Schema):
+        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+    return schema
+
+
+def _named(
+    schema: Schema, columns: Iterable[str] | None, kind: type[Interval] | type[Category]
+) -> list[str]:
+    """The named columns (default: all of the kind), each of the kind; ``"j:k"`` are checked too."""
+    check_schema(schema)
+    if isinstance(columns, str):
+        fail("`columns` must be a list of names, not one string.")
+    names = (
+        list(columns) if columns is not None else [n for n in schema if isinstance(schema[n], kind)]
+    )
+    if not names:
+        fail(f"There is no {kind.__name__} column in the schema: name the columns.")
+    for name in itertools.chain.from_iterable(str(n).split(":") for n in names):
+        if not isinstance(schema[name.strip()], kind):
+            fail(f"Column {name!r} must be a column with an {kind.__name__}.")
+    return names
+
+
+def _entries(
+    term: tuple[str, ...], schema: Schema
+) -> Iterable[tuple[str, tuple[tuple[str, int | None], ...]]]:
+    """Labels of a term's entries and their factors: (column, level code or None if numeric)."""
+    options: list[list[tuple[str, tuple[str, int | None]]]] = []
+    for name in term:
+        column = schema[name]
+        if isinstance(column, Interval):
+            options.append([(name, (name, None))])
+        else:
+            options.append([(f"{name}[{v}]", (name, i)) for i, v in enumerate(column.levels)])
+    for choice in itertools.product(*options):
+        yield ":".join(label for label, _ in choice), tuple(factor for _, factor in choice)

@@ -1,0 +1,1 @@
+"""Mechanisms: statistics paid for and released."""

@@ -1,0 +1,170 @@
+"""Sums, means, variances, counts and histograms in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tightdp.data.statistics import (
+    Counts,
+    Histogram,
+    Statistic,
+    Sums,
+    SumsAndRows,
+    SumsAndSquares,
+)
+from tightdp.errors import FloatArray, fail
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.privacy import Neighbors
+from tightdp.release import Release
+from tightdp.schema import Interval, Schema
+
+
+def sum(
+    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
+) -> Release:
+    """Private sums of numeric columns, drawn exactly with the least noise.
+
+    Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
+    ``rng``, ``progress``) and ``noise``.
+
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+    >>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
+    >>> release.names, release.guarantee.epsilon
+    (('x',), 1.0)
+    """
+    return _released(Sums(schema, columns), frame, epsilon, options)
+
+
+def count(
+    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
+) -> Release:
+    """Private counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
+
+    >>> from tightdp import Category
+    >>> schema = Schema({"k": Category(["a", "b"])}, rows=3)
+    >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
+    >>> release.names, int(release.value.sum())  # the total is public
+    (('k[a]', 'k[b]'), 3)
+    """
+    return _released(Counts(schema, columns), frame, epsilon, options)
+
+
+def histogram(
+    frame: Any,
+    column: str,
+    *,
+    schema: Schema,
+    epsilon: Any,
+    bins: int | ArrayLike = 10,
+    **options: Any,
+) -> Release:
+    """A private histogram of a numeric column with public bins.
+
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+    >>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
+    >>> release.names
+    ('x[0, 5)', 'x[5, 10]')
+    """
+    return _released(Histogram(schema, column, bins), frame, epsilon, options)
+
+
+def mean(
+    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
+) -> Release:
+    """Private means of numeric columns.
+
+    Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
+    noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
+    first order, and the intervals take the worst ratio within both intervals.
+
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+    >>> mean({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=500.0)["x"].__round__(1)
+    1.5
+    """
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        release = _released(Sums(schema, columns), frame, epsilon, options)
+        return replace(
+            release,
+            value=release.value / schema.rows,
+            covariance=release.covariance / schema.rows**2,
+            half_width=release.half_width / schema.rows,
+        )
+    statistic = SumsAndRows(schema, columns)
+    return _ratio(statistic, _released(statistic, frame, epsilon, options))
+
+
+def variance(
+    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
+) -> Release:
+    """Private variances (divisor n) of numeric columns, from noisy sums and sums of squares.
+
+    Values are moved into the range that a variance can have; standard errors are of first order,
+    and the intervals take the worst values of both moments.
+
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+    >>> variance({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=900.0)["x"].__round__(0)
+    1.0
+    """
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        fail("`variance` needs replace-one neighbours: the number of rows must be public.")
+    statistic = SumsAndSquares(schema, columns)
+    return _variances(statistic, _released(statistic, frame, epsilon, options))
+
+
+def _released(statistic: Statistic, frame: Any, epsilon: Any, options: dict[str, Any]) -> Release:
+    noise = options.pop("noise", "best")
+    return AdditiveMechanism(statistic, noise=noise, epsilon=epsilon).release(frame, **options)
+
+
+def _ratio(statistic: SumsAndRows, release: Release) -> Release:
+    sums, rows = release.value[:-1], max(float(release.value[-1]), 1.0)
+    half, spare = release.half_width[:-1], float(release.half_width[-1])
+    scaled = np.clip(sums / rows, -1.0, 1.0)
+    slope = np.column_stack([np.eye(len(sums)) / rows, -scaled / rows])
+    covariance = slope @ release.covariance @ slope.T
+    # the worst of the four corners of (sum, rows), rows at least 1
+    ends = np.array([max(rows - spare, 1.0), rows + spare])
+    corners = np.array([(sums + s * half) / e for s in (-1.0, 1.0) for e in ends])
+    reach = np.abs(np.clip(corners, -1.0, 1.0) - scaled).max(axis=0)
+    units, middles = _units(statistic)
+    return replace(
+        release,
+        names=statistic.columns,
+        value=units * scaled + middles,
+        covariance=np.outer(units, units) * covariance,
+        half_width=units * reach,
+    )
+
+
+def _variances(statistic: SumsAndSquares, release: Release) -> Release:
+    n = statistic.schema.rows
+    first, second = release.value[0::2] / n, release.value[1::2] / (2 * n)
+    a, b = release.half_width[0::2] / n, release.half_width[1::2] / (2 * n)
+    value = np.clip(second - first**2, 0.0, 1.0)
+    units, _ = _units(statistic)
+    slope = np.zeros((len(first), len(release.value)))
+    for j in range(len(first)):
+        slope[j, 2 * j : 2 * j + 2] = [-2 * first[j] / n, 1 / (2 * n)]
+    covariance = slope @ release.covariance @ slope.T
+    least = np.maximum(np.abs(first) - a, 0.0) ** 2
+    most = np.minimum(np.abs(first) + a, 1.0) ** 2
+    top, bottom = np.clip(second + b - least, 0, 1), np.clip(second - b - most, 0, 1)
+    return replace(
+        release,
+        names=statistic.columns,
+        value=units**2 * value,
+        covariance=np.outer(units**2, units**2) * covariance,
+        half_width=units**2 * np.maximum(top - value, value - bottom),
+    )
+
+
+def _units(statistic: Statistic) -> tuple[FloatArray, FloatArray]:
+    """Half-widths and middles of the numeric columns."""
+    intervals = [statistic.schema[name] for name in statistic.columns]
+    pairs = [(c.half, c.middle) for c in intervals if isinstance(c, Interval)]
+    return np.array([h for h, _ in pairs]), np.array([m for _, m in pairs])

@@ -1,0 +1,164 @@
+"""A release: the published numbers, what they promise, and how far off they can be."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.privacy import Guarantee, Neighbors, Numerics
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """Private values with their names, guarantee, noise law and standard errors.
+
+    Everything here is public: it was computed from the noisy integers and public facts alone.
+
+    Attributes
+    ----------
+    names : tuple of str
+    value : array
+        The released values in user units.
+    integers : tuple of int
+        What left the mechanism: exact integers on the lattice ``1 / resolution``.
+    resolution : int
+    guarantee : Guarantee
+    noise : str
+        The exact law of the noise, in words.
+    covariance : array
+        Covariance of the noise in user units (sampling error and clipping not included).
+    half_width : array
+        Simultaneous half-widths at level ``confidence``: all entries are within them at once.
+    confidence : float
+    receipt : dict
+        What the ledger says of the payment; empty without a ledger.
+
+    Examples
+    --------
+    >>> release = Release(
+    ...     names=("n",), value=np.array([7.0]), integers=(7,), resolution=1,
+    ...     guarantee=Guarantee(epsilon=1.0), noise="discrete Laplace",
+    ...     covariance=np.array([[2.0]]), half_width=np.array([3.0]), confidence=0.95,
+    ... )
+    >>> release["n"], release.noise_std.round(3)
+    (7.0, array([1.414]))
+    """
+
+    names: tuple[str, ...]
+    value: FloatArray
+    integers: tuple[int, ...]
+    resolution: int
+    guarantee: Guarantee
+    noise: str
+    covariance: FloatArray
+    half_width: FloatArray
+    confidence: float
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def noise_std(self) -> FloatArray:
+        """Standard deviation of the noise on every entry."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def interval(self) -> FloatArray:
+        """Rows (low, high): simultaneous intervals for the statistic without noise."""
+        return np.column_stack([self.value - self.half_width, self.value + self.half_width])
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.value[self.names.index(check_choice("name", name, self.names))])
+
+    # --- JSON ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` gives the same release back."""
+        return {
+            "format": _FORMAT,
+            "names": list(self.names),
+            "value": self.value.tolist(),
+            "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
+            "resolution": self.resolution,
+            "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
+            "noise": self.noise,
+            "covariance": self.covariance.tolist(),
+            "half_width": self.half_width.tolist(),
+            "confidence": self.confidence,
+            "receipt": dict(self.receipt),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Release:
+        """The release that a dictionary describes."""
+        if record.get("format") != _FORMAT:
+            fail(f"This is not a release of format {_FORMAT}: read it with a newer version.")
+        guarantee = dict(record["guarantee"])
+        guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
+        guarantee["numerics"] = Numerics(guarantee["numerics"])
+        return cls(
+            names=tuple(record["names"]),
+            value=np.array(record["value"], dtype=np.float64),
+            integers=tuple(int(z) for z in record["integers"]),
+            resolution=int(record["resolution"]),
+            guarantee=Guarantee(**guarantee),
+            noise=record["noise"],
+            covariance=np.array(record["covariance"], dtype=np.float64),
+            half_width=np.array(record["half_width"], dtype=np.float64),
+            confidence=float(record["confidence"]),
+            receipt=dict(record["receipt"]),
+        )
+
+    def to_json(self) -> str:
+        """The release as JSON text."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        """The release in a JSON text."""
+        return cls.from_dict(json.loads(text))
+
+    # --- tables -------------------------------------------------------------------------------
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        level = f"{self.confidence:.0%} interval"
+        head = ("entry", "value", "noise std", level)
+        body = [
+            (name, f"{v:.6g}", f"{s:.3g}", f"[{low:.6g}, {high:.6g}]")
+            for name, v, s, (low, high) in zip(
+                self.names, self.value, self.noise_std, self.interval, strict=True
+            )
+        ]
+        return [head, *body]
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w)
+                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        rule = "-" * max(map(len, lines))
+        return "\n".join([lines[0], rule, *lines[1:], "", f"{self.guarantee}; {self.noise}"])
+
+    def _repr_html_(self) -> str:
+        head, *body = self._rows()
+        cells = "".join(f"<th>{html.escape(c)}</th>" for c in head)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in body
+        )
+        note = html.escape(f"{self.guarantee}; {self.noise}")
+        return f"<table><tr>{cells}</tr>{rows}</table><p>{note}</p>"
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, (Neighbors, Numerics)) else value
