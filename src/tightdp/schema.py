@@ -86,7 +86,8 @@ class Interval:
         array([0.  , 0.5 , 1.  , 0.25])
         """
         assert self.missing is not None  # set in __post_init__
-        known = np.where(np.isnan(cells), self.missing, cells)
+        gone = np.isnan(cells)
+        known = np.where(gone, self.missing, cells) if gone.any() else cells
         return np.asarray(np.clip(known, self.low, self.high), dtype=np.float64)
 
     def quantize(self, cells: FloatArray, bits: int) -> NDArray[np.int64]:
@@ -95,8 +96,13 @@ class Interval:
         >>> Interval(0, 10).quantize(np.array([0.0, 5.0, 10.0]), bits=4)
         array([-16,   0,  16])
         """
-        scaled = np.clip((self.clamp(cells) - self.middle) / self.half, -1.0, 1.0)
-        return np.floor(scaled * 2.0**bits + 0.5).astype(np.int64)
+        scaled = self.clamp(cells)  # a fresh array, from here on changed in place
+        scaled -= self.middle
+        scaled /= self.half
+        np.clip(scaled, -1.0, 1.0, out=scaled)
+        scaled *= 2.0**bits
+        scaled += 0.5
+        return np.floor(scaled, out=scaled).astype(np.int64)
 
     def describe(self) -> str:
         """The rule in words."""

@@ -6,7 +6,7 @@ floating-point linear algebra only where every partial sum is an integer that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,46 +22,45 @@ RowFunction = Callable[[Integers], NDArray[Any]]
 _EXACT = 53  # integers up to 2**53 are doubles
 _WORD = 62
 _HALF = 13  # cells of at most 26 bits are split into a high and a low half
-_GRAM_ROWS = 65_536
+_GRAM_ROWS = 16_384  # rows multiplied at a time, in the cache
 
 
 class Block:
     """Some rows of a table, quantised: grid integers of intervals, level codes of categories.
 
+    Parameters
+    ----------
+    names : sequence of str
+    columns : int64 array, shape (d, rows)
+
     Examples
     --------
-    >>> block = Block({"x": np.array([-16, 16]), "k": np.array([0, 1])})
-    >>> len(block), block["x"].tolist(), block.matrix(["x", "k"]).tolist()
-    (2, [-16, 16], [[-16, 0], [16, 1]])
+    >>> block = Block(["x", "k"], np.array([[-16, 16], [0, 1]]))
+    >>> len(block), block["x"].tolist(), block.matrix(["k", "x"]).tolist()
+    (2, [-16, 16], [[0, -16], [1, 16]])
     """
 
-    __slots__ = ("_cells", "_rows")
+    __slots__ = ("_columns", "_place", "names")
 
-    def __init__(self, cells: Mapping[str, Integers]) -> None:
-        self._cells = dict(cells)
-        self._rows = len(next(iter(self._cells.values())))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the block."""
-        return tuple(self._cells)
+    def __init__(self, names: Sequence[str], columns: Integers) -> None:
+        self.names = tuple(names)
+        self._columns = columns
+        self._place = {name: j for j, name in enumerate(self.names)}
 
     def __getitem__(self, name: str) -> Integers:
-        return self._cells[name]
+        return self._columns[self._place[name]]
 
     def __len__(self) -> int:
-        return self._rows
+        return self._columns.shape[1]
 
     def matrix(self, names: Sequence[str] | None = None) -> Integers:
-        """The named columns side by side, shape (rows, d)."""
-        chosen = self.names if names is None else names
-        out = np.empty((self._rows, len(chosen)), dtype=np.int64)
-        for j, name in enumerate(chosen):
-            out[:, j] = self._cells[name]
-        return out
+        """The named columns side by side, shape (rows, d), stored column by column."""
+        if names is None or tuple(names) == self.names:
+            return self._columns.T
+        return self._columns[[self._place[name] for name in names]].T
 
     def __repr__(self) -> str:  # neither cells nor their number
-        return f"Block({', '.join(self._cells)})"
+        return f"Block({', '.join(self.names)})"
 
 
 def exact_gram(matrix: ArrayLike, bits: int) -> NDArray[Any]:

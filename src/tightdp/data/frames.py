@@ -241,7 +241,7 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
 
 
 def _blocks(table: Table, scan: Scan) -> Iterator[Block]:
-    """All blocks; a generator, because some engines start to read when they are asked for chunks."""
+    """All blocks; a generator, because some engines start to read when asked for chunks."""
     if isinstance(table, SparkTable):
         yield from table.blocks(scan)
     else:

@@ -48,14 +48,13 @@ class Scan:
             yield from self.few(self.keyed(chunks))
             return
         for chunk in chunks:
-            yield Block(self._quantized(chunk))
+            yield Block(self.names, self._quantized(chunk))
 
     def keyed(self, chunks: Iterable[Chunk]) -> Iterator[Keyed]:
         """Person keys, shape (m, 2), and quantised rows, shape (m, d); all rows, none dropped."""
         assert self.schema.person is not None
         for chunk in chunks:
-            rows = np.stack(list(self._quantized(chunk).values()), axis=1)
-            yield chunk[self.schema.person].keys(), rows
+            yield chunk[self.schema.person].keys(), self._quantized(chunk).T
 
     def few(self, keyed: Iterable[Keyed]) -> Iterator[Block]:
         """Blocks of the rows that are kept of each person."""
@@ -65,11 +64,14 @@ class Scan:
         table = kept.rows()
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]
-            yield Block({name: part[:, j] for j, name in enumerate(self.names)})
+            yield Block(self.names, np.ascontiguousarray(part.T))
 
-    def _quantized(self, chunk: Chunk) -> dict[str, Integers]:
+    def _quantized(self, chunk: Chunk) -> Integers:
         rules, bits = self.schema.select(self.names), self.schema.bits
-        return {name: chunk[name].quantized(rule, bits) for name, rule in rules.items()}
+        out = np.empty((len(rules), len(chunk[self.names[0]])), dtype=np.int64)
+        for row, (name, rule) in zip(out, rules.items(), strict=True):
+            chunk[name].quantize(rule, bits, out=row)
+        return out
 
 
 def sum_blocks(blocks: Iterable[Block], reducer: Reducer, width: int) -> list[int]:

@@ -54,8 +54,8 @@ class SparkTable(Table):
     def blocks(self, scan: Scan) -> Iterator[Block]:
         """Quantised rows, brought here partition by partition."""
         for line in self._run(scan, pack).toLocalIterator():
-            rows = np.frombuffer(_payload(line), dtype=np.int64).reshape(-1, len(scan.names))
-            yield Block({name: rows[:, j] for j, name in enumerate(scan.names)})
+            columns = np.frombuffer(_payload(line), dtype=np.int64).reshape(len(scan.names), -1)
+            yield Block(scan.names, columns)
 
     def _run(self, scan: Scan, finish: Finish) -> Any:
         pyarrow()
@@ -89,7 +89,7 @@ class SumUp:
 def pack(blocks: Iterator[Block]) -> Iterator[bytes]:
     """Blocks to the bytes of their integers."""
     for block in blocks:
-        yield block.matrix().tobytes()
+        yield block.matrix().T.tobytes()
 
 
 @dataclass(frozen=True)
