@@ -292,23 +292,16 @@ def test_no_row_and_one_row(engine, rows):
     assert count == [rows]
 
 
-@pytest.mark.parametrize("missing", ["duckdb", "pyarrow"])
-def test_files_are_read_the_same_without_duckdb(monkeypatch, tmp_path, missing):
+@pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow")])
+def test_files_are_read_the_same_without_duckdb(monkeypatch, tmp_path, gone):
     there = engines._installed
-    gone = ("duckdb",) if missing == "duckdb" else ("duckdb", "pyarrow")
     monkeypatch.setattr(engines, "_installed", lambda name: name not in gone and there(name))
     csv = quantized_matrix(_file(nasty(), tmp_path, "t.csv"), SCHEMA, NAMES)
     np.testing.assert_array_equal(csv, expected())
-    if missing == "duckdb":
-        for path in (_file(nasty(), tmp_path, "t.parquet"), _folder(nasty(), tmp_path)):
-            np.testing.assert_array_equal(quantized_matrix(path, SCHEMA, NAMES), expected())
-    else:
-        with pytest.raises(ImportError, match="Parquet needs pyarrow"):
-            quantized_matrix(_file(nasty(), tmp_path, "t.parquet"), SCHEMA, NAMES)
-        columns = ["word", "text", "whole", "coded"]
-        frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-        matrix = quantized_matrix(frame, SCHEMA, columns)
-        np.testing.assert_array_equal(matrix, expected(columns))
+    columns = ["word", "text", "whole", "coded"]
+    frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    matrix = quantized_matrix(frame, SCHEMA, columns)
+    np.testing.assert_array_equal(matrix, expected(columns))
 
 
 def test_csv_with_quotes_commas_and_line_breaks(monkeypatch, tmp_path):
@@ -1015,7 +1008,8 @@ class TestSpark:
 
 MEMORY = """
 import resource, sys
-import numpy as np
+import duckdb
+import polars as pl
 from tightdp.data.frames import exact_gram, integer_sums
 from tightdp.schema import Interval, Schema
 
@@ -1026,9 +1020,11 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 schema = Schema({f"x{j}": Interval(-2, 2) for j in range(6)}, rows=20_000_000)
-integer_sums(sys.argv[1], schema, list(schema), gram, width=36)
+kinds = {"path": str, "duckdb": duckdb.read_parquet, "polars": pl.scan_parquet}
+read = kinds[sys.argv[1]]
+integer_sums(read(sys.argv[2]), schema, list(schema), gram, width=36)
 before = peak()
-integer_sums(sys.argv[2], schema, list(schema), gram, width=36)
+integer_sums(read(sys.argv[3]), schema, list(schema), gram, width=36)
 print(peak() - before)
 """
 
@@ -1043,10 +1039,11 @@ def test_a_file_larger_than_the_room_it_gets(tmp_path, seed):
             for _ in range(parts):
                 columns = draw.normal(size=(6, 500_000))
                 writer.write_table(pa.table(dict(zip(kind.names, columns, strict=True))), 122_880)
-    out = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(small), str(large)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(out.stdout) < 300  # MB
+    for kind in ("path", "duckdb", "polars"):
+        out = subprocess.run(
+            [sys.executable, "-c", MEMORY, kind, str(small), str(large)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert float(out.stdout) < 300, kind  # MB

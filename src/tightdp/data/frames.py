@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 65_536
+_BLOCK_CELLS = 1 << 20  # blocks of wide tables are shorter
 
 T = TypeVar("T")
 
@@ -143,7 +144,8 @@ def integer_sums(
     check_count("width", width)
     check_count("degree", degree, least=0)
     table, names = _open(frame, schema, columns)
-    scan = Scan(schema, names, rows_that_fit(schema.bits, degree, BLOCK_ROWS))
+    most = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
+    scan = Scan(schema, names, rows_that_fit(schema.bits, degree, most))
     if isinstance(table, SparkTable):
         return _guard(lambda: table.sums(scan, reducer, width))
     with one_blas_thread():
@@ -271,7 +273,7 @@ def _guard(step: Callable[[], T]) -> T:
     raise DataError(
         "The table could not be read to its end. What the engine said is withheld, because it may "
         "quote cells: read the table with the engine itself. On Spark, check that PYSPARK_PYTHON "
-        "names an interpreter that has this package."
+        "names an interpreter that has this package, and that the statistic can be pickled."
     )
 
 
