@@ -269,7 +269,7 @@ def _stream(frame: Any) -> Table:
 
 def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
     """Record batches of a dataset; left to itself, Arrow reads a gigabyte of Parquet ahead."""
-    ahead: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
+    ahead: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
     if getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet":
         options = require("pyarrow.dataset", "pyarrow").ParquetFragmentScanOptions
         ahead["fragment_scan_options"] = options(use_buffered_stream=True, pre_buffer=False)
