@@ -165,10 +165,10 @@ def test_supports_by_cuts_do_not_depend_on_size(size: float) -> None:
         end = np.array([0.6 + np.sqrt(0.14), 0.6 - np.sqrt(0.14)])
         arc = c / np.linalg.norm(c)
         best = np.linalg.norm(c) if arc.sum() <= 1.2 else np.sort(c) @ np.sort(end)
-        assert body.support(c) == pytest.approx(best * size, rel=1e-9)
+        assert body.support(c) == pytest.approx(best * size, rel=2e-8)
     l1 = largest_gauge(body, tdp.LpBall(2, 1))
     assert l1.upper >= 1.2 * size
-    assert l1.upper == pytest.approx(1.2 * size, rel=1e-8)
+    assert l1.upper == pytest.approx(1.2 * size, rel=3e-8)
 
 
 def test_a_slanted_body_longer_than_the_first_box_is_searched_to_its_end() -> None:

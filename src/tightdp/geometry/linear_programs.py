@@ -18,7 +18,7 @@ from tightdp.geometry.frames import column_scales
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 LP_SLACK = 5e-10  # relative error of an optimal value under these tolerances
-CUT_SLACK = 5e-10  # relative error at which cutting planes stop
+CUT_SLACK = 1e-8  # relative error at which cutting planes stop: the solver may stall below
 
 
 def maximize(

@@ -24,7 +24,7 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.geometry.linear_programs import CUT_SLACK, maximize
+from tightdp.geometry.linear_programs import LP_SLACK, maximize
 from tightdp.geometry.moment_hulls import K2, K3, parabola_gauge
 from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Moments, SplitSampler
 from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, SecondMoment, Volume
@@ -107,7 +107,7 @@ class MomentBody(NormBall):
 
     @property
     def support_slack(self) -> float:
-        return CUT_SLACK
+        return LP_SLACK
 
     def lies_inside(self, other: NormBall) -> bool:
         # the kinds are nested, each being the one before with more constraints
@@ -197,7 +197,7 @@ class MomentBody(NormBall):
             scaled = x / self._gauge(x[None])[0]
             if c @ scaled > best_value:
                 best, best_value = scaled, float(c @ scaled)
-            if upper <= best_value * (1 + CUT_SLACK):
+            if upper <= best_value * (1 + LP_SLACK):
                 return best
             on_size = np.vstack([on_size, self._tangents(np.abs(x))])
             if self.kind == "nuclear":
