@@ -1046,4 +1046,5 @@ def test_a_file_larger_than_the_room_it_gets(tmp_path, seed):
             text=True,
             check=True,
         )
-        assert float(out.stdout) < 300, kind  # MB
+        growth = float(out.stdout.split()[-1])  # DuckDB shows a bar of its own before it
+        assert growth < 300, kind  # MB

@@ -6,7 +6,7 @@ floating-point linear algebra only where every partial sum is an integer that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,22 +30,31 @@ class Block:
 
     Parameters
     ----------
-    names : sequence of str
-    columns : int64 array, shape (d, rows)
+    cells : mapping from names to integers
+        The columns, all of one length.
 
     Examples
     --------
-    >>> block = Block(["x", "k"], np.array([[-16, 16], [0, 1]]))
+    >>> block = Block({"x": np.array([-16, 16]), "k": np.array([0, 1])})
     >>> len(block), block["x"].tolist(), block.matrix(["k", "x"]).tolist()
     (2, [-16, 16], [[0, -16], [1, 16]])
     """
 
     __slots__ = ("_columns", "_place", "names")
 
-    def __init__(self, names: Sequence[str], columns: Integers) -> None:
-        self.names = tuple(names)
-        self._columns = columns
-        self._place = {name: j for j, name in enumerate(self.names)}
+    def __init__(self, cells: Mapping[str, Integers]) -> None:
+        self._hold(tuple(cells), np.array(list(cells.values()), dtype=np.int64))
+
+    @classmethod
+    def of_columns(cls, names: Sequence[str], columns: Integers) -> Block:
+        """The block that holds an array of shape (d, rows), without a copy."""
+        block = cls.__new__(cls)
+        block._hold(tuple(names), columns)
+        return block
+
+    def _hold(self, names: tuple[str, ...], columns: Integers) -> None:
+        self.names, self._columns = names, columns
+        self._place = {name: j for j, name in enumerate(names)}
 
     def __getitem__(self, name: str) -> Integers:
         return self._columns[self._place[name]]

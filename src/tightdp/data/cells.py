@@ -41,7 +41,7 @@ _SMALL_RANGE = 1024
 _MOST_DIGITS = 400
 _NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
-_WORDS = {"true": 1, "false": 0}
+_WORDS = {"true": 1.0, "false": 0.0}
 
 
 class Cells(ABC):
@@ -169,7 +169,7 @@ def nearest_double(cell: Any) -> float:
     [2.5, 1.0, inf, nan, nan]
     """
     if isinstance(cell, str):
-        cell = _read_text(cell)
+        return _read_double(cell.strip())
     if not _is_number(cell):
         return math.nan
     try:
@@ -187,7 +187,7 @@ def exact_value(cell: Any) -> int | float | None:
     (9007199254740993, 0.1, None)
     """
     if isinstance(cell, str):
-        cell = _read_text(cell)
+        cell = _read_exact(cell.strip())
     if not _is_number(cell):
         return None
     if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() > _MOST_DIGITS:
@@ -200,16 +200,18 @@ def exact_value(cell: Any) -> int | float | None:
     return whole if whole == cell else nearest_double(cell)
 
 
-def _read_text(text: str) -> int | float | None:
-    word = text.strip()
+def _read_double(word: str) -> float:
+    try:
+        return float(word)  # the nearest double of an integer too
+    except ValueError:
+        return _WORDS.get(word.lower(), math.nan)
+
+
+def _read_exact(word: str) -> int | float:
     try:
         return int(word)
     except ValueError:
-        pass
-    try:
-        return float(word)
-    except ValueError:
-        return _WORDS.get(word.lower())
+        return _read_double(word)
 
 
 def _is_number(cell: Any) -> bool:

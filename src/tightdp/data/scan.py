@@ -48,7 +48,7 @@ class Scan:
             yield from self.few(self.keyed(chunks))
             return
         for chunk in chunks:
-            yield Block(self.names, self._quantized(chunk))
+            yield Block.of_columns(self.names, self._quantized(chunk))
 
     def keyed(self, chunks: Iterable[Chunk]) -> Iterator[Keyed]:
         """Person keys, shape (m, 2), and quantised rows, shape (m, d); all rows, none dropped."""
@@ -64,7 +64,7 @@ class Scan:
         table = kept.rows()
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]
-            yield Block(self.names, np.ascontiguousarray(part.T))
+            yield Block.of_columns(self.names, np.ascontiguousarray(part.T))
 
     def _quantized(self, chunk: Chunk) -> Integers:
         rules, bits = self.schema.select(self.names), self.schema.bits
