@@ -143,8 +143,17 @@ class RandomSource(ABC):
         return np.minimum(index, len(edges) - 1).astype(np.int64)
 
     def permutations(self, size: int, length: int) -> NDArray[np.int64]:
-        """``size`` uniform permutations of ``0..length-1``, one per row (ranks of random words)."""
-        return np.argsort(self.words(size * length).reshape(size, length), axis=1, kind="stable")
+        """``size`` uniform permutations of ``0..length-1``, one per row, exactly.
+
+        They are the ranks of random words; a row with two equal words is drawn again.
+        """
+        words = self.words(size * length).reshape(size, length)
+        while True:
+            ranked = np.sort(words, axis=1)
+            tied = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).any(axis=1))
+            if tied.size == 0:
+                return np.argsort(words, axis=1)
+            words[tied] = self.words(tied.size * length).reshape(tied.size, length)
 
     def __reduce__(self) -> NoReturn:
         fail("A random source cannot be pickled or copied: equal noise reveals differences.")

@@ -19,7 +19,6 @@ from tightdp.noise.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    HistogramBody,
     LatticeBody,
     PolytopeBody,
     ProductBody,
@@ -29,6 +28,7 @@ from tightdp.noise.lattice_bodies import (
     TestedBody,
     ceil_sqrt,
 )
+from tightdp.noise.lattice_histograms import HistogramBody
 from tightdp.noise.lattice_moments import MomentLatticeBody
 from tightdp.noise.lattice_points import Integers
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise

@@ -106,7 +106,7 @@ class AdditiveMechanism:
         self.ball = self._shape(noise)
         self.bits = statistic.bits_for(self._finest(self.ball))
         self.noise = self._lattice(self.ball)
-        self.noise.body.check_feasible()
+        self.noise.check_feasible()
 
     # --- the shape ----------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class AdditiveMechanism:
 
     def _feasible(self, ball: NormBall) -> bool:
         try:
-            self._lattice(ball).body.check_feasible()
+            self._lattice(ball).check_feasible()
         except InfeasibleSamplingError:
             return False
         return True
@@ -144,12 +144,13 @@ class AdditiveMechanism:
 
     def _lattice(self, ball: NormBall) -> LatticeNoise:
         bits = self.statistic.bits_for(self._finest(ball))
-        person = self.statistic.schema.rows_per_person
         return lattice_noise(
-            ball.scaled(float(person)) if person > 1 else ball,
-            self.epsilon,
-            resolution=self.statistic.resolution(bits),
+            self._per_person(ball), self.epsilon, resolution=self.statistic.resolution(bits)
         )
+
+    def _per_person(self, ball: NormBall) -> NormBall:
+        rows = self.statistic.schema.rows_per_person
+        return ball.scaled(float(rows)) if rows > 1 else ball
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -177,8 +178,9 @@ class AdditiveMechanism:
 
     def _scale(self) -> float:
         """Radius of the noise ball relative to the ball: the rounding of L, persons included."""
-        _, radius = lattice_body(self.ball)
-        return self.noise.sensitivity / (float(radius) * self.resolution)
+        rows = self.statistic.schema.rows_per_person
+        _, radius = lattice_body(self._per_person(self.ball), self.resolution)
+        return rows * self.noise.sensitivity / (float(radius) * self.resolution)
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths of the noise in user units."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import isqrt
 from typing import Any
 
-from tightdp.errors import check_count, fail
+from tightdp.errors import check_count, fail, shown
 from tightdp.noise.rates import check_rate, exact_fraction
 from tightdp.randomness import RandomSource
 
@@ -116,7 +116,7 @@ def gaussian_parameters(sigma2: Any) -> tuple[int, int, int]:
     """``(a, b, t)`` with sigma**2 = a/b in lowest terms and t = floor(sigma) + 1."""
     variance = exact_fraction("sigma2", sigma2)
     if not variance > 0:
-        fail(f"`sigma2` must be a finite number > 0. Got {sigma2}.")
+        fail(f"`sigma2` must be a finite number > 0. Got {shown(sigma2)}.")
     a, b = variance.numerator, variance.denominator
     return a, b, isqrt(a // b) + 1
 

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 
-from tightdp.errors import FloatArray, check_count, fail
+from tightdp.errors import FloatArray, check_count, fail, shown
 from tightdp.noise.law import (
     Integers,
     LatticeLaw,
@@ -25,6 +25,7 @@ from tightdp.noise.words import discrete_gaussians
 from tightdp.randomness import RandomSource
 
 _MARGIN = 2.0**-46  # of the larger term: some forty times what the special functions lose
+_ROUNDING = 2.0**-50  # of an exponent: eight roundings
 _ENUMERATED = 512.0  # below this sigma the law on the integers is written out
 _WINDOW = 45.0  # in sigmas; beyond it lies less than exp(-1000)
 
@@ -34,7 +35,8 @@ def gaussian_delta(epsilon: float, ratio: float) -> float:
 
     .. math:: \delta = \Phi(r/2 - \epsilon/r) - e^{\epsilon}\,\Phi(-r/2 - \epsilon/r)
 
-    Both terms are a normal density times a Mills ratio, and the densities agree.
+    Both terms are a normal density times a Mills ratio, and the densities agree. Where the argument
+    x of the density is a small difference, it is lowered by what its rounding can have added.
 
     >>> round(gaussian_delta(1.0, 0.5), 10)
     0.006829595
@@ -42,12 +44,20 @@ def gaussian_delta(epsilon: float, ratio: float) -> float:
     if ratio <= 0:
         return 0.0
     x, y = epsilon / ratio - ratio / 2, epsilon / ratio + ratio / 2
+    x -= _ROUNDING * y
     if x > 0:
-        first, second = float(erfcx(x / math.sqrt(2))), float(erfcx(y / math.sqrt(2)))
+        first, second = (
+            float(scipy.special.erfcx(x / math.sqrt(2))),
+            float(scipy.special.erfcx(y / math.sqrt(2))),
+        )
         scale = 0.5 * math.exp(-x * x / 2) if x < 1e3 else 0.0
         return scale * (first - second + _MARGIN * first)
-    first = float(ndtr(-x))
-    return first - math.exp(epsilon + float(log_ndtr(-y))) + _MARGIN * first
+    first, log_second = (
+        float(scipy.special.ndtr(-x)),
+        float(scipy.special.log_ndtr(-(y * (1 + _ROUNDING)))),
+    )
+    lost = _MARGIN + _ROUNDING * (epsilon - log_second)
+    return first - math.exp(epsilon + log_second) + lost * first
 
 
 def _least(fits: Callable[[float], bool], start: float) -> float:
@@ -98,10 +108,10 @@ class NormalLaw(SymmetricLaw):
         return -0.5 * (x / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2 * math.pi))
 
     def _tail(self, y: FloatArray) -> FloatArray:
-        return np.asarray(ndtr(-y / self.sigma))
+        return np.asarray(scipy.special.ndtr(-y / self.sigma))
 
     def _size_of(self, t: FloatArray) -> FloatArray:
-        return np.asarray(-self.sigma * ndtri(t / 2))
+        return np.asarray(-self.sigma * scipy.special.ndtri(t / 2))
 
     def _moment(self, p: int) -> float:
         return self.sigma * math.sqrt(2 / math.pi) if p == 1 else self.sigma**2
@@ -205,7 +215,7 @@ class DiscreteGaussian(LatticeLaw):
     exactly :math:`L^2/(2\sigma^2)`-zero-concentrated DP (:meth:`concentrated`).
     Needs: [P1] integers, :math:`|t(X) - t(X')| \le L`; [P2] the upper bound U below is at most
     delta at the rational :math:`\sigma^2` used; [P3] ``erfcx``, ``ndtr`` and ``exp`` err by less
-    than 2**-46 of the larger term, which U adds.
+    than 2**-46 of the larger term, which U adds, beside the rounding of their arguments.
     Proof: (1) The law is log-concave, so the shift L is the worst and
     :math:`\delta = \frac1Z \sum_{z > c} g(z)`, :math:`g(x) = f(x - L) - e^{\epsilon} f(x)`,
     :math:`c = \epsilon\sigma^2/L + L/2` the zero of g ([12], Theorem 7). (2) For sigma < 512 U is
@@ -254,7 +264,7 @@ class DiscreteGaussian(LatticeLaw):
         else:
             self.sigma2 = exact_fraction("sigma2", sigma2)
             if not Fraction(1, 1 << 200) < self.sigma2 < 1 << 300:
-                fail(f"`sigma2` must be a finite number > 0 of moderate size. Got {sigma2}.")
+                fail(f"`sigma2` must be a finite number > 0 of moderate size. Got {shown(sigma2)}.")
         self._variance = float(self.sigma2)
         if not self._upper(self.epsilon, self.sensitivity, self._variance) <= self._delta:  # [P2]
             fail("`sigma2` must be larger for this `epsilon` and `delta`.")
@@ -271,10 +281,13 @@ class DiscreteGaussian(LatticeLaw):
         c = epsilon * sigma2 / shift + shift / 2
         if sigma < _ENUMERATED:
             reach = math.ceil(_WINDOW * sigma) + 2
-            first = max(math.floor(c) + 1 - shift, -reach)
-            u = first + np.arange(2 * reach + 2)
-            weights = np.exp(-(u**2) / (2 * sigma2))
-            excess = -np.expm1(np.minimum(epsilon - shift * (2 * u + shift) / (2 * sigma2), 0.0))
+            first = max(math.floor(c * (1 - _ROUNDING)) - shift, -reach)
+            u = first + np.arange(2 * reach + 3)
+            # Exponents err by a few roundings: each is moved to the side that adds to the sum.
+            size, fall = u**2 / (2 * sigma2), shift * (2 * u + shift) / (2 * sigma2)
+            weights = np.exp(-size * (1 - _ROUNDING))
+            gain = epsilon - fall - _ROUNDING * (epsilon + np.abs(fall))
+            excess = -np.expm1(np.minimum(gain, 0.0))
             total = 1 + 2 * float(np.exp(-(np.arange(1, reach) ** 2) / (2 * sigma2)).sum())
             return float((weights * excess).sum()) / total * (1 + _MARGIN) + 1e-300
         near = _h((c - shift - 0.5) / sigma, 0.0)
@@ -313,11 +326,11 @@ class DiscreteGaussian(LatticeLaw):
         first, third = -u * density, (3 * u - u**3) * density
         fifth = (-15 * u + 10 * u**3 - u**5) * density
         ends = first / (24 * sigma**2) - 7 * third / (5760 * sigma**4)
-        return np.asarray(ndtr(-u) + ends + 31 * fifth / (967680 * sigma**6))
+        return np.asarray(scipy.special.ndtr(-u) + ends + 31 * fifth / (967680 * sigma**6))
 
     def _near_quantile(self, p: FloatArray) -> FloatArray:
         if not self._enumerated:
-            return np.ceil(math.sqrt(self._variance) * np.asarray(ndtri(p)) - 0.5)
+            return np.ceil(math.sqrt(self._variance) * np.asarray(scipy.special.ndtri(p)) - 0.5)
         t = np.minimum(p, 1 - p)
         size = len(self._table[1]) - np.searchsorted(self._table[1][::-1], t, side="left")
         return np.where(p < 0.5, -size, size).astype(np.float64)
@@ -350,4 +363,4 @@ class DiscreteGaussian(LatticeLaw):
 def _h(a: float, epsilon: float) -> float:
     """exp(epsilon) (a phi(a) + 2 Phi(-a))."""
     density = math.exp(epsilon - a * a / 2) / math.sqrt(2 * math.pi) if abs(a) < 1e3 else 0.0
-    return a * density + 2 * math.exp(epsilon + float(log_ndtr(-a)))
+    return a * density + 2 * math.exp(epsilon + float(scipy.special.log_ndtr(-a)))

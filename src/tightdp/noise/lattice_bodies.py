@@ -11,23 +11,33 @@ where r is the ``rank``, o the ``offset`` and c a constant of the body, free of 
 only facts the sampler of :mod:`~tightdp.noise.lattice` needs. Products follow by giving every
 factor the offset that the ranks before it leave.
 
-Integers are 64-bit while levels stay below ``safe_level``; beyond, the same code runs on arrays of
-Python integers.
+At coarse rates levels are low and most of these candidates would lie outside l B. There the levels
+come from a table (:mod:`~tightdp.noise.level_tables`), and ``scatter(levels, rng)`` draws uniformly
+from a set of ``cells(l)`` candidates, at most ``factor * (l + 1) ... (l + r)``, that contains l B.
+
+Integers are 64-bit while levels stay below ``safe_level`` and entries below ``safe_entry``; beyond,
+the same code runs on arrays of Python integers.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import InfeasibleSamplingError, check_count, fail
+from tightdp.errors import DimensionError, InfeasibleSamplingError, check_count, fail
+from tightdp.geometry.counting_balls import CountBall
 from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.noise.lattice_points import Integers, simplex_points
+from tightdp.noise.lattice_points import Integers, box_points, roomy, simplex_points
 from tightdp.randomness import RandomSource, SeededSource
 
 Rows = NDArray[np.intp]
@@ -36,29 +46,59 @@ _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
 
 
 class LatticeBody(ABC):
-    """A symmetric convex body with an exact integer membership test."""
+    """A symmetric convex body with an exact integer membership test.
+
+    Bodies with the same description are equal, so that what is measured or tabulated for one serves
+    all of them.
+    """
 
     dim: int
     safe_level: int = 1 << 29
+    safe_entry: int = 1 << 29
 
     @property
     def rank(self) -> int:
         """Dimension of the lattice the noise lives on: ``dim`` unless the body is flat."""
         return self.dim
 
+    @property
     @abstractmethod
-    def level(self, z: Integers) -> Integers:
-        """The least l >= 0 with z in l B, for each row."""
+    def key(self) -> tuple[Any, ...]:
+        """What tells the body from others of its class."""
+
+    @property
+    @abstractmethod
+    def factor(self) -> Fraction:
+        """A with cells(l) <= A (l + 1) ... (l + rank)."""
+
+    def level(self, z: ArrayLike) -> Integers:
+        """The least l >= 0 with z in l B, for each row; exact for integers of any size."""
+        points = np.asarray(z)
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            fail(f"`z` must be an array with {self.dim} columns.", DimensionError)
+        if points.dtype.kind not in "iuO":
+            fail("`z` must hold integers.")
+        return self._level(roomy(points, self.safe_entry))
+
+    @abstractmethod
+    def _level(self, z: Integers) -> Integers: ...
 
     @abstractmethod
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         """Points of l B for some of the rows, and which rows (see the module)."""
 
-    @cached_property
+    @abstractmethod
+    def cells(self, level: int) -> int:
+        """How many candidates :meth:`scatter` has at a level."""
+
+    @abstractmethod
+    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+        """One uniform candidate a row, those in l B, and which rows."""
+
+    @property
     def share(self) -> float:
-        """Share of proposals that are kept, at a high level; measured once with a fixed seed."""
-        levels = np.full(_PILOT, _PILOT_LEVEL)
-        return len(self.propose(levels, 0, SeededSource(MEASURING_SEED))[1]) / _PILOT
+        """Share of candidates that are kept, at a high level; measured once with a fixed seed."""
+        return measured_share(self)
 
     def check_feasible(self) -> None:
         """Refuse before sampling what would practically never end."""
@@ -70,8 +110,25 @@ class LatticeBody(ABC):
                 InfeasibleSamplingError,
             )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LatticeBody) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return (type(self), *self.key)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim})"
+
+
+@lru_cache(maxsize=256)
+def measured_share(body: LatticeBody) -> float:
+    """Share of proposals that are kept, at a high level, with a fixed seed."""
+    levels = np.full(_PILOT, _PILOT_LEVEL)
+    return len(body.propose(levels, 0, SeededSource(MEASURING_SEED))[1]) / _PILOT
 
 
 class TestedBody(LatticeBody):
@@ -80,8 +137,39 @@ class TestedBody(LatticeBody):
     __test__ = False  # not a test class, whatever its name suggests to a test runner
 
     def __init__(self, half_widths: Sequence[int], den: int = 1) -> None:
-        self.half, self.den = np.array([int(h) for h in half_widths]), check_count("den", den)
-        self.dim = len(self.half)
+        sides = [check_count("half_widths", h, least=0) for h in half_widths]
+        self.half, self.den = np.array(sides), check_count("den", den)
+        self.dim = check_count("number of half_widths", len(sides))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*self.half.tolist(), self.den)
+
+    @property
+    def safe_level(self) -> int:  # type: ignore[override]
+        return (1 << 61) // (2 * max(int(self.half.max()), self.den) + 2)
+
+    @cached_property
+    def _widths(self) -> Integers:
+        """w_i = ceil(2 a_i), at least 1."""
+        return np.maximum(1, -(-2 * self.half // self.den))
+
+    @cached_property
+    def _sides(self) -> Counter[int]:
+        return Counter(self.half.tolist())
+
+    @property
+    def factor(self) -> Fraction:
+        return Fraction(math.prod(int(width) for width in self._widths))
+
+    def cells(self, level: int) -> int:
+        return math.prod((2 * (h * level // self.den) + 1) ** n for h, n in self._sides.items())
+
+    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+        half = levels[:, None] * self.half // self.den
+        z = box_points(-half, half, rng).astype(levels.dtype)  # Python integers stay such
+        rows = np.flatnonzero(self.inside(z, levels))
+        return z[rows], rows
 
     @abstractmethod
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
@@ -90,10 +178,9 @@ class TestedBody(LatticeBody):
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         # u_i uniform below w_i (l + o + i) with w_i = ceil(2 a_i) >= 1 covers the 2 h_i + 1
         # integers of the box side, h_i = floor(a_i l), because w_i (l + 1) >= 2 a_i l + 1.
-        widths = np.maximum(1, -(-2 * self.half // self.den))
         steps = levels[:, None] + (offset + 1 + np.arange(self.dim))
         half = levels[:, None] * self.half // self.den
-        u = rng.integers_below(steps * widths)
+        u = rng.integers_below(steps * self._widths)
         rows = np.flatnonzero((u <= 2 * half).all(axis=1))
         z = u[rows] - half[rows]
         keep = self.inside(z, levels[rows])
@@ -108,15 +195,20 @@ class BoxBody(TestedBody):
         sides = 2 * self.half / self.den
         return float(np.prod(sides / np.maximum(1, np.ceil(sides))))
 
-    def level(self, z: Integers) -> Integers:
+    def __init__(self, half_widths: Sequence[int], den: int = 1) -> None:
+        super().__init__(half_widths, den)
+        if int(self.half.min()) < 1:
+            fail("`half_widths` must be integers >= 1: a box must not be flat.")
+
+    @property
+    def safe_entry(self) -> int:  # type: ignore[override]
+        return (1 << 62) // self.den
+
+    def _level(self, z: Integers) -> Integers:
         return _largest(-(-np.abs(z) * self.den // self.half))
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
         return np.ones(len(z), dtype=bool)
-
-    @property
-    def safe_level(self) -> int:  # type: ignore[override]
-        return (1 << 61) // (2 * max(1, int(self.half.max())) + 2)
 
 
 class DiamondBody(LatticeBody):
@@ -124,13 +216,46 @@ class DiamondBody(LatticeBody):
 
     def __init__(self, dim: int) -> None:
         self.dim = check_count("dim", dim)
+        self.safe_level = 1 << 58
+        self.safe_entry = (1 << 62) // self.dim
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.dim,)
+
+    @property
+    def factor(self) -> Fraction:
+        # the ball lies in 2^m simplices with binom(l + m, m) points each
+        return Fraction(1 << self.dim, math.factorial(self.dim))
 
     @property
     def share(self) -> float:
         return 1.0
 
-    def level(self, z: Integers) -> Integers:
+    def _level(self, z: Integers) -> Integers:
         return np.abs(z).sum(axis=1)
+
+    def _weights(self, level: int) -> list[int]:
+        """2^k binom(m, k) binom(l, k): points of l B with k entries that are not zero."""
+        out = [1]
+        for k in range(min(self.dim, level)):
+            out.append(out[-1] * 2 * (self.dim - k) * (level - k) // (k + 1) ** 2)
+        return out
+
+    def cells(self, level: int) -> int:
+        return sum(self._weights(level))
+
+    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+        count = picks(levels, self._weights, rng)
+        z = np.zeros((len(levels), self.dim), dtype=levels.dtype)
+        order = rng.permutations(len(levels), self.dim)
+        for k in range(1, int(count.max(initial=0)) + 1):
+            rows = np.flatnonzero(count == k)
+            if rows.size:
+                size = 1 + simplex_points(levels[rows] - k, k, rng, at_most=True)
+                minus = rng.signs(size.shape) < 0
+                z[rows[:, None], order[rows, :k]] = np.where(minus, -size, size)
+        return z, np.arange(len(levels))
 
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         # {v >= 0, sum v <= l + o} has binom(l + o + m, m) points; with signs, z has one pre-image
@@ -151,7 +276,16 @@ class RoundBody(TestedBody):
     def safe_level(self) -> int:  # type: ignore[override]
         return math.isqrt((1 << 61) // self.dim)
 
-    def level(self, z: Integers) -> Integers:
+    @property
+    def safe_entry(self) -> int:  # type: ignore[override]
+        return math.isqrt((1 << 61) // self.dim)
+
+    @property
+    def share(self) -> float:
+        d = self.dim
+        return math.exp(d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1) - d * math.log(2))
+
+    def _level(self, z: Integers) -> Integers:
         return ceil_sqrt((z * z).sum(axis=1))
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
@@ -165,10 +299,14 @@ class SquareBody(TestedBody):
         super().__init__([2, 2])
 
     @property
+    def safe_level(self) -> int:  # type: ignore[override]
+        return 1 << 29
+
+    @property
     def share(self) -> float:
         return 5 / 6  # area 40/3 of 16
 
-    def level(self, z: Integers) -> Integers:
+    def _level(self, z: Integers) -> Integers:
         a, b = np.abs(z).T
         # gauge |b|/2 if |b| >= 2|a|, else 2 a^2 / (4|a| - |b|)
         curved = b < 2 * a
@@ -186,10 +324,32 @@ class SumBody(TestedBody):
     """The ball max |z_i| <= a l, sum |z_i| <= k l: the sum ball (a = 1), and K3 (a = 2, k = 4)."""
 
     def __init__(self, dim: int, bound: int, half: int = 1) -> None:
-        super().__init__([half] * check_count("dim", dim))
+        super().__init__([check_count("half", half)] * check_count("dim", dim))
         self.bound = check_count("bound", bound)
 
-    def level(self, z: Integers) -> Integers:
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.dim, self.bound, int(self.half[0]))
+
+    @property
+    def safe_level(self) -> int:  # type: ignore[override]
+        return min(super().safe_level, (1 << 61) // max(self.bound, self.dim * int(self.half[0])))
+
+    @property
+    def safe_entry(self) -> int:  # type: ignore[override]
+        return (1 << 62) // self.dim
+
+    @property
+    def share(self) -> float:
+        return _sum_share(*self.key)
+
+    @property
+    def diamond_share(self) -> float:
+        """The volume of the ball as a share of that of the l1 ball sum |z_i| <= k around it."""
+        log_ratio = math.lgamma(self.dim + 1) + self.dim * math.log(self.half[0] / self.bound)
+        return _exp(log_ratio + _log(self.share))
+
+    def _level(self, z: Integers) -> Integers:
         size = np.abs(z)
         return np.maximum(-(-_largest(size) // self.half[0]), -(-size.sum(axis=1) // self.bound))
 
@@ -204,12 +364,38 @@ class CountBody(TestedBody):
         super().__init__([1] * check_count("dim", dim))
         self.bound = check_count("bound", bound)
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.dim, self.bound)
+
+    @property
+    def safe_level(self) -> int:  # type: ignore[override]
+        return (1 << 60) // max(self.bound, self.dim)
+
+    @property
+    def safe_entry(self) -> int:  # type: ignore[override]
+        return (1 << 61) // max(self.bound, self.dim)
+
+    @cached_property
+    def _log_share(self) -> float:
+        ball = CountBall(self.dim, min(self.bound, self.dim))
+        return ball.log_volume() - self.dim * math.log(2)
+
+    @property
+    def share(self) -> float:
+        return _exp(self._log_share)
+
+    @property
+    def diamond_share(self) -> float:
+        """As for :class:`SumBody`."""
+        return _exp(self._log_share + math.lgamma(self.dim + 1) - self.dim * math.log(self.bound))
+
     def _length(self, z: Integers) -> Integers:
         """k times the gauge: that of the positive part plus that of the negative part."""
         up, down = np.maximum(z, 0), np.maximum(-z, 0)
         return sum(np.maximum(self.bound * _largest(part), part.sum(axis=1)) for part in (up, down))
 
-    def level(self, z: Integers) -> Integers:
+    def _level(self, z: Integers) -> Integers:
         return -(-self._length(z) // self.bound)
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
@@ -217,103 +403,39 @@ class CountBody(TestedBody):
 
 
 class PolytopeBody(TestedBody):
-    """A polytope |a . z| <= b l with integer rows a and right sides b, inside a rational box."""
+    """The points of a rational box with |a . z| <= b l, for integer rows a and right sides b."""
 
     def __init__(
         self, rows: Integers, right: Integers, half_widths: Sequence[int], den: int = 1
     ) -> None:
         super().__init__(half_widths, den)
         self.rows, self.right = np.asarray(rows, dtype=np.int64), np.asarray(right, dtype=np.int64)
+        if int(self.half.min()) < 1 or int(self.right.min(initial=1)) < 1:
+            fail("A polytope must not be flat: `half_widths` and `right` must be integers >= 1.")
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*super().key, self.rows.tobytes(), self.right.tobytes())
+
+    @cached_property
+    def _reach(self) -> int:
+        return max(1, max((sum(map(abs, row)) for row in self.rows.tolist()), default=1))
 
     @property
     def safe_level(self) -> int:  # type: ignore[override]
-        reach = int(np.abs(self.rows).sum(axis=1).max()) * int(self.half.max() // self.den + 1)
-        return (1 << 61) // max(reach, int(self.right.max()))
+        most = max(self._reach * -(-int(self.half.max()) // self.den), int(self.right.max()))
+        return min(super().safe_level, (1 << 61) // most)
 
-    def level(self, z: Integers) -> Integers:
-        return _largest(-(-np.abs(z @ self.rows.T) // self.right))
+    @property
+    def safe_entry(self) -> int:  # type: ignore[override]
+        return (1 << 62) // max(self._reach, self.den)
+
+    def _level(self, z: Integers) -> Integers:
+        box = _largest(-(-np.abs(z) * self.den // self.half))
+        return np.maximum(box, _largest(-(-np.abs(z @ self.rows.T) // self.right)))
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
         return np.asarray((np.abs(z @ self.rows.T) <= self.right * levels[:, None]).all(axis=1))
-
-
-class HistogramBody(LatticeBody):
-    r"""{sum z = 0, sum |z| <= 2 l}: differences of histograms with a public total.
-
-    A non-zero point of level l is a set A of k cells that gain, positive integers of sum l on A and
-    non-negative integers of sum l off A: :math:`\binom{l-1}{k-1}\binom{l+m-k-1}{m-k-1}` of them.
-    """
-
-    def __init__(self, cells: int) -> None:
-        self.dim = check_count("cells", cells, least=2)
-
-    @property
-    def rank(self) -> int:
-        return self.dim - 1
-
-    @property
-    def share(self) -> float:
-        return 1.0
-
-    @cached_property
-    def _weights(self) -> list[int]:
-        """binom(m, k) binom(m-2, k-1), k = 1..m-1: how often k cells gain, at high levels."""
-        m = self.dim
-        return [math.comb(m, k) * math.comb(m - 2, k - 1) for k in range(1, m)]
-
-    def level(self, z: Integers) -> Integers:
-        if bool((z.sum(axis=1) != 0).any()):
-            fail("`z` must sum to 0 in every row: the total of a histogram is public.")
-        return np.abs(z).sum(axis=1) // 2
-
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
-        # The sum s of a uniform point of {v >= 0 in m-1 cells, sum <= l + o} takes each value with
-        # binom(s+m-2, m-2) chances; k is drawn by its weight W_k. A point of size s and gainers k
-        # is kept with probability binom(s-1,k-1) binom(s+m-k-1,m-k-1) / (binom(m-2,k-1)
-        # binom(s+m-2,m-2)) <= 1, so its count cancels; zero (s = 0) with probability 1 / sum W.
-        m = self.dim
-        size = simplex_points(levels + offset, m - 1, rng, at_most=True).sum(axis=1)
-        gainers = self._gainers(len(levels), rng)
-        keep = (size <= levels) & (size >= gainers) & self._thinned(size, gainers, rng)
-        zero = (size == 0) & self._rare(len(levels), rng)
-        rows = np.flatnonzero(keep | zero)
-        return self._points(size[rows], gainers[rows], rng), rows
-
-    def _gainers(self, count: int, rng: RandomSource) -> NDArray[np.int64]:
-        edges = np.cumsum(np.array(self._weights, dtype=object))
-        if edges[-1] < 1 << 62:
-            u = rng.integers(int(edges[-1]), count)
-            return 1 + np.searchsorted(edges.astype(np.int64), u, side="right").astype(np.int64)
-        picks = [rng.below(int(edges[-1])) for _ in range(count)]
-        return np.array([1 + int(np.searchsorted(edges, u, side="right")) for u in picks])
-
-    def _rare(self, count: int, rng: RandomSource) -> NDArray[np.bool_]:
-        total = sum(self._weights)
-        if total < 1 << 62:
-            return np.asarray(rng.integers(total, count) == 0)
-        return np.array([rng.below(total) == 0 for _ in range(count)])
-
-    def _thinned(
-        self, size: Integers, gainers: NDArray[np.int64], rng: RandomSource
-    ) -> NDArray[np.bool_]:
-        # The ratio is prod_{i=1..m-2} top_i / (s + i) with tops s-k+1..s-1, s+1..s+m-k-1 ascending;
-        # each factor is at most 1 and is realised by one uniform integer below s + i.
-        keep = size > 0
-        for i in range(1, self.dim - 1):
-            top = np.where(i < gainers, size - gainers + i, size - gainers + i + 1)
-            keep &= rng.integers_below(size + i) < top
-        return np.asarray(keep, dtype=bool)
-
-    def _points(self, size: Integers, gainers: NDArray[np.int64], rng: RandomSource) -> Integers:
-        z = np.zeros((len(size), self.dim), dtype=size.dtype)
-        order = rng.permutations(len(size), self.dim)
-        for k in range(1, self.dim):
-            rows = np.flatnonzero((gainers == k) & (size > 0))
-            if rows.size:
-                up = 1 + simplex_points(size[rows] - k, k, rng)
-                down = simplex_points(size[rows], self.dim - k, rng)
-                z[rows[:, None], order[rows]] = np.hstack([up, -down])
-        return z
 
 
 class ProductBody(LatticeBody):
@@ -321,14 +443,27 @@ class ProductBody(LatticeBody):
 
     def __init__(self, bodies: Sequence[LatticeBody]) -> None:
         self.bodies = tuple(bodies)
-        self.dim = sum(body.dim for body in self.bodies)
+        self.dim = check_count("dim", sum(body.dim for body in self.bodies))
         self.safe_level = min(body.safe_level for body in self.bodies)
+        self.safe_entry = 1 << 62  # every body looks after its own block
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.bodies
+
+    @property
+    def factor(self) -> Fraction:
+        return math.prod((body.factor for body in self.bodies), start=Fraction(1))
+
+    @property
+    def share(self) -> float:
+        return math.prod(body.share for body in self.bodies)
 
     @property
     def rank(self) -> int:
         return sum(body.rank for body in self.bodies)
 
-    def level(self, z: Integers) -> Integers:
+    def _level(self, z: Integers) -> Integers:
         cuts = np.cumsum([body.dim for body in self.bodies])[:-1]
         blocks = np.split(z, cuts, axis=1)
         parts = [body.level(block) for body, block in zip(self.bodies, blocks, strict=True)]
@@ -342,6 +477,31 @@ class ProductBody(LatticeBody):
             rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
             offset += body.rank
         return np.hstack(blocks), rows
+
+    def cells(self, level: int) -> int:
+        return math.prod(body.cells(level) for body in self.bodies)
+
+    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+        rows = np.arange(len(levels))
+        blocks: list[Integers] = []
+        for body in self.bodies:
+            block, kept = body.scatter(levels[rows], rng)
+            rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
+        return np.hstack(blocks), rows
+
+
+def picks(levels: Integers, weights: Any, rng: RandomSource) -> NDArray[np.int64]:
+    """For every row an index, by the integer weights that belong to its level."""
+    out = np.zeros(len(levels), dtype=np.int64)
+    for level in set(levels.tolist()):
+        rows = np.flatnonzero(levels == level)
+        edges = list(accumulate(weights(int(level))))
+        if edges[-1] < 1 << 62:
+            u = rng.integers(edges[-1], rows.size)
+            out[rows] = np.searchsorted(np.array(edges, dtype=np.int64), u, side="right")
+        else:
+            out[rows] = [bisect_right(edges, rng.below(edges[-1])) for _ in rows]
+    return out
 
 
 def ceil_sqrt(square: Integers) -> Integers:
@@ -357,3 +517,21 @@ def ceil_sqrt(square: Integers) -> Integers:
 
 def _largest(columns: Integers) -> Integers:
     return np.asarray(columns.max(axis=1))
+
+
+@lru_cache(maxsize=256)
+def _sum_share(dim: int, bound: int, half: int) -> float:
+    """P(U_1 + ... + U_d <= k / a) for uniform U_i, exactly: sum (-1)^j binom(d, j) (t-j)^d / d!."""
+    t = Fraction(bound, half)
+    if t >= dim:
+        return 1.0
+    terms = ((-1) ** j * math.comb(dim, j) * (t - j) ** dim for j in range(math.floor(t) + 1))
+    return float(sum(terms) / math.factorial(dim))
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x > -700 else 0.0
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf

@@ -110,3 +110,11 @@ def _roomy(*arrays: ArrayLike) -> list[Integers]:
         fail("Sizes of lattice boxes and simplices must be integers.")
     wide = any(a.size and (a.max() >= _ROOM // 2 or a.min() <= -_ROOM // 2) for a in given)
     return [a.astype(object if wide else np.int64) for a in given]
+
+
+def roomy(z: Integers, limit: int) -> Integers:
+    """Integers as int64, or all as Python integers when one of them reaches ``limit``."""
+    if z.dtype == object or z.size == 0:
+        return z
+    far = max(-int(z.min()), int(z.max()))
+    return z.astype(object if far >= limit else np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import FloatArray, check_count, check_positive, check_real, fail
+from tightdp.errors import FloatArray, check_count, check_positive, check_real, fail, shown
 from tightdp.noise.rates import exact_fraction
 from tightdp.noise.steps import Steps
 from tightdp.privacy import Guarantee, Neighbors, Numerics
@@ -274,7 +274,7 @@ class LatticeLaw(NoiseLaw):
     def lattice(self, grid: Any = 1) -> LatticeLaw:
         """Itself: its grid is the integers, so ``grid`` must be 1."""
         if exact_fraction("grid", grid) != 1:
-            fail(f"`grid` must be 1: the law lives on the integers. Got {grid}.")
+            fail(f"`grid` must be 1: the law lives on the integers. Got {shown(grid)}.")
         return self
 
     def sample_lattice(self, size: int | None = None, *, grid: Any = 1, rng: Any = None) -> Any:
@@ -314,7 +314,7 @@ def check_sensitivity(value: Any) -> tuple[float, Fraction]:
     """A sensitivity in [2**-500, 2**500], as a float and exactly."""
     exact = exact_fraction("sensitivity", value)
     if not exact > 0:
-        fail(f"`sensitivity` must be a finite number > 0. Got {value}.")
+        fail(f"`sensitivity` must be a finite number > 0. Got {shown(value)}.")
     if not Fraction(1, 1 << 500) <= exact <= 1 << 500:
         fail("`sensitivity` must lie in [2**-500, 2**500]. Choose another unit.")
     return float(exact), exact
@@ -338,7 +338,7 @@ def grid_steps(length: Fraction, grid: Any) -> int:
     """How many grid steps cover a length: rounded up."""
     step = exact_fraction("grid", grid)
     if not step > 0:
-        fail(f"`grid` must be a finite number > 0. Got {grid}.")
+        fail(f"`grid` must be a finite number > 0. Got {shown(grid)}.")
     steps = math.ceil(length / step)
     if steps.bit_length() > 60:
         fail("`grid` must be at least 2**-60 of the sensitivity. Choose a coarser one.")

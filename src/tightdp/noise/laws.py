@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc
 
 from tightdp.errors import FloatArray, check_probability
 from tightdp.noise.lattice_laws import (
@@ -167,6 +167,8 @@ class TruncatedLaplace(SymmetricLaw):
 
     def _moment(self, p: int) -> float:
         # scale**p times the integral of u**p exp(-u) over [0, a], over 1 - exp(-a)
+        from scipy.special import gammainc
+
         whole = math.factorial(p) * float(gammainc(p + 1, self._a))
         return self.scale**p * whole / -math.expm1(-self._a)
 
@@ -246,7 +248,7 @@ class Staircase(SteppedLaw):
         return DiscreteStaircase(epsilon=self._exact_epsilon, sensitivity=width, core=core)
 
     def _natural(self, sensitivity: float) -> tuple[float, float]:
-        return self.epsilon * math.ceil(sensitivity / self.sensitivity), 0.0
+        return self.epsilon * math.ceil(Fraction(sensitivity) / Fraction(self.sensitivity)), 0.0
 
     def _shown(self) -> dict[str, Any]:
         return {**super()._shown(), "core_share": self.core_share}

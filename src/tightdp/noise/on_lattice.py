@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,6 @@ from tightdp.noise.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    HistogramBody,
     LatticeBody,
     PolytopeBody,
     ProductBody,
@@ -29,6 +28,7 @@ from tightdp.noise.lattice_bodies import (
     SquareBody,
     SumBody,
 )
+from tightdp.noise.lattice_histograms import HistogramBody
 from tightdp.noise.lattice_moments import LATTICE_KINDS, MomentLatticeBody
 from tightdp.noise.rates import check_epsilon
 
@@ -39,6 +39,7 @@ _FINEST = 1 << 20
 _COARSEST_SIDE = 32
 _ROW_BITS = 20
 _BOX_DEN = 1 << 16
+_FLOAT_SLACK = 2.0**-30  # granted to supports and widths that were computed with floats
 _DENOMINATORS = 720_720  # multiple of 1..16: gauges of corners are rational and often simple
 
 
@@ -76,9 +77,10 @@ def lattice_noise(
     >>> lattice_noise(LpBall(2, 1, 2.0), epsilon=1.0, resolution=1024)
     LatticeNoise(DiamondBody(dim=2), epsilon=1, sensitivity=2048)
     """
-    body, radius = lattice_body(ball)
-    points = default_resolution(ball.rank, epsilon, radius) if resolution is None else resolution
-    reach = radius * check_count("resolution", points)
+    if resolution is None:
+        resolution = default_resolution(ball.rank, epsilon, lattice_body(ball)[1])
+    body, radius = lattice_body(ball, check_count("resolution", resolution))
+    reach = radius * resolution
     if rounded:
         reach += _corner(ball, body, radius)
     return LatticeNoise(body, epsilon, math.ceil(reach), staircase=staircase)
@@ -104,26 +106,30 @@ def default_resolution(rank: int, epsilon: Any, radius: Fraction = Fraction(1)) 
     return max(1, min(_FINEST, 1 << max(0, math.floor(limit).bit_length() - 1)))
 
 
-def lattice_body(ball: NormBall) -> Shape:
+def lattice_body(ball: NormBall, resolution: int | Fraction | None = None) -> Shape:
     """The integer body of a norm ball, and the radius by which it must be scaled.
+
+    Boxes and polytopes are made to fit a grid of ``resolution`` points per unit, so that nothing is
+    lost to rounding L up; without it they are made for any fine grid.
 
     >>> lattice_body(LpBall(3, 2, 0.5))
     (RoundBody(dim=3), Fraction(1, 2))
     """
     if isinstance(ball, Scaled) and np.ptp(ball.factor) == 0:
-        body, radius = lattice_body(ball.ball)
-        return body, radius * Fraction(float(ball.factor[0]))
+        factor = Fraction(float(ball.factor[0]))
+        body, radius = lattice_body(ball.ball, None if resolution is None else resolution * factor)
+        return body, radius * factor
     if isinstance(ball, LpBall):
-        return _lp_body(ball)
+        return _lp_body(ball, resolution)
     if isinstance(ball, Product):
-        return _product_body(ball)
+        return _product_body(ball, resolution)
     build = _BODIES.get(type(ball))
-    return build(ball) if build is not None else _polytope_body(ball)
+    return build(ball) if build is not None else _polytope_body(ball, resolution)
 
 
-def _lp_body(ball: LpBall) -> Shape:
+def _lp_body(ball: LpBall, resolution: int | Fraction | None) -> Shape:
     if ball.p == np.inf and np.ptp(ball.radius) > 0:
-        return _box_body(ball)
+        return _box_body(ball, resolution)
     body = {1.0: DiamondBody, 2.0: RoundBody}.get(ball.p)
     if np.ptp(ball.radius) > 0 or (body is None and ball.p != np.inf):
         fail(
@@ -135,16 +141,24 @@ def _lp_body(ball: LpBall) -> Shape:
     return shape, Fraction(float(ball.radius[0]))
 
 
-def _box_body(ball: NormBall) -> Shape:
+def _box_body(ball: NormBall, resolution: int | Fraction | None) -> Shape:
     """A box with several half-widths, enlarged so that few proposals miss its sides."""
-    scale = _enlarged(ball)
-    sides = [math.ceil((Fraction(float(b)) * scale) * _BOX_DEN) for b in ball.bounding_box()]
-    return BoxBody(sides, _BOX_DEN), Fraction(1, scale)
+    scale = _enlarged(ball, resolution)
+    return _box(Fraction(float(b)) * scale for b in ball.bounding_box()), 1 / scale
 
 
-def _product_body(ball: Product) -> Shape:
+def _box(sides: Iterable[Fraction]) -> BoxBody:
+    """The box with these half-widths, rounded up to multiples of 2**-16."""
+    halves = [math.ceil(side * _BOX_DEN) for side in sides]
+    common = math.gcd(*halves, _BOX_DEN)
+    return BoxBody([half // common for half in halves], _BOX_DEN // common)
+
+
+def _product_body(ball: Product, resolution: int | Fraction | None) -> Shape:
     """Boxes take any radius; the other factors must agree on one."""
-    parts = [None if _is_box(part) else lattice_body(part) for part in ball.balls]
+    if all(_is_box(part) for part in ball.balls):
+        return _box_body(ball, resolution)
+    parts = [None if _is_box(part) else lattice_body(part, resolution) for part in ball.balls]
     radii = {part[1] for part in parts if part is not None}
     if len(radii) > 1:
         fail(
@@ -152,15 +166,13 @@ def _product_body(ball: Product) -> Shape:
             "statistic so that all factors but boxes have one radius.",
             InfeasibleSamplingError,
         )
-    radius = radii.pop() if radii else Fraction(1)
-    bodies: list[LatticeBody] = []
-    for factor, part in zip(ball.balls, parts, strict=True):
-        if part is not None:
-            bodies.append(part[0])
-            continue
-        sides = [Fraction(float(b)) / radius for b in factor.bounding_box()]
-        den = 1 if all(side.denominator == 1 for side in sides) else _BOX_DEN
-        bodies.append(BoxBody([math.ceil(side * den) for side in sides], den))
+    radius = radii.pop()
+    bodies: list[LatticeBody] = [
+        _box(Fraction(float(b)) / radius for b in factor.bounding_box())
+        if part is None
+        else part[0]
+        for factor, part in zip(ball.balls, parts, strict=True)
+    ]
     return ProductBody(bodies), radius
 
 
@@ -168,7 +180,7 @@ def _is_box(ball: NormBall) -> bool:
     return isinstance(ball, LpBall) and (ball.p == np.inf or ball.dim == 1)
 
 
-def _polytope_body(ball: NormBall) -> Shape:
+def _polytope_body(ball: NormBall, resolution: int | Fraction | None) -> Shape:
     """Any polytope: facets with integer entries, rounded outwards."""
     facets = ball.facets(most=4096) if ball.rank == ball.dim else None
     if facets is None:
@@ -177,21 +189,33 @@ def _polytope_body(ball: NormBall) -> Shape:
             "moment, sum, count or histogram ball, or a polytope with few facets.",
             InfeasibleSamplingError,
         )
-    box, scale = ball.bounding_box(), _enlarged(ball)
-    # |a.x| <= 1 on K gives |A.x| <= S + sum |A_i - S a_i| b_i <= S + sum b_i / 2, A = round(S a)
-    unit = float(1 << _ROW_BITS) / np.abs(facets).max(axis=1, keepdims=True)
-    rows = np.rint(facets * unit).astype(np.int64)
-    right = np.ceil(unit[:, 0] * (1 + 1e-12) + box.sum() / 2).astype(np.int64) + 1
-    sides = [math.ceil(Fraction(float(b)) * (1 + Fraction(1, 1 << 40)) * scale) for b in box]
-    return PolytopeBody(rows, right * scale, sides), Fraction(1, scale)
+    box, scale = ball.bounding_box(), _enlarged(ball, resolution)
+    # |a.x| <= 1 on K gives |A.x| <= S + sum |A_i - S a_i| b_i <= S + sum b_i / 2, A = round(S a).
+    # Facets may come from a hull code, in floats: what K itself says about A.x is heeded, too.
+    unit = float(1 << _ROW_BITS) / np.abs(facets).max(axis=1)
+    rows = np.rint(facets * unit[:, None]).astype(np.int64)
+    by_facet = unit * (1 + 1e-12) + box.sum() * (0.5 + 1e-9)
+    most = np.maximum(by_facet, ball.support(rows.astype(np.float64)) * (1 + _FLOAT_SLACK))
+    right = [math.ceil(Fraction(float(m)) * scale) + 1 for m in most]
+    sides = [math.ceil(Fraction(float(b) * (1 + _FLOAT_SLACK)) * scale * _BOX_DEN) for b in box]
+    if max(right) >= 1 << 60 or max(sides) >= 1 << 60:
+        fail(
+            f"{ball!r} is too elongated for an exact lattice sampler: rescale the entries of the "
+            "statistic so that its widths are of one order.",
+            InfeasibleSamplingError,
+        )
+    return PolytopeBody(rows, np.array(right), sides, _BOX_DEN), 1 / scale
 
 
-def _enlarged(ball: NormBall) -> int:
-    """A power of two that makes every side of the bounding box at least 32 wide."""
+def _enlarged(ball: NormBall, resolution: int | Fraction | None) -> Fraction:
+    """The c for which c K is about 32 wide where it is narrowest; resolution / c is an integer."""
     narrow = float(2 * ball.bounding_box().min())
     if not narrow > 0:
         fail("The ball is flat: drop the entries of zero width.", DegenerateBodyError)
-    return 1 << max(0, math.ceil(math.log2(_COARSEST_SIDE / narrow)))
+    if resolution is None:
+        return Fraction(2) ** math.ceil(math.log2(_COARSEST_SIDE / narrow))
+    steps = math.floor(resolution * Fraction(narrow) / _COARSEST_SIDE)
+    return Fraction(resolution) / max(steps, 1)
 
 
 def _moment_body(ball: Any) -> Shape:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray, check_positive, fail
+from tightdp.errors import FloatArray, check_positive, fail, shown
 from tightdp.noise.enclosures import float_up
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
 from tightdp.noise.rates import check_epsilon, exact_fraction
@@ -88,7 +88,7 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         """The exact law with ``cell_width / grid`` points a cell, which must be a whole number."""
         points = self._exact_width / exact_fraction("grid", grid)
         if points < 1 or points.denominator != 1:
-            fail(f"`grid` must divide `cell_width`. Got {grid} for {self.cell_width}.")
+            fail(f"`grid` must divide `cell_width`. Got {shown(grid)} for {self.cell_width}.")
         return TableNoise(
             self.weights,
             start=self.start,

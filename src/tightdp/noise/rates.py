@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import check_count, fail
+from tightdp.errors import check_count, fail, shown
 from tightdp.errors import exact_fraction as exact_fraction
 
 EPSILON_FLOOR = Fraction(1, 1 << 40)
@@ -30,7 +30,7 @@ def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     """
     number = exact_fraction(name, value)
     if not number > 0:
-        fail(f"`{name}` must be a finite number > 0. Got {value}.")
+        fail(f"`{name}` must be a finite number > 0. Got {shown(value)}.")
     if number < EPSILON_FLOOR:
         fail(
             f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "

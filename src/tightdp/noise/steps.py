@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc
 
 from tightdp.errors import FloatArray, fail
 
@@ -134,6 +133,8 @@ class Steps:
     def _smooth_moment(self, p: int) -> float:
         """Over a million steps of a rate below 5e-5: a cut Laplace law, to one part in 10**9."""
         a = self.rate * self.cut / self.width
+        from scipy.special import gammainc
+
         whole = math.factorial(p) * float(gammainc(p + 1, a))
         return (self.width / self.rate) ** p * whole / -math.expm1(-a)
 

@@ -15,6 +15,7 @@ from tightdp.errors import DimensionError, FloatArray, check_count, fail
 from tightdp.noise.enclosures import exp_minus_bounds, float_up
 from tightdp.noise.law import Integers, LatticeLaw
 from tightdp.noise.rates import check_epsilon
+from tightdp.noise.words import SAFE
 from tightdp.randomness import RandomSource
 
 _BITS = 128
@@ -159,6 +160,8 @@ class TableNoise(LatticeLaw, CellWeights):
             self._fold_atom()
 
     def _fold_atom(self) -> None:
+        if max(self.start, -self.start - len(self.weights)) > _WRITTEN_OUT:
+            fail("`start` must put the weights within 2**20 of the atom at zero.")
         low, high = min(self.start, 0), max(self.start + len(self.weights), 1)
         table = [0] * (self.start - low) + list(self.weights)
         table += [0] * (high - low - len(table))
@@ -173,7 +176,9 @@ class TableNoise(LatticeLaw, CellWeights):
 
     def _sample(self, count: int, bits: RandomSource) -> Integers:
         cell = self._indices(count, bits)
-        z = (cell + self.start) * self.points + bits.integers(self.points, count)
+        reach = (abs(self.start) + len(self.weights) + 1) * self.points
+        first = (cell.astype(object) if reach >= SAFE else cell) + self.start
+        z = first * self.points + bits.integers(self.points, count)
         if self.dithered:
             z = z + bits.integers(2, count)
         return np.where(cell == len(self.weights), 0, z)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import check_real
@@ -77,7 +78,7 @@ class Tulap(SteppedLaw):
     def _natural(self, sensitivity: float) -> tuple[float, float]:
         if sensitivity == self.sensitivity:
             return self.epsilon, self._delta
-        spent = self.epsilon * math.ceil(sensitivity / self.sensitivity)
+        spent = self.epsilon * math.ceil(Fraction(sensitivity) / Fraction(self.sensitivity))
         return spent, self._worst_shortfall(spent, sensitivity)
 
     def _shown(self) -> dict[str, Any]:
