@@ -181,7 +181,8 @@ class Schema:
         Numeric cells live on the grid ``2**-bits`` of the scaled column; the default is 16, or
         less where sums of products of ``rows`` rows would need more than 62 bits.
     person : str, optional
-        The column that identifies a person, if a person can have several rows.
+        The column that identifies a person, if a person can have several rows; needs add-remove
+        (a person more or fewer, with all their rows).
     rows_per_person : int
         At most so many rows of a person are used, and all sensitivities are multiplied by it.
 
@@ -218,7 +219,7 @@ class Schema:
         count = check_count("rows", rows)
         finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
         chosen = min(DEFAULT_BITS, finest) if bits is None else check_count("bits", bits, most=26)
-        _check_person(columns, person, rows_per_person)
+        _check_person(columns, person, rows_per_person, Neighbors.of(neighbors))
         object.__setattr__(self, "columns", dict(columns))
         object.__setattr__(self, "rows", count)
         object.__setattr__(self, "neighbors", Neighbors.of(neighbors))
@@ -349,9 +350,16 @@ def _check_columns(columns: Any) -> None:
             fail(f"Column {name!r} must be an Interval or a Category with a string name.")
 
 
-def _check_person(columns: Mapping[str, Any], person: Any, rows_per_person: Any) -> None:
+def _check_person(
+    columns: Mapping[str, Any], person: Any, rows_per_person: Any, neighbors: Neighbors
+) -> None:
     if person is not None and (not isinstance(person, str) or person in columns):
         fail("`person` must name a column that is not among `columns`.")
+    if person is not None and neighbors is Neighbors.REPLACE_ONE:
+        fail(
+            '`person` needs neighbors="add-remove": another person may have another number of '
+            "rows, so the number of rows that are used is not public."
+        )
     if person is None and rows_per_person != 1:
         fail(
             "`rows_per_person` above 1 needs `person`, the column that says whose row it is: "

@@ -615,7 +615,7 @@ def visits(person_kind: Any = None) -> Any:
 
 def person_schema(limit: int) -> Schema:
     columns = {"x": Interval(-1, 1), "k": Category([0, 1, 2])}
-    return Schema(columns, rows=300, person="person", rows_per_person=limit)
+    return Schema(columns, rows=300, person="person", neighbors="add-remove", rows_per_person=limit)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
@@ -655,7 +655,7 @@ def test_only_the_rows_of_the_changed_person_change(limit, seed):
 def test_no_value_is_preferred_among_the_rows_of_a_person():
     n = 20_000  # two rows each: 0 and 1; the one kept is a fair coin over persons
     table = {"person": np.repeat(np.arange(n), 2), "k": np.tile([0, 1], n)}
-    schema = Schema({"k": Category([0, 1])}, rows=2 * n, person="person")
+    schema = Schema({"k": Category([0, 1])}, rows=2 * n, person="person", neighbors="add-remove")
     kept = quantized_matrix(table, schema, ["k"])
     assert len(kept) == n
     assert abs(kept.sum() - n / 2) < 5 * math.sqrt(n / 4)  # 5 standard errors
@@ -664,7 +664,7 @@ def test_no_value_is_preferred_among_the_rows_of_a_person():
 def test_names_of_persons_compare_by_value():
     rows = [1, 1.0, "1", "01", 2**70, 2**70, "b", "b", None, NAN, 0.5, 0.5, INF, -1, -2, b"q", b"q"]
     table = {"person": rows, "x": np.arange(len(rows))}
-    schema = Schema({"x": Interval(0, 100)}, rows=20, person="person")
+    schema = Schema({"x": Interval(0, 100)}, rows=20, person="person", neighbors="add-remove")
     assert len(quantized_matrix(table, schema, ["x"])) == 9
     cells = NumberCells(np.array([1.0, NAN, 0.5, 2.0**70, -1.0]))
     words = CodedCells([1, None, 0.5, 2**70, -1]).keys()
@@ -860,7 +860,11 @@ def test_parameters_are_checked():
     with pytest.raises(ParameterError, match="`block_rows`"):
         blocks(table, schema, ["x"], block_rows=0)
     with pytest.raises(ParameterError, match="no column 'who'"):
-        quantized_matrix(table, Schema({"x": Interval(0, 1)}, rows=1, person="who"), ["x"])
+        quantized_matrix(
+            table,
+            Schema({"x": Interval(0, 1)}, rows=1, person="who", neighbors="add-remove"),
+            ["x"],
+        )
     with pytest.raises(ParameterError, match="There is no file"):
         quantized_matrix("nowhere.parquet", schema, ["x"])
     with pytest.raises(DimensionError, match="one column for each of the 1"):
@@ -990,7 +994,7 @@ class TestSpark:
             lambda: quantized_matrix(frame, CANARY_SCHEMA, ["day"]),
             lambda: integer_sums(
                 frame,
-                Schema({"x": Interval(0, 1)}, rows=3, person="k"),
+                Schema({"x": Interval(0, 1)}, rows=3, person="k", neighbors="add-remove"),
                 ["x"],
                 loud,
                 width=1,

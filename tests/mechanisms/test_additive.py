@@ -156,11 +156,19 @@ def test_preview_needs_no_data_and_prints() -> None:
 
 
 def test_several_rows_per_person_scale_the_noise() -> None:
-    one = AdditiveMechanism(Counts(schema(), ["k"]), epsilon=1.0)
-    facts = tdp.Schema(FACTS, rows=200, person="id", rows_per_person=3)
+    one = AdditiveMechanism(Counts(schema(neighbors="add-remove"), ["k"]), epsilon=1.0)
+    facts = schema(neighbors="add-remove", person="id", rows_per_person=3)
     three = AdditiveMechanism(Counts(facts, ["k"]), epsilon=1.0)
     assert three.noise.sensitivity == 3 * one.noise.sensitivity
     np.testing.assert_allclose(three.preview().std, 3 * one.preview().std, rtol=1e-9)
+
+
+def test_persons_with_several_rows_need_add_remove() -> None:
+    """Replacing a person can change how many rows are used: totals would not be public."""
+    with pytest.raises(ParameterError, match="add-remove"):
+        schema(person="id", rows_per_person=3)
+    with pytest.raises(ParameterError, match="protects nobody"):
+        schema(neighbors="add-remove", rows_per_person=3)
 
 
 def test_best_takes_the_least_variance_that_can_be_drawn() -> None:
