@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.errors import FloatArray, check_count, check_positive, check_probability, fail
+from tightdp.errors import FloatArray, check_count, check_probability, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall, SecondMoment
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
+from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Numerics
 from tightdp.randomness import source
 
@@ -48,7 +49,7 @@ class KNormNoise:
     ball : NormBall
         The shape; its radius is the sensitivity.
     epsilon : float
-        Privacy parameter, > 0.
+        Privacy parameter, in [2**-40, 2**10].
 
     Examples
     --------
@@ -67,7 +68,7 @@ class KNormNoise:
         if not isinstance(ball, NormBall):
             fail(f"`ball` must be a NormBall. Got {type(ball).__name__}.")
         self.ball = ball
-        self.epsilon = check_positive("epsilon", epsilon)
+        self.epsilon = float(check_epsilon(epsilon))
 
     @property
     def dim(self) -> int:

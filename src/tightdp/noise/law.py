@@ -310,13 +310,13 @@ class LatticeLaw(NoiseLaw):
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def check_sensitivity(value: Any) -> tuple[float, Fraction]:
-    """A sensitivity in [2**-500, 2**500], as a float and exactly."""
-    exact = exact_fraction("sensitivity", value)
+def check_sensitivity(value: Any, name: str = "sensitivity") -> tuple[float, Fraction]:
+    """A length in [2**-500, 2**500], as a float and exactly."""
+    exact = exact_fraction(name, value)
     if not exact > 0:
-        fail(f"`sensitivity` must be a finite number > 0. Got {shown(value)}.")
+        fail(f"`{name}` must be a finite number > 0. Got {shown(value)}.")
     if not Fraction(1, 1 << 500) <= exact <= 1 << 500:
-        fail("`sensitivity` must lie in [2**-500, 2**500]. Choose another unit.")
+        fail(f"`{name}` must lie in [2**-500, 2**500]. Choose another unit.")
     return float(exact), exact
 
 

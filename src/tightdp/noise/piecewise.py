@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray, check_positive, fail, shown
+from tightdp.errors import FloatArray, fail, shown
 from tightdp.noise.enclosures import float_up
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
 from tightdp.noise.rates import check_epsilon, exact_fraction
@@ -73,8 +73,7 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         self._take(weights, start, atom, epsilon)
         self.epsilon = float(self._ask)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
-        self.cell_width = check_positive("cell_width", cell_width)
-        self._exact_width = exact_fraction("cell_width", cell_width)
+        self.cell_width, self._exact_width = check_sensitivity(cell_width, "cell_width")
 
     def exact_delta(self, sensitivity: Any = None, *, epsilon: Any = None) -> Fraction:
         """The delta of the statement, as a rational that is never too small."""
