@@ -1,0 +1,1 @@
+"""Noise by optimisation: found by a solver, proved by a verifier that has none."""
