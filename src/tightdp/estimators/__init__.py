@@ -1,0 +1,1 @@
+"""Private estimators with the scikit-learn contract."""

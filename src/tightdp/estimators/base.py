@@ -1,0 +1,225 @@
+"""What all private estimators share: public bounds, one payment, one release, no shared noise."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tightdp.data.frames import blocks
+from tightdp.errors import FloatArray, fail
+from tightdp.estimators.inputs import (
+    Column,
+    Problem,
+    named_columns,
+    public_rows,
+    read_arrays,
+    read_columns,
+)
+from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import Guarantee, Neighbors
+from tightdp.randomness import RandomSource, source
+from tightdp.release import Release
+from tightdp.schema import Schema
+
+_WEIGHT_REASON = (
+    "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
+    "are data that would need public bounds and noise of their own. Repeat nothing, drop nothing: "
+    "fit without weights."
+)
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the private estimators.
+
+    A subclass defines ``__init__`` with (at least) the parameters below, ``_fit(problem, key,
+    rng)``, which makes exactly one payment and returns the :class:`~tightdp.Release`, and
+    ``_check_parameters``, which raises on bad parameters before anything is paid or read.
+
+    Parameters
+    ----------
+    epsilon : float, Fraction or Decimal
+    bounds : pair, list of pairs, or Schema
+        Public facts; see :data:`~tightdp.estimators.inputs.BOUNDS_HELP`.
+    noise : shape of the noise
+    ledger : Ledger, optional
+        Every ``fit`` is charged to it; clones share it.
+    random_state : None, int, Generator or RandomState
+        None is a fresh cryptographic source for every fit. Anything else marks the release as
+        seeded: **not private**.
+
+    Notes
+    -----
+    The number of rows is public (``replace-one``): it is the length of ``X``, or the ``rows`` of
+    the schema where the engine would have to count. Whatever is computed from private rows outside
+    ``fit``, such as ``score`` or a cross-validated score, is not covered by the guarantee.
+    """
+
+    epsilon: Any
+    bounds: Any
+    noise: Any
+    ledger: Any
+    random_state: Any
+    release_: Release
+    schema_: Schema
+
+    # --- fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, key: str | None = None, **unsupported: Any) -> Self:
+        """Check everything, pay, read the data once, release, estimate.
+
+        Parameters
+        ----------
+        X : table
+            An array or frame of features; or, if ``y`` is the name of a column, any table that
+            holds features and target: a frame, a DuckDB relation, a Spark frame, or a path.
+        y : array, or str
+        key : str, optional
+            A key that the ledger already holds gives the stored release again and costs nothing.
+        """
+        _refuse(unsupported)
+        check_epsilon(self.epsilon)
+        self._check_parameters()
+        problem = self._problem(X, y)
+        if key is not None and self.ledger is None:
+            fail("`key` needs a `ledger` that remembers it.")
+        problem.check()
+        self.schema_ = problem.schema
+        self.release_ = self._fit(problem, key, self._source())
+        return self
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise on bad parameters; neither data nor budget have been touched."""
+
+    @abstractmethod
+    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
+        """Pay, release and set the fitted attributes."""
+
+    def _target_column(self, y: Any) -> Column | None:
+        """Public facts about the target that the estimator knows itself (classes), else None."""
+        return None
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the last fit promises."""
+        check_is_fitted(self, "release_")
+        return self.release_.guarantee
+
+    # --- input --------------------------------------------------------------------------------
+
+    def _problem(self, X: Any, y: Any) -> Problem:
+        """Table, schema and roles; sets ``n_features_in_`` and ``feature_names_in_``."""
+        column = self._target_column(y)
+        if isinstance(y, str):
+            problem = read_columns(X, y, self.bounds, column)
+            self._remember(problem.features)
+            return problem
+        if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
+            fail("`y` must be the name of the target column when `X` is not in memory.")
+        names = _text_names(X)
+        if names is not None:
+            validate_data(self, X, skip_check_array=True)
+            if y is None:
+                validate_data(self, np.zeros((2, len(names))), y)  # says that y is needed
+            features: dict[str, Any] = {name: X[name] for name in names}
+            self._remember(tuple(names))
+            rows = public_rows(X)
+            assert rows is not None
+            _check_target(y, rows)
+        else:
+            # Types and shapes only: cells are the business of the schema's public rules.
+            X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+            features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+            rows = len(X)
+        return read_arrays(features, y, self.bounds, rows, column, named=names is not None)
+
+    def _remember(self, names: tuple[str, ...]) -> None:
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _source(self) -> RandomSource:
+        """A fresh secure source, or a seeded one that says so."""
+        state = self.random_state
+        if state is not None and hasattr(state, "randint"):  # a RandomState moves on
+            return source(int(check_random_state(state).randint(0, 2**31 - 1)))
+        return source(state)
+
+    def _scaled_rows(self, X: Any) -> FloatArray:
+        """Feature rows as the fit saw them: clamped, missing cells replaced, scaled to [-1, 1].
+
+        Codes stand for the levels of categories. Shape (n, features).
+        """
+        check_is_fitted(self, "release_")
+        *names, target = self.schema_
+        table = _text_names(X)
+        if table is not None:
+            if {*table} - {target} != {*names}:  # the target may ride along, unread
+                validate_data(self, X, reset=False, skip_check_array=True)
+            frame: Any = {name: X[name] for name in names}
+        else:
+            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
+            frame = {name: X[:, j] for j, name in enumerate(names)}
+        facts = Schema(
+            self.schema_.select(names), rows=max(1, len(next(iter(frame.values())))), bits=24
+        )
+        parts = [block.matrix(names) for block in blocks(frame, facts, names)]
+        cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
+        scale = [1.0 if hasattr(facts[name], "levels") else 2.0**facts.bits for name in names]
+        return cells / np.array(scale)
+
+    # --- the scikit-learn contract ------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # missing cells follow the public rule of the schema
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def __sklearn_clone__(self) -> Self:
+        # A clone pays from the same ledger, which refuses to be copied, and draws its own noise.
+        shell = copy.copy(self)
+        shell.ledger = None
+        clone: Self = super(PrivateEstimator, shell).__sklearn_clone__()
+        clone.ledger = self.ledger
+        return clone
+
+
+def _refuse(unsupported: Mapping[str, Any]) -> None:
+    if unsupported.get("sample_weight") is not None:
+        fail(_WEIGHT_REASON)
+    unknown = [name for name in unsupported if name != "sample_weight"]
+    if unknown:
+        fail(f"`fit` has no parameter {unknown[0]!r}. It has X, y and key.")
+
+
+def _out_of_memory(X: Any) -> bool:
+    return public_rows(X) is None and named_columns(X) is not None
+
+
+def _text_names(X: Any) -> list[str] | None:
+    """Names of a frame in memory, or None for arrays."""
+    if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
+        return None
+    return named_columns(X)
+
+
+def _check_target(y: Any, rows: int) -> None:
+    if np.ndim(y) != 1 or len(y) != rows:
+        fail(f"`y` must have one entry for each of the {rows} rows of `X`.")
+
+
+def replace_one(problem: Problem) -> None:
+    """Refuse private numbers of rows, for estimators whose statistic does not count them."""
+    if problem.schema.neighbors is not Neighbors.REPLACE_ONE:
+        fail(
+            "This estimator needs neighbors='replace-one', under which the number of rows is "
+            "public: its statistic does not count rows."
+        )

@@ -1,0 +1,22 @@
+"""Names that are imported when first used, so that ``import tightdp`` stays light."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module ``__getattr__`` that finds each name in its home module, once.
+
+    >>> lazy("tightdp", {"LpBall": "tightdp.geometry.norm_balls"})("LpBall").__name__
+    'LpBall'
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(homes[name]), name)
+
+    return find

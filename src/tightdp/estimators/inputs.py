@@ -1,0 +1,252 @@
+"""What the user gives to ``fit``, made into a table, a schema and the roles of its columns.
+
+Nothing here reads a cell: only names, lengths and the bounds that the user states.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.frames import check_frame
+from tightdp.errors import DimensionError, fail
+from tightdp.schema import Category, Interval, Schema
+
+Column = Interval | Category
+
+BOUNDS_HELP = (
+    "`bounds` must be public facts: one pair (low, high) for all columns, a list of pairs for the "
+    "features and then the target, or a Schema. Bounds are never read off the data, because the "
+    "smallest and the largest value of a column belong to somebody."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A table with its public facts, and which columns play which role.
+
+    Attributes
+    ----------
+    frame : table
+        Anything that :func:`~tightdp.data.frames.blocks` reads.
+    schema : Schema
+        Facts about the features and the target, in this order; ``schema.rows`` is the public n.
+    features : tuple of str
+    target : str
+    """
+
+    frame: Any
+    schema: Schema
+    features: tuple[str, ...]
+    target: str
+
+    @property
+    def rows(self) -> int:
+        """The public number of rows (a bound on it under add-remove)."""
+        return self.schema.rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features, then the target."""
+        return (*self.features, self.target)
+
+    def check(self) -> None:
+        """Raise if the table lacks a column or has one that cannot be read; reads no row."""
+        check_frame(self.frame, self.schema, self.columns)
+
+
+def named_columns(X: Any) -> list[str] | None:
+    """The column names of a table whose names are all text, or None."""
+    if isinstance(X, Mapping):
+        names: Any = list(X)
+    elif isinstance(X, np.ndarray):
+        names = list(X.dtype.names or ())
+    elif hasattr(X, "collect_schema"):  # polars, without reading a lazy frame
+        names = list(X.collect_schema().names())
+    else:
+        names = getattr(X, "column_names", None)  # pyarrow
+        if names is None:
+            names = getattr(X, "columns", None)
+        if names is None or callable(names):
+            schema = getattr(X, "schema", None)  # a pyarrow dataset or reader
+            names = getattr(schema, "names", None) or ()
+        names = list(names)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def public_rows(X: Any) -> int | None:
+    """The number of rows of a table in memory, or None if the engine would have to count them."""
+    if isinstance(X, (str, Path)):
+        return None
+    if isinstance(X, Mapping):
+        return len(next(iter(X.values())))
+    engine = type(X).__module__.split(".")[0].lstrip("_")
+    if engine in ("duckdb", "pyspark") or not hasattr(X, "__len__"):
+        return None
+    return len(X)
+
+
+def read_columns(X: Any, target: str, bounds: Any, target_column: Column | None) -> Problem:
+    """The problem of one table that holds the features and the named target."""
+    present = named_columns(X)
+    if isinstance(bounds, Schema):
+        names = [name for name in bounds if name != target]
+        if target not in bounds.columns and target_column is None:
+            fail(f"The schema has no column {target!r}, the target: add it.")
+        rows = public_rows(X)
+        schema = _with_target(bounds, names, target, target_column, rows)
+    else:
+        rows = public_rows(X)
+        if present is None or rows is None:
+            fail(
+                "A path, a relation or a Spark frame needs a Schema as `bounds`: it names the "
+                "columns and states the public number of rows."
+            )
+        names = [name for name in present if name != target]
+        if target not in present:
+            fail(f"`y` names the column {target!r}, which the table does not have.")
+        schema = stated(bounds, names, target, rows, target_column)
+    return Problem(X, schema, tuple(names), target)
+
+
+def read_arrays(
+    columns: Mapping[str, Any],
+    y: Any,
+    bounds: Any,
+    rows: int,
+    target_column: Column | None,
+    *,
+    named: bool,
+) -> Problem:
+    """The problem of features by name and a target of its own."""
+    names = list(columns)
+    if isinstance(bounds, Schema):
+        target, names_in = _roles(bounds, names, _name_of(y), target_column, named=named)
+        columns = dict(zip(names_in, columns.values(), strict=True))
+        names = names_in
+        schema = _with_target(bounds, names, target, target_column, rows)
+    else:
+        target = _free_name(_name_of(y) or "y", names)
+        schema = stated(bounds, names, target, rows, target_column)
+    return Problem({**columns, target: np.asarray(y)}, schema, tuple(names), target)
+
+
+def stated(
+    bounds: Any, names: Sequence[str], target: str, rows: int, target_column: Column | None
+) -> Schema:
+    """A schema from a pair, or from a list of pairs for the features and then the target."""
+    wanted = len(names) + (target_column is None)
+    if bounds is None:
+        fail("`bounds` are needed. " + BOUNDS_HELP)
+    if _is_pair(bounds):
+        pairs = [bounds] * wanted
+    else:
+        try:
+            pairs = list(bounds)
+        except TypeError:
+            fail(BOUNDS_HELP + f" Got {type(bounds).__name__}.")
+        if len(pairs) != wanted:
+            then = ", then the target" if target_column is None else ""
+            fail(
+                f"`bounds` must hold {wanted} pairs: the {len(names)} features{then}. "
+                f"Got {len(pairs)}.",
+                DimensionError,
+            )
+    labels = [*names, target][:wanted]
+    columns: dict[str, Column] = {
+        label: _interval(label, pair) for label, pair in zip(labels, pairs, strict=True)
+    }
+    if target_column is not None:
+        columns[target] = target_column
+    return Schema(columns, rows=rows)
+
+
+def _is_pair(bounds: Any) -> bool:
+    if isinstance(bounds, (str, bytes)) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        return False
+    return all(isinstance(end, numbers.Real) for end in bounds)
+
+
+def _interval(name: str, pair: Any) -> Column:
+    if isinstance(pair, (Interval, Category)):
+        return pair
+    if not _is_pair(pair):
+        fail(f"The bounds of column {name!r} must be a pair (low, high). {BOUNDS_HELP}")
+    low, high = (float(end) for end in pair)
+    if not low < high:
+        fail(f"The bounds of column {name!r} must satisfy low < high. Got ({low:g}, {high:g}).")
+    return Interval(low, high)
+
+
+def _with_target(
+    schema: Schema,
+    names: Sequence[str],
+    target: str,
+    target_column: Column | None,
+    rows: int | None,
+) -> Schema:
+    """The same facts for these columns; under replace-one n is that of the table at hand."""
+    columns = schema.select(names)
+    if not columns:
+        fail("There is no feature: the schema names the target only.")
+    columns[target] = schema[target] if target_column is None else target_column
+    keep = rows is None or str(schema.neighbors) == "add-remove"
+    return Schema(
+        columns,
+        rows=schema.rows if keep else rows,  # type: ignore[arg-type]
+        neighbors=schema.neighbors,
+        bits=schema.bits,
+        person=schema.person,
+        rows_per_person=schema.rows_per_person,
+    )
+
+
+def _roles(
+    schema: Schema,
+    names: list[str],
+    label: str | None,
+    target_column: Column | None,
+    *,
+    named: bool,
+) -> tuple[str, list[str]]:
+    """Target and features: by name where the table has names, else in the schema's order."""
+    known = list(schema)
+    if named:
+        for name in names:
+            if name not in schema.columns:
+                fail(f"The schema has no column {name!r}: select the columns that it describes.")
+        rest = [name for name in known if name not in names]
+        if label in rest or (target_column is not None and label is not None):
+            return str(label), names
+        if target_column is not None:
+            return _free_name("y", names), names
+        if len(rest) != 1:
+            fail(
+                "The target must be the one column of the schema that `X` does not have, or `y` "
+                f"must carry its name. Left over: {', '.join(rest) or 'none'}."
+            )
+        return rest[0], names
+    features = known if target_column is not None and len(known) == len(names) else known[:-1]
+    if len(features) != len(names):
+        fail(
+            f"The schema must describe the {len(names)} columns of `X` and then the target. "
+            f"Got {len(known)} columns.",
+            DimensionError,
+        )
+    return (known[-1] if len(features) < len(known) else _free_name("y", features)), features
+
+
+def _name_of(y: Any) -> str | None:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
