@@ -132,7 +132,8 @@ def check_probability(name: str, value: Any) -> float:
 def exact_fraction(name: str, value: Any) -> Fraction:
     """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
 
-    A float is the dyadic rational that it stores, so nothing is lost.
+    A float is the dyadic rational that it stores, so nothing is lost: for lengths, grids and
+    probabilities. Privacy parameters are read by :func:`exact_amount`.
 
     >>> exact_fraction("epsilon", 0.75), exact_fraction("epsilon", Decimal("0.1"))
     (Fraction(3, 4), Fraction(1, 10))
@@ -151,6 +152,19 @@ def exact_fraction(name: str, value: Any) -> Fraction:
         return Fraction(*ratio())
     except (ValueError, OverflowError):
         fail(f"`{name}` must be finite. Got {value}.")
+
+
+def exact_amount(name: str, value: Any) -> Fraction:
+    """The rational number that a privacy parameter means: 0.1 means 1/10.
+
+    A float is read as the shortest decimal that prints it, which is what its writer meant; the
+    dyadic number that it stores would make ten spends of 0.1 exceed a budget of 1.
+
+    >>> exact_amount("epsilon", 0.1), exact_amount("epsilon", Fraction(1, 3))
+    (Fraction(1, 10), Fraction(1, 3))
+    """
+    number = exact_fraction(name, value)
+    return Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else number
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -584,7 +584,7 @@ def test_the_delta_of_a_table_bounds_every_shift(points, dithered, atom):
     mass = table_mass(weights, -4, points, dithered, atom)
     with localcontext() as context:
         context.prec = 40
-        factor = Fraction(Decimal(law.epsilon).exp())
+        factor = Fraction(Decimal(str(law.epsilon)).exp())
     worst = Fraction(0)
     for shift in range(-6, 7):
         moved = {z + shift: p for z, p in mass.items()}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tightdp.errors import ParameterError
-from tightdp.noise.rates import check_epsilon, exact_fraction, rate
+from tightdp.noise.rates import check_epsilon, exact_amount, exact_fraction, rate
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,9 @@ def test_epsilon_is_exact_or_refused(value):
         number = check_epsilon(value)
     except ParameterError:
         return
-    assert number == value
-    assert Fraction(1, 1 << 40) <= number <= 1024
+    assert number == exact_amount("epsilon", value)
+    assert float(number) == float(value)
+    assert 2.0**-40 <= float(number) <= 1024
 
 
 @given(
@@ -45,10 +46,11 @@ def test_epsilon_is_exact_or_refused(value):
 def test_a_rate_never_spends_more_than_asked(epsilon, level):
     num, den = rate(epsilon, level)
     spent = Fraction(num, den) * level
-    assert spent <= Fraction(epsilon)
-    assert spent >= Fraction(epsilon) * (1 - Fraction(1, 1 << 88))
+    asked = exact_amount("epsilon", epsilon)
+    assert spent <= asked
+    assert spent >= asked * (1 - Fraction(1, 1 << 88))
     if isinstance(epsilon, float):
-        assert spent == Fraction(epsilon)
+        assert spent == Fraction(str(epsilon))
 
 
 def test_long_rationals_are_rounded_down():

@@ -14,12 +14,12 @@ from typing import Any
 
 from tightdp.errors import fail
 from tightdp.noise.enclosures import exp_minus_bounds
-from tightdp.noise.rates import EPSILON_CEILING, exact_fraction
+from tightdp.noise.rates import EPSILON_CEILING, exact_amount
 
 
 def check_exponent(name: str, value: Any) -> Fraction:
     """A rational in [0, 2**10], taken exactly."""
-    number = exact_fraction(name, value)
+    number = exact_amount(name, value)
     if not 0 <= number <= EPSILON_CEILING:
         fail(f"`{name}` must lie in [0, 2**10]. Got {value}.")
     return number
@@ -27,7 +27,7 @@ def check_exponent(name: str, value: Any) -> Fraction:
 
 def check_delta(value: Any) -> Fraction:
     """A rational in [0, 1), taken exactly."""
-    number = exact_fraction("delta", value)
+    number = exact_amount("delta", value)
     if not 0 <= number < 1:
         fail(f"`delta` must lie in [0, 1). Got {value}.")
     return number

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import exact_fraction, fail
+from tightdp.errors import exact_amount, fail
 from tightdp.privacy import Neighbors
 
 LARGEST = Fraction(1 << 20)
@@ -111,7 +111,7 @@ def shown(number: Fraction, most: int = _SHOWN) -> str:
 
 def check_cap(epsilon: Any, delta: Any) -> Budget:
     """The caps of a ledger: epsilon > 0 and 0 <= delta < 1."""
-    cap = Budget(exact_fraction("epsilon", epsilon), exact_fraction("delta", delta))
+    cap = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 < cap.epsilon <= LARGEST:
         fail(f"`epsilon` must lie in (0, 2**20]. Got {epsilon}: it is the most that may be spent.")
     if not 0 <= cap.delta < 1:
@@ -123,7 +123,7 @@ def check_cap(epsilon: Any, delta: Any) -> Budget:
 
 def check_amount(epsilon: Any, delta: Any) -> Budget:
     """What a request asks for: epsilon >= 0, 0 <= delta < 1, not both 0."""
-    asked = Budget(exact_fraction("epsilon", epsilon), exact_fraction("delta", delta))
+    asked = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 <= asked.epsilon <= LARGEST:
         fail(f"`epsilon` must lie in [0, 2**20]. Got {epsilon}.")
     if not 0 <= asked.delta < 1:

@@ -40,9 +40,7 @@ _FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
 class Ledger(LedgerView):
     """A privacy budget with a memory, in a file shared by many processes or in memory.
 
-    Amounts are exact rationals: a float is the binary number that it stores, so ten spends of the
-    float ``0.1`` are a little more than 1. Write ``Fraction(1, 10)`` or ``Decimal("0.1")`` where
-    that matters.
+    Amounts are exact rationals. A float means its shortest decimal: ten spends of ``0.1`` are 1.
 
     Parameters
     ----------

@@ -126,8 +126,8 @@ def refuse(requested: Budget, remaining: Budget) -> NoReturn:
     hint = ""
     if 0 < over.epsilon < requested.epsilon / 10**9 or 0 < over.delta < requested.delta / 10**9:
         hint = (
-            "\nThe difference is a rounding of floats: 0.1 is stored as a little more than 1/10. "
-            'Write Fraction(1, 10) or Decimal("0.1").'
+            "\nThe difference is a rounding of floats: 0.1 + 0.2 is 0.30000000000000004. "
+            'Compute amounts with Fraction(1, 10) or Decimal("0.1").'
         )
     fail(
         "The budget does not cover the request. Nothing was spent.\n"

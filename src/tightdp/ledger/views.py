@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import LedgerError, exact_fraction, fail
+from tightdp.errors import LedgerError, exact_amount, fail
 from tightdp.ledger import owners
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
@@ -99,7 +99,7 @@ class LedgerView:
         >>> ledger.tight_epsilon(0)
         3.0
         """
-        target = exact_fraction("delta", delta)
+        target = exact_amount("delta", delta)
         if not 0 <= target < 1:
             fail(f"`delta` must lie in [0, 1). Got {delta}.")
         with self._store.read() as look:

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import fail
+from tightdp.errors import exact_amount, fail
 from tightdp.randomness import RandomSource
 
 Bounds = Callable[[int], tuple[int, int]]
@@ -57,13 +57,18 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def float_up(x: Fraction) -> float:
-    """The least double >= x: what a guarantee may print for an exact epsilon or delta.
+    """What a guarantee may print for an exact epsilon or delta: a double that means at least x.
 
-    >>> float_up(Fraction(1, 2)), Fraction(float_up(Fraction(1, 3))) > Fraction(1, 3)
-    (0.5, True)
+    It is the least double whose shortest decimal, which is how privacy parameters are read, is not
+    below x.
+
+    >>> float_up(Fraction(3, 10)), float_up(Fraction(1, 3))
+    (0.3, 0.33333333333333337)
     """
     near = float(x)
-    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
+    while exact_amount("x", near) < x:
+        near = math.nextafter(near, math.inf)
+    return near
 
 
 def coins(bounds: Bounds, count: int, rng: RandomSource) -> NDArray[np.bool_]:

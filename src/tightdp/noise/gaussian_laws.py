@@ -13,6 +13,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.errors import FloatArray, check_count, fail, shown
+from tightdp.noise.enclosures import float_up
 from tightdp.noise.law import (
     Integers,
     LatticeLaw,
@@ -81,7 +82,7 @@ class NormalLaw(SymmetricLaw):
 
     def __init__(self, *, epsilon: Any, delta: Any, sensitivity: Any = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float(self._exact_epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
         self._delta = check_delta(delta)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.sigma = self.sensitivity * self._sigma_at_one()
@@ -251,7 +252,7 @@ class DiscreteGaussian(LatticeLaw):
     def __init__(
         self, *, epsilon: Any, delta: Any, sensitivity: int = 1, sigma2: Any = None
     ) -> None:
-        self.epsilon = float(check_epsilon(epsilon))
+        self.epsilon = float_up(check_epsilon(epsilon))
         self._delta = check_delta(delta)
         self.sensitivity = check_count("sensitivity", sensitivity, most=1 << 60)
         if sigma2 is None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tightdp.errors import FloatArray, check_count, check_probability, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall, SecondMoment
+from tightdp.noise.enclosures import float_up
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.rates import check_epsilon
@@ -68,7 +69,7 @@ class KNormNoise:
         if not isinstance(ball, NormBall):
             fail(f"`ball` must be a NormBall. Got {type(ball).__name__}.")
         self.ball = ball
-        self.epsilon = float(check_epsilon(epsilon))
+        self.epsilon = float_up(check_epsilon(epsilon))
 
     @property
     def dim(self) -> int:

@@ -17,7 +17,7 @@ from tightdp.errors import FloatArray, check_count
 from tightdp.noise.enclosures import coins, exp_minus_bounds, float_up
 from tightdp.noise.lattice_points import box_points
 from tightdp.noise.law import Integers, LatticeLaw, check_delta
-from tightdp.noise.rates import exact_fraction, rate
+from tightdp.noise.rates import exact_amount, rate
 from tightdp.noise.steps import Steps
 from tightdp.noise.words import SAFE, discrete_laplaces, geometrics
 from tightdp.randomness import RandomSource
@@ -80,7 +80,7 @@ class LatticeSteps(LatticeLaw):
         self.epsilon = float_up(self._eta * -(-self.sensitivity // self.width))
         self.reach = None
         if delta != 0:
-            self.reach = self._least_reach(exact_fraction("delta", check_delta(delta)))  # [P3]
+            self.reach = self._least_reach(exact_amount("delta", check_delta(delta)))  # [P3]
         cut = math.inf if self.reach is None else self.reach + 0.5
         self._steps = Steps(float(self._eta), float(self.width), self.core - 0.5, cut, lattice=True)
 

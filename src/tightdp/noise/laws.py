@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, check_probability
+from tightdp.noise.enclosures import float_up
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     Geometric,
@@ -62,7 +63,7 @@ class Laplace(SymmetricLaw):
 
     def __init__(self, *, epsilon: Any, sensitivity: Any = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float(self._exact_epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.scale = self.sensitivity / self.epsilon
 
@@ -132,7 +133,7 @@ class TruncatedLaplace(SymmetricLaw):
 
     def __init__(self, *, epsilon: Any, delta: Any, sensitivity: Any = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float(self._exact_epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
         self._delta = check_delta(delta, 0.5, " The bound A must reach the sensitivity.")  # [P2]
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.scale = self.sensitivity / self.epsilon
@@ -232,7 +233,7 @@ class Staircase(SteppedLaw):
         self, *, epsilon: Any, sensitivity: Any = 1.0, core_share: float | None = None
     ) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float(self._exact_epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self._best = core_share is None
         if core_share is None:

@@ -71,7 +71,7 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         atom: int = 0,
     ) -> None:
         self._take(weights, start, atom, epsilon)
-        self.epsilon = float(self._ask)
+        self.epsilon = float_up(self._ask)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.cell_width, self._exact_width = check_sensitivity(cell_width, "cell_width")
 

@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import check_count, fail, shown
+from tightdp.errors import exact_amount as exact_amount
 from tightdp.errors import exact_fraction as exact_fraction
 
-EPSILON_FLOOR = Fraction(1, 1 << 40)
+EPSILON_FLOOR = exact_amount("epsilon", 2.0**-40)
 EPSILON_CEILING = Fraction(1 << 10)
 RATE_BITS = 128
 
@@ -17,18 +18,18 @@ def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     """A privacy parameter for exact noise, as an exact rational.
 
     Allowed are the numbers from ``2**-40`` (below, the noise drowns everything and its integers
-    are needlessly long) to ``2**10``. In between the law is exact everywhere, whether the noise is
-    almost surely zero or billions wide. Refused are NaN, infinity, zero, negative numbers, bools
-    and texts.
+    are needlessly long) to ``2**10``; a float means its shortest decimal. In between the law is
+    exact everywhere, whether the noise is almost surely zero or billions wide. Refused are NaN,
+    infinity, zero, negative numbers, bools and texts.
 
-    >>> check_epsilon(0.5)
-    Fraction(1, 2)
+    >>> check_epsilon(0.1)
+    Fraction(1, 10)
     >>> check_epsilon(1e6)
     Traceback (most recent call last):
     ...
     tightdp.errors.ParameterError: `epsilon` must lie in [2**-40, 2**10]. Got 1000000.0. ...
     """
-    number = exact_fraction(name, value)
+    number = exact_amount(name, value)
     if not number > 0:
         fail(f"`{name}` must be a finite number > 0. Got {shown(value)}.")
     if number < EPSILON_FLOOR:
@@ -47,7 +48,7 @@ def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
 def rate(epsilon: Any, level: int = 1) -> tuple[int, int]:
     """Numerator and denominator of ``epsilon / level``, in lowest terms, never rounded up.
 
-    Floats (and all rationals of moderate size) are kept exactly. A rational whose denominator is
+    Decimals (and all rationals of moderate size) are kept exactly. A rational whose denominator is
     longer than 128 bits is rounded **down** to a multiple of ``2**-128 / level``: less budget than
     asked, by less than one part in ``2**88``.
 

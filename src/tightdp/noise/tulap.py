@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import check_real
+from tightdp.noise.enclosures import float_up
 from tightdp.noise.lattice_laws import DiscreteTulap
 from tightdp.noise.law import SteppedLaw, check_delta, check_sensitivity
 from tightdp.noise.rates import check_epsilon
@@ -56,7 +57,7 @@ class Tulap(SteppedLaw):
 
     def __init__(self, *, epsilon: Any, delta: Any = 0.0, sensitivity: Any = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float(self._exact_epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self._delta = 0.0 if check_real("delta", delta) == 0 else check_delta(delta)
         width = self.sensitivity
