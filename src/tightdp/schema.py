@@ -96,13 +96,35 @@ class Interval:
         >>> Interval(0, 10).quantize(np.array([0.0, 5.0, 10.0]), bits=4)
         array([-16,   0,  16])
         """
-        scaled = self.clamp(cells)  # a fresh array, from here on changed in place
-        scaled -= self.middle
-        scaled /= self.half
-        np.clip(scaled, -1.0, 1.0, out=scaled)
-        scaled *= 2.0**bits
-        scaled += 0.5
-        return np.floor(scaled, out=scaled).astype(np.int64)
+        numbers = np.asarray(cells, dtype=np.float64)
+        return self.to_grid(numbers, bits, np.empty(numbers.shape)).astype(np.int64)
+
+    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
+        """The same integers as doubles, written to ``out``: few passes, no scratch arrays.
+
+        Every step is monotone, so clamping first gives what clamping to the images of the bounds
+        gives last. Powers of two scale without rounding, so scale and grid are one division.
+        """
+        assert self.missing is not None  # set in __post_init__
+        unit, grid = self.half / 2.0**bits, 1.0
+        if unit * 2.0**bits != self.half:  # an interval so narrow that the unit is subnormal
+            unit, grid = self.half, 2.0**bits
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(cells, self.middle, out=out)
+            out /= unit
+            if grid != 1.0:
+                out *= grid
+            out += 0.5
+            np.floor(out, out=out)
+        ends = [self._grid_point(value, bits) for value in (self.low, self.high)]
+        np.clip(out, *ends, out=out)
+        if out.size and math.isnan(out.min()):
+            out[np.isnan(out)] = self._grid_point(self.missing, bits)
+        return out
+
+    def _grid_point(self, value: float, bits: int) -> float:
+        scaled = min(max((value - self.middle) / self.half, -1.0), 1.0)
+        return float(math.floor(scaled * 2.0**bits + 0.5))
 
     def describe(self) -> str:
         """The rule in words."""

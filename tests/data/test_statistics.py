@@ -18,7 +18,6 @@ from tightdp.data.statistics import (
     Sums,
     SumsAndRows,
     SumsAndSquares,
-    coarser,
 )
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
@@ -89,6 +88,52 @@ def test_no_row_moves_the_statistic_outside_its_space(name: str, neighbors: str,
         assert (hull.gauge(changes / resolution) <= 1 + 1e-9).all()
     whole = statistic.contributions(rows, bits)
     np.testing.assert_array_equal(whole, each.sum(axis=0))  # additive over rows
+
+
+def one_by_one(statistic: Statistic, rows: Block, bits: int) -> list[int]:
+    """The integers of a statistic from its names alone, in Python integers."""
+    shift, top = statistic.schema.bits - bits, statistic.degree
+    out = []
+    for name in statistic.names:
+        total = 0
+        for i in range(len(rows)):
+            value, power = 1, top
+            twice = name.startswith("2*")
+            for part in name.removeprefix("2*").replace("^2", "").replace("*", ":").split(":"):
+                column, _, level = part.partition("[")
+                if level:
+                    levels = statistic.schema[column].levels  # type: ignore[union-attr]
+                    value *= str(levels[rows[column][i]]) == level[:-1]
+                elif part != "rows":
+                    cell = int(rows[column][i])
+                    cell = (cell + (1 << shift >> 1)) >> shift
+                    value *= cell * cell * 2 if twice else cell
+                    power -= 2 if twice else 1
+            total += value << (power * bits)
+        out.append(total)
+    return out
+
+
+@pytest.mark.parametrize(("fine", "bits"), [(6, 6), (16, 16), (16, 5), (20, 20), (26, 26), (26, 9)])
+@pytest.mark.parametrize(("name", "neighbors"), [case for case in CASES if case[0] != "histogram"])
+def test_integers_are_those_of_one_row_after_the_other(
+    name: str, neighbors: str, fine: int, bits: int, seed: int
+) -> None:
+    """Linear algebra in doubles, halves and groups gives what Python integers give."""
+    statistic = build(name, neighbors, fine)
+    for extreme in (False, True):
+        rows = random_rows(statistic.schema, 40, seed, extreme)
+        assert statistic.contributions(rows, bits).tolist() == one_by_one(statistic, rows, bits)
+
+
+@pytest.mark.parametrize("bits", [4, 17, 18, 20])
+def test_products_of_three_columns_are_exact(bits: int, seed: int) -> None:
+    columns = {n: tdp.Interval(0, 1) for n in "abc"} | {"k": tdp.Category(["u", "v"])}
+    statistic = Products(tdp.Schema(columns, rows=9, bits=bits), ["a", "a:b", "a:b:c", "k:a:b:c"])
+    rows = random_rows(statistic.schema, 2, seed, extreme=True)
+    odd = Block({n: rows[n] - np.sign(rows[n]) * (n in "abc") for n in rows.names})
+    for block in (rows, odd):
+        assert statistic.contributions(block, bits).tolist() == one_by_one(statistic, block, bits)
 
 
 @pytest.mark.parametrize(("name", "neighbors"), CASES)
@@ -164,11 +209,12 @@ def test_histogram_bins_follow_the_edges() -> None:
 
 def test_coarser_grids_round_half_up_and_stay_in_range() -> None:
     fine = np.arange(-256, 257)
-    coarse = coarser(fine, 4)
+    block = Block({"x": fine, "y": -fine})
+    coarse = block.doubles(["x"], 4)[0]
     assert coarse.min() == -16
     assert coarse.max() == 16
-    np.testing.assert_array_equal(coarse, np.floor(fine / 16 + 0.5))
-    np.testing.assert_array_equal(coarser(fine, 0), fine)
+    np.testing.assert_array_equal(coarse, (fine + 8) >> 4)
+    np.testing.assert_array_equal(block.doubles(["y", "x"]), [-fine, fine])
 
 
 def test_bits_follow_the_resolution() -> None:

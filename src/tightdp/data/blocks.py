@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, check_count, fail
 
 Integers = NDArray[np.int64]
 Reducer = Callable[["Block"], NDArray[Any]]
@@ -22,6 +22,7 @@ RowFunction = Callable[[Integers], NDArray[Any]]
 _EXACT = 53  # integers up to 2**53 are doubles
 _WORD = 62
 _HALF = 13  # cells of at most 26 bits are split into a high and a low half
+_HIGH = 31  # products of at most 62 bits are split into a high and a low half
 _GRAM_ROWS = 16_384  # rows multiplied at a time, in the cache
 
 
@@ -40,33 +41,53 @@ class Block:
     (2, [-16, 16], [[0, -16], [1, 16]])
     """
 
-    __slots__ = ("_columns", "_place", "names")
+    __slots__ = ("_doubles", "_integers", "_place", "names")
 
     def __init__(self, cells: Mapping[str, Integers]) -> None:
-        self._hold(tuple(cells), np.array(list(cells.values()), dtype=np.int64))
+        whole = np.array(list(cells.values()), dtype=np.int64)
+        self._hold(tuple(cells), whole.astype(np.float64))
 
     @classmethod
-    def of_columns(cls, names: Sequence[str], columns: Integers) -> Block:
-        """The block that holds an array of shape (d, rows), without a copy."""
+    def of_columns(cls, names: Sequence[str], columns: FloatArray) -> Block:
+        """The block of an array of shape (d, rows) that holds integers as doubles, uncopied."""
         block = cls.__new__(cls)
         block._hold(tuple(names), columns)
         return block
 
-    def _hold(self, names: tuple[str, ...], columns: Integers) -> None:
-        self.names, self._columns = names, columns
+    def _hold(self, names: tuple[str, ...], columns: FloatArray) -> None:
+        self.names, self._doubles = names, columns
+        self._integers: Integers | None = None
         self._place = {name: j for j, name in enumerate(names)}
 
     def __getitem__(self, name: str) -> Integers:
-        return self._columns[self._place[name]]
+        return self._whole()[self._place[name]]
 
     def __len__(self) -> int:
-        return self._columns.shape[1]
+        return self._doubles.shape[1]
 
     def matrix(self, names: Sequence[str] | None = None) -> Integers:
         """The named columns side by side, shape (rows, d), stored column by column."""
         if names is None or tuple(names) == self.names:
-            return self._columns.T
-        return self._columns[[self._place[name] for name in names]].T
+            return self._whole().T
+        return self._whole()[[self._place[name] for name in names]].T
+
+    def doubles(self, names: Sequence[str], shift: int = 0) -> FloatArray:
+        """The named columns as doubles, shape (d, rows), on a grid ``2**shift`` times as coarse.
+
+        Not to be changed: it may be the block itself.
+        """
+        same = tuple(names) == self.names
+        cells = self._doubles if same else self._doubles[[self._place[name] for name in names]]
+        if shift == 0:
+            return cells
+        coarse = cells * 0.5**shift  # exact, and so is the half: rounded half up
+        coarse += 0.5
+        return np.floor(coarse, out=coarse)
+
+    def _whole(self) -> Integers:
+        if self._integers is None:
+            self._integers = self._doubles.astype(np.int64)
+        return self._integers
 
     def __repr__(self) -> str:  # neither cells nor their number
         return f"Block({', '.join(self.names)})"
@@ -100,27 +121,62 @@ def exact_gram(matrix: ArrayLike, bits: int) -> NDArray[Any]:
     cells = np.asarray(matrix)
     if cells.ndim != 2 or cells.dtype.kind not in "iu":
         fail("`matrix` must be a two-dimensional array of integers.", DimensionError)
-    rows, width = cells.shape
+    return gram_of_doubles(cells.T, bits)
+
+
+def gram_of_doubles(columns: NDArray[Any], bits: int) -> NDArray[Any]:
+    """``columns @ columns.T`` for integers, shape (d, rows), that may be stored as doubles.
+
+    >>> gram_of_doubles(np.array([[3.0, -2.0], [1.0, 4.0]]), bits=2)
+    array([[13, -5],
+           [-5, 17]])
+    """
+    width, rows = columns.shape
     fits = 2 * bits + rows.bit_length() <= _WORD
     total = np.zeros((width, width), dtype=np.int64 if fits else object)
     for start in range(0, rows, _GRAM_ROWS):
-        part = cells[start : start + _GRAM_ROWS]
+        part = columns[:, start : start + _GRAM_ROWS].astype(np.float64, copy=False)
         total += _gram(part, bits, np.int64 if fits else object)
     return total
 
 
-def _gram(cells: NDArray[Any], bits: int, kind: type) -> NDArray[Any]:
-    def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-        return (left.T @ right).astype(np.int64).astype(kind)
+def _gram(cells: FloatArray, bits: int, kind: type) -> NDArray[Any]:
+    def product(left: FloatArray, right: FloatArray) -> NDArray[Any]:
+        return (left @ right.T).astype(np.int64).astype(kind)
 
-    if 2 * bits + (len(cells) - 1).bit_length() <= _EXACT:
-        whole = cells.astype(np.float64)
-        return product(whole, whole)
-    high = (cells >> _HALF).astype(np.float64)
-    low = (cells & ((1 << _HALF) - 1)).astype(np.float64)
+    if 2 * bits + (cells.shape[1] - 1).bit_length() <= _EXACT:
+        return product(cells, cells)
+    high = np.floor(cells * 0.5**_HALF)
+    low = cells - high * 2.0**_HALF
     mixed = product(high, low)
     squares = product(high, high) * (1 << 2 * _HALF) + product(low, low)
     return squares + (mixed + mixed.T) * (1 << _HALF)
+
+
+def grouped_sums(
+    cells: FloatArray, codes: Integers | None, count: int, bits: int
+) -> NDArray[np.int64]:
+    """Sums of products of cells, shape (factors, rows), within each of ``count`` groups of rows.
+
+    Without codes all rows are one group. Sums must fit 62 bits, see :func:`rows_that_fit`.
+
+    >>> grouped_sums(np.array([[3.0, -2, 4], [1, 2, 2]]), np.array([0, 1, 1]), 2, bits=2)
+    array([3, 4])
+    """
+    factors, rows = cells.shape
+    if factors == 0:
+        return np.array([rows]) if codes is None else np.bincount(codes, minlength=count)
+    if factors * bits + rows.bit_length() <= _EXACT:
+        return _add_up(np.prod(cells, axis=0), codes, count)
+    whole = np.prod(cells.astype(np.int64), axis=0)  # too many bits for a double: two halves
+    high, low = whole >> _HIGH, whole & ((1 << _HIGH) - 1)
+    return (_add_up(high, codes, count) << _HIGH) + _add_up(low, codes, count)
+
+
+def _add_up(values: NDArray[Any], codes: Integers | None, count: int) -> Integers:
+    if codes is None:
+        return values.sum(keepdims=True).astype(np.int64)
+    return np.bincount(codes, weights=values, minlength=count).astype(np.int64)
 
 
 class Totals:

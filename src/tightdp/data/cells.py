@@ -36,7 +36,6 @@ from tightdp.schema import Category, Interval
 
 Integers = NDArray[np.int64]
 
-_STRIDE = 16_384  # cells clamped at a time: the scratch arrays stay in the cache
 _SMALL_RANGE = 1024
 _MOST_DIGITS = 400
 _NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
@@ -62,15 +61,12 @@ class Cells(ABC):
     def keys(self) -> Integers:
         """Two words for every cell, shape (len, 2), equal where cells are; -1, -1 where missing."""
 
-    def quantize(self, rule: Interval | Category, bits: int, out: Integers) -> None:
-        """Write what the schema makes of the cells: grid integers or level codes."""
+    def quantize(self, rule: Interval | Category, bits: int, out: FloatArray) -> None:
+        """Write what the schema makes of the cells: grid integers or level codes, as doubles."""
         if isinstance(rule, Category):
             out[:] = self.codes(rule)
-            return
-        numbers = self.numbers()
-        for start in range(0, len(numbers), _STRIDE):
-            part = slice(start, start + _STRIDE)
-            out[part] = rule.quantize(numbers[part], bits)
+        else:
+            rule.to_grid(self.numbers(), bits, out)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"

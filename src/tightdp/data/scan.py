@@ -13,6 +13,7 @@ import numpy as np
 from tightdp.data.blocks import Block, Integers, Reducer, Totals
 from tightdp.data.cells import Cells
 from tightdp.data.persons import FewRows
+from tightdp.errors import FloatArray
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]
@@ -54,7 +55,8 @@ class Scan:
         """Person keys, shape (m, 2), and quantised rows, shape (m, d); all rows, none dropped."""
         assert self.schema.person is not None
         for chunk in chunks:
-            yield chunk[self.schema.person].keys(), self._quantized(chunk).T
+            rows = self._quantized(chunk).astype(np.int64).T
+            yield chunk[self.schema.person].keys(), rows
 
     def few(self, keyed: Iterable[Keyed]) -> Iterator[Block]:
         """Blocks of the rows that are kept of each person."""
@@ -64,11 +66,12 @@ class Scan:
         table = kept.rows()
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]
-            yield Block.of_columns(self.names, np.ascontiguousarray(part.T))
+            yield Block.of_columns(self.names, part.T.astype(np.float64, order="C"))
 
-    def _quantized(self, chunk: Chunk) -> Integers:
+    def _quantized(self, chunk: Chunk) -> FloatArray:
+        """Integers as doubles, shape (d, rows): products of them run as linear algebra."""
         rules, bits = self.schema.select(self.names), self.schema.bits
-        out = np.empty((len(rules), len(chunk[self.names[0]])), dtype=np.int64)
+        out = np.empty((len(rules), len(chunk[self.names[0]])))
         for row, (name, rule) in zip(out, rules.items(), strict=True):
             chunk[name].quantize(rule, bits, out=row)
         return out

@@ -55,7 +55,7 @@ class SparkTable(Table):
         """Quantised rows, brought here partition by partition."""
         for line in self._run(scan, pack).toLocalIterator():
             columns = np.frombuffer(_payload(line), dtype=np.int64).reshape(len(scan.names), -1)
-            yield Block.of_columns(scan.names, columns)
+            yield Block.of_columns(scan.names, columns.astype(np.float64))
 
     def _run(self, scan: Scan, finish: Finish) -> Any:
         pyarrow()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.data.blocks import Block, exact_gram
+from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums
 from tightdp.data.frames import integer_sums
 from tightdp.errors import FloatArray, check_array, check_count, fail
 from tightdp.geometry.moment_sampling import Moments as Layout
@@ -131,28 +131,45 @@ class Products(Statistic):
         }
         self.names = self._space.names
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
+        self._groups = [self._group(term) for term in factors]
+
+    def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
+        """Numeric columns and categories of a term, and the places of its entries."""
+        numeric = [name for name in term if isinstance(self.schema[name], Interval)]
+        places = [self.names.index(label) for label, _ in _entries(term, self.schema)]
+        return numeric, [name for name in term if name not in numeric], places
 
     @property
     def degree(self) -> int:
         return max(sum(level is None for _, level in e) for e in self._entries.values())
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        shift = self.schema.bits - bits
-        cells = {
-            name: coarser(block[name], shift)
-            for name in self.columns
-            if isinstance(self.schema[name], Interval)
-        }
+        names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
+        place = {name: j for j, name in enumerate(names)}
+        cells = block.doubles(names, self.schema.bits - bits)
+        pairs = any(len(numeric) == 2 and not levels for numeric, levels, _ in self._groups)
+        gram = gram_of_doubles(cells, bits) if pairs else None
         out = np.empty(len(self.names), dtype=np.int64)
-        for i, name in enumerate(self.names):
-            product = np.ones(len(block), dtype=np.int64)
-            power = self.degree
-            for column, level in self._entries[name]:
-                power -= level is None
-                product *= cells[column] if level is None else block[column] == level
+        for numeric, levels, places in self._groups:
+            at = [place[name] for name in numeric]
+            if gram is not None and len(at) == 2 and not levels:
+                sums = gram[at[0], at[1]]
+            else:
+                sums = grouped_sums(cells[at], *self._codes(block, levels), bits)
             # entries of lower degree are lifted to the common resolution
-            out[i] = int(product.sum()) << (power * bits)
+            out[places] = sums << ((self.degree - len(at)) * bits)
         return out
+
+    def _codes(self, block: Block, levels: list[str]) -> tuple[Integers | None, int]:
+        """The cell of each row in the table of some categories, and the number of cells."""
+        codes, count = None, 1
+        for name in levels:
+            column = self.schema[name]
+            assert isinstance(column, Category)
+            width = len(column.levels)
+            codes = block[name] if codes is None else codes * width + block[name]
+            count *= width
+        return codes, count
 
     def sensitivity_space(self) -> SensitivitySpace:
         return self._space
@@ -240,9 +257,8 @@ class SumsAndRows(Statistic):
         return 1
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        shift = self.schema.bits - bits
-        sums = [int(coarser(block[name], shift).sum()) for name in self.columns]
-        return np.array([*sums, len(block) << bits], dtype=np.int64)
+        cells = block.doubles(self.columns, self.schema.bits - bits)
+        return np.array([*cells.sum(axis=1), len(block) << bits], dtype=np.int64)
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.of(dict.fromkeys(self.names, UNIT), neighbors="add-remove")
@@ -268,12 +284,8 @@ class SumsAndSquares(Statistic):
         return 2
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        shift = self.schema.bits - bits
-        out: list[int] = []
-        for name in self.columns:
-            cells = coarser(block[name], shift)
-            out += [int(cells.sum()) << bits, 2 * int((cells * cells).sum())]
-        return np.array(out, dtype=np.int64)
+        sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
+        return np.stack([sums << bits, 2 * np.diag(gram)], axis=1).ravel().astype(np.int64)
 
     def sensitivity_space(self) -> SensitivitySpace:
         whole = self._images[0] if len(self._images) == 1 else ProductImage(self._images)
@@ -364,15 +376,12 @@ class Moments(Statistic):
         return 2
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        shift = self.schema.bits - bits
-        cells = np.column_stack([coarser(block[name], shift) for name in self.columns])
-        ones = np.full(len(cells), 1 << bits, dtype=np.int64)
-        gram = exact_gram(np.column_stack([ones, cells]), bits)
+        sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
         out = np.empty(self._layout.dim, dtype=np.int64)
         for i, j in self._layout.edges:
-            out[self._layout.pair[i, j]] = gram[i, j]
+            out[self._layout.pair[i, j]] = gram[i - 1, j - 1] if i else sums[j - 1] << bits
         for j, place in enumerate(self._layout.square):
-            out[place] = 2 * gram[j + 1, j + 1]
+            out[place] = 2 * gram[j, j]
         return out
 
     def sensitivity_space(self) -> SensitivitySpace:
@@ -381,9 +390,12 @@ class Moments(Statistic):
         )
 
 
-def coarser(cells: Integers, shift: int) -> Integers:
-    """Grid integers on a grid ``2**shift`` times as coarse, rounded half up."""
-    return cells if shift == 0 else (cells + (1 << (shift - 1))) >> shift
+def sums_and_gram(
+    block: Block, columns: Sequence[str], fine: int, bits: int
+) -> tuple[Integers, NDArray[Any]]:
+    """Exact sums, shape (d,), and sums of products, shape (d, d), of cells on a coarser grid."""
+    cells = block.doubles(columns, fine - bits)
+    return cells.sum(axis=1).astype(np.int64), gram_of_doubles(cells, bits)
 
 
 def check_schema(schema: Any) -> Schema:
