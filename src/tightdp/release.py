@@ -97,8 +97,15 @@ class Release:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Release:
         """The release that a dictionary describes."""
-        if record.get("format") != _FORMAT:
+        if not isinstance(record, Mapping) or record.get("format") != _FORMAT:
             fail(f"This is not a release of format {_FORMAT}: read it with a newer version.")
+        try:
+            return cls._read(record)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            fail("This release is damaged: an entry is missing or of another kind. Restore it.")
+
+    @classmethod
+    def _read(cls, record: Mapping[str, Any]) -> Release:
         guarantee = dict(record["guarantee"])
         guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
         guarantee["numerics"] = Numerics(guarantee["numerics"])
@@ -122,7 +129,11 @@ class Release:
     @classmethod
     def from_json(cls, text: str) -> Release:
         """The release in a JSON text."""
-        return cls.from_dict(json.loads(text))
+        try:
+            record = json.loads(text)
+        except (TypeError, ValueError):
+            fail("`text` must be the JSON text of a release, as `to_json` writes it.")
+        return cls.from_dict(record)
 
     # --- tables -------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import html
 import math
+import numbers
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from tightdp.privacy import Neighbors
 
 DEFAULT_BITS = 16
 _SUM_BITS = 62
+_MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
+_LARGEST = 1e100  # squares of bounds and of widths, times the rows, are finite and not zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,16 @@ class Interval:
         return float(math.floor(scaled * 2.0**bits + 0.5))
 
     def describe(self) -> str:
-        """The rule in words."""
-        return f"[{self.low:g}, {self.high:g}], missing -> {self.missing:g}"
+        """The rule in words; two rules that differ read differently."""
+        assert self.missing is not None  # set in __post_init__
+        low, high, missing = map(_exactly, (self.low, self.high, self.missing))
+        return f"[{low}, {high}], missing -> {missing}"
+
+
+def _exactly(number: float) -> str:
+    """Six digits where they say it all, else as many as it takes."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -137,7 +149,7 @@ class Category:
 
     Parameters
     ----------
-    levels : iterable
+    levels : iterable of texts or numbers
         The distinct values a cell can take, at least two.
     other : optional
         The level that missing cells and unseen values count as: one of ``levels``, by default the
@@ -155,17 +167,18 @@ class Category:
     def __init__(self, levels: Iterable[Any], other: Any = None) -> None:
         if isinstance(levels, str):
             fail("`levels` must be a list of levels, not one string.")
-        values = tuple(levels)
+        if not isinstance(levels, Iterable):
+            fail(f"`levels` must be a list of levels. Got {type(levels).__name__}.")
+        values = tuple(_level("levels", value) for value in levels)
         if len(values) < 2:
             fail(f"`levels` must hold at least 2 levels. Got {len(values)}.")
-        if any(value is None or value != value for value in values):
-            fail("`levels` must not contain None or NaN: missing cells count as `other`.")
         if len(set(values)) != len(values):
             fail("`levels` must be distinct.")
-        if other is not None and other not in values:
+        rest = values[0] if other is None else _level("other", other)
+        if rest not in values:
             fail("`other` must be one of `levels`: add it to them.")
         object.__setattr__(self, "levels", values)
-        object.__setattr__(self, "other", values[0] if other is None else other)
+        object.__setattr__(self, "other", rest)
 
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
         """The position of every cell among the levels; unseen and missing cells become `other`.
@@ -180,6 +193,20 @@ class Category:
     def describe(self) -> str:
         """The rule in words."""
         return f"{', '.join(map(str, self.levels))}; missing, unseen -> {self.other}"
+
+
+def _level(name: str, value: Any) -> Any:
+    """A level as a cell can equal it: a text or a number."""
+    if value is None or (isinstance(value, (float, np.floating)) and value != value):
+        fail(f"`{name}` must not contain None or NaN: missing cells count as `other`.")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (str, numbers.Real, Decimal)):
+        fail(
+            f"`{name}` must be texts or numbers, as cells are. Got {type(value).__name__}: write "
+            "it as a text."
+        )
+    return value
 
 
 def _lookup(place: Mapping[Any, int], cell: Any, rest: int) -> int:
@@ -238,7 +265,7 @@ class Schema:
         rows_per_person: int = 1,
     ) -> None:
         _check_columns(columns)
-        count = check_count("rows", rows)
+        count = check_count("rows", rows, most=_MOST_ROWS)
         finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
         chosen = min(DEFAULT_BITS, finest) if bits is None else check_count("bits", bits, most=26)
         _check_person(columns, person, rows_per_person, Neighbors.of(neighbors))
@@ -322,6 +349,8 @@ class Schema:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Schema:
         """The schema of a mapping such as :meth:`to_dict` gives; unknown keys are errors."""
+        if not isinstance(record, Mapping):
+            fail(f"The schema must be a table of keys. Got {type(record).__name__}.")
         keys = ("rows", "neighbors", "bits", "person", "rows_per_person", "columns")
         for key in record:
             check_choice("key", key, keys)
@@ -370,6 +399,19 @@ def _check_columns(columns: Any) -> None:
     for name, column in columns.items():
         if not isinstance(name, str) or not isinstance(column, (Interval, Category)):
             fail(f"Column {name!r} must be an Interval or a Category with a string name.")
+        if not name.isprintable():
+            fail(f"Column {name!r} must have a name of printable characters: rename it.")
+        if isinstance(column, Interval):
+            _check_size(name, column)
+
+
+def _check_size(name: str, column: Interval) -> None:
+    """Noise and sums in the units of the column must be numbers that a double holds."""
+    if max(abs(column.low), abs(column.high)) > _LARGEST or column.width < 1 / _LARGEST:
+        fail(
+            f"Column {name!r} must have bounds of at most {_LARGEST:g} in size, at least "
+            f"{1 / _LARGEST:g} apart. Got [{column.low}, {column.high}]: use other units."
+        )
 
 
 def _check_person(

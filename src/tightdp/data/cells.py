@@ -13,7 +13,9 @@ same rules whatever the engine:
   level.
 - A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
 
-Nothing here raises on account of a cell, and no ``repr`` shows one.
+Nothing here raises on account of a cell, and no ``repr`` shows one. No code of a cell's own class
+is ever run: cells of classes derived from ``str``, ``int``, ``float`` and ``Decimal`` are read as
+the plain value beneath, and objects of all other classes are missing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import math
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -38,7 +40,18 @@ Integers = NDArray[np.int64]
 
 _SMALL_RANGE = 1024
 _MOST_DIGITS = 400
-_NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
+_PLAIN = frozenset({str, bool, int, float, Decimal, Fraction, type(None), uuid.UUID, bytes})
+_BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (Decimal, Decimal),  # copies the digits, and asks the object nothing
+)
+_SCALARS = frozenset(
+    kind
+    for kind in np.sctypeDict.values()
+    if issubclass(kind, (np.bool_, np.integer, np.floating)) and kind is not np.timedelta64
+)
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
 _WORDS = {"true": 1.0, "false": 0.0}
 
@@ -134,8 +147,9 @@ class CodedCells(Cells):
         return np.array([*map(nearest_double, self._values), np.nan])[self._places]
 
     def codes(self, rule: Category) -> Integers:
-        levels = set(rule.levels)
-        cells = [cell if _is_level(cell, levels) else exact_value(cell) for cell in self._values]
+        levels = {level for level in rule.levels if isinstance(level, str)}
+        plain = [plain_cell(cell) for cell in self._values]
+        cells = [cell if _is_level(cell, levels) else exact_value(cell) for cell in plain]
         return rule.codes([*cells, None])[self._places]
 
     def keys(self) -> Integers:
@@ -158,12 +172,33 @@ def unreadable_array(dtype: np.dtype[Any]) -> str | None:
     return None if dtype.kind in "biufOUT" else str(dtype)
 
 
+def plain_cell(cell: Any) -> Any:
+    """The cell as an object of a built-in class, None if it is of none; runs no code of a cell.
+
+    >>> class Loud(float):
+    ...     def __float__(self):
+    ...         raise RuntimeError
+    >>> plain_cell(Loud(2.5)), plain_cell(np.float32(0.5)), plain_cell([1])
+    (2.5, 0.5, None)
+    """
+    kind = type(cell)  # unlike isinstance, which asks the object for its class
+    if kind in _PLAIN:
+        return cell
+    if kind in _SCALARS:
+        return float(cell) if issubclass(kind, np.floating) else cell.item()
+    for base, beneath in _BENEATH:
+        if base in type.mro(kind):
+            return beneath(cell)
+    return None
+
+
 def nearest_double(cell: Any) -> float:
     """A cell as a double, NaN if it is missing or no number.
 
     >>> [nearest_double(cell) for cell in ("2.5", " TRUE ", 10**400, "n/a", None)]
     [2.5, 1.0, inf, nan, nan]
     """
+    cell = plain_cell(cell)
     if isinstance(cell, str):
         return _read_double(cell.strip())
     if not _is_number(cell):
@@ -182,6 +217,7 @@ def exact_value(cell: Any) -> int | float | None:
     >>> exact_value("9007199254740993"), exact_value(Decimal("0.10")), exact_value("a")
     (9007199254740993, 0.1, None)
     """
+    cell = plain_cell(cell)
     if isinstance(cell, str):
         cell = _read_exact(cell.strip())
     if not _is_number(cell):
@@ -211,10 +247,10 @@ def _read_exact(word: str) -> int | float:
 
 
 def _is_number(cell: Any) -> bool:
-    return isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64)
+    return isinstance(cell, (int, float, Decimal, Fraction))
 
 
-def _is_level(cell: Any, levels: set[Any]) -> bool:
+def _is_level(cell: Any, levels: set[str]) -> bool:
     return isinstance(cell, str) and cell in levels
 
 
@@ -231,6 +267,7 @@ def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 def _words(cell: Any) -> tuple[int, int]:
     """Two 64-bit words that stand for a person: (0, i) for an integer i, else a digest."""
+    cell = plain_cell(cell)
     if isinstance(cell, str) and _DIGITS.fullmatch(cell):
         cell = int(cell)
     if isinstance(cell, str):
