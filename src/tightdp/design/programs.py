@@ -21,11 +21,11 @@ _TIGHT = {
 }
 
 
-class InfeasibleProgram(UndecidedError):
+class InfeasibleError(UndecidedError):
     """No point meets all constraints of a linear program."""
 
 
-class OutOfTime(UndecidedError):
+class OutOfTimeError(UndecidedError):
     """The time limit came before the optimum."""
 
 
@@ -68,7 +68,7 @@ def solve(
     interior : bool
         Interior point with crossover instead of the simplex method: for large programs.
     seconds : float, optional
-        Time limit; :class:`OutOfTime` when it comes first.
+        Time limit; :class:`OutOfTimeError` when it comes first.
 
     Examples
     --------
@@ -94,9 +94,9 @@ def solve(
         options=options,
     )
     if found.status == 2:
-        fail("No point meets all constraints of the program.", InfeasibleProgram)
+        fail("No point meets all constraints of the program.", InfeasibleError)
     if found.status == 1 and seconds is not None:
-        fail(f"The program was not solved within {seconds:g} seconds.", OutOfTime)
+        fail(f"The program was not solved within {seconds:g} seconds.", OutOfTimeError)
     if found.status != 0 or not math.isfinite(found.fun):
         fail(f"The solver stopped without an answer ({found.message}).", UndecidedError)
     return Solution(
