@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tightdp as tdp
 from tightdp.data.statistics import Counts, Histogram, Moments, Products, Sums
-from tightdp.errors import BudgetError, InfeasibleSamplingError, ParameterError
+from tightdp.errors import BudgetError, DataError, InfeasibleSamplingError, ParameterError
 from tightdp.ledger import Ledger
 from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -38,6 +40,22 @@ def table(seed: int, rows: int = 200) -> dict[str, Any]:
     }
 
 
+STEPS = tdp.PiecewiseNoise(
+    [10, 16, 26, 41, 65, 65, 41, 26, 16, 10],
+    start=-5,
+    cell_width=2.5,
+    atom=5,
+    epsilon=1.0,
+    sensitivity=5.0,
+)
+FAILING = pa.table({"k": ["a", "b"]})
+
+
+def fail_midway() -> Iterator[pa.RecordBatch]:
+    yield from FAILING.to_batches()
+    raise OSError("the disk is gone")
+
+
 MECHANISMS = {
     "sums": lambda: AdditiveMechanism(Sums(schema(), ["x", "y"]), epsilon=1.0),
     "counts": lambda: AdditiveMechanism(Counts(schema(), ["k"]), epsilon=0.5),
@@ -50,6 +68,20 @@ MECHANISMS = {
     "linf": lambda: AdditiveMechanism(Products(schema()), noise="linf", epsilon=1.0),
     "l1": lambda: AdditiveMechanism(Products(schema()), noise="l1", epsilon=1.0),
     "l2": lambda: AdditiveMechanism(Sums(schema(), ["x", "y"]), noise="l2", epsilon=1.0),
+    "laplace": lambda: AdditiveMechanism(Products(schema()), noise="laplace", epsilon=1.0),
+    "staircase": lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise="staircase", epsilon=3.0),
+    "tulap": lambda: AdditiveMechanism(Counts(schema(), ["k"]), noise="tulap", epsilon=1.0),
+    "cut tulap": lambda: AdditiveMechanism(
+        Counts(schema(), ["k"]), noise="tulap", epsilon=1.0, delta=0.01
+    ),
+    "truncated": lambda: AdditiveMechanism(
+        Sums(schema(), ["x", "y"]), noise="truncated-laplace", epsilon=1.0, delta=0.01
+    ),
+    "gaussian": lambda: AdditiveMechanism(
+        Histogram(schema(), "x", 4), noise="gaussian", epsilon=1.0, delta=1e-6
+    ),
+    "own law": lambda: AdditiveMechanism(Sums(schema(), ["x", "y"]), noise=STEPS),
+    "own law, counts": lambda: AdditiveMechanism(Counts(schema(), ["k"]), noise=STEPS),
     "own ball": lambda: AdditiveMechanism(
         Sums(schema(), ["x", "y"]), noise=tdp.LpBall(2, np.inf, [2.0, 3.0]), epsilon=1.0
     ),
@@ -61,7 +93,7 @@ def test_releases_have_the_predicted_error(name: str, seed: int) -> None:
     """Noise around the exact statistic: mean 0, the previewed variance, the stated coverage."""
     mechanism = MECHANISMS[name]()
     frame = table(seed)
-    exact = mechanism.statistic.measure(frame, bits=mechanism.bits)
+    exact = mechanism.exact(frame)
     centre = mechanism.statistic.recover(np.array(exact) / mechanism.resolution)
     preview = mechanism.preview(confidence=0.9)
     noise = mechanism.noise.sample(RELEASES, rng=seed) / mechanism.resolution
@@ -85,12 +117,83 @@ def test_release_is_statistic_plus_noise_in_integers(seed: int) -> None:
     mechanism = MECHANISMS["mixed"]()
     frame = table(seed)
     release = mechanism.release(frame, rng=seed)
-    exact = mechanism.statistic.measure(frame, bits=mechanism.bits)
+    exact = mechanism.exact(frame)
     noise = mechanism.noise.sample(rng=seed)
     assert release.integers == tuple(int(t) + int(z) for t, z in zip(exact, noise, strict=True))
     again = mechanism.release(frame)
     assert not again.guarantee.seeded
     assert again.integers != release.integers
+
+
+LAWS = [name for name, make in MECHANISMS.items() if hasattr(make().noise, "laws")]
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_cover_the_moves_that_rows_can_make(name: str, seed: int) -> None:
+    """Every entry moves by at most the sensitivity of its law, and at most ``moved`` entries do."""
+    mechanism = MECHANISMS[name]()
+    steps = np.array([law.sensitivity for law in mechanism.noise.laws])
+    rng = np.random.default_rng(seed)
+    base = table(seed)
+    reached = np.zeros(len(steps))
+    for _ in range(200):
+        other = {column: cells.copy() for column, cells in base.items()}
+        for column, extremes in {
+            "x": [0, 3, 5, 10],
+            "y": [-1, 1, 0.5],
+            "k": ["a", "b", "c"],
+        }.items():
+            base[column][0] = rng.choice(extremes)
+            other[column][0] = rng.choice(extremes)
+        change = np.subtract(mechanism.exact(base), mechanism.exact(other)).astype(np.int64)
+        assert (np.abs(change) <= steps).all()
+        assert np.count_nonzero(change) <= mechanism.noise.moved
+        reached = np.maximum(reached, np.abs(change))
+    assert (reached == steps).all()  # and no law covers more than that
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_guarantee_is_the_sum_over_moving_entries(name: str) -> None:
+    """Hockey-stick divergence of every law at its share, added up, stays within delta."""
+    mechanism = MECHANISMS[name]()
+    noise = mechanism.noise
+    share = float(noise.epsilon) / noise.moved
+    losses = sorted(law.guarantee(epsilon=share).delta for law in noise.laws)
+    assert sum(losses[-noise.moved :]) <= float(noise.delta) * (1 + 1e-6) + 1e-12
+    # noise cut by a fifth breaks it: the same laws for moves a quarter larger
+    worse = [
+        law.delta(share, max(law.sensitivity + 1, round(1.25 * law.sensitivity)))
+        for law in noise.laws
+    ]
+    assert sum(sorted(worse)[-noise.moved :]) > float(noise.delta) * (1 + 1e-3) + 1e-9
+
+
+def test_a_law_pays_for_moving_entries_only() -> None:
+    """Of the counts of a category two move at most: the budget is halved, not cut in three."""
+    counts = AdditiveMechanism(Counts(schema(), ["k"]), noise="laplace", epsilon=1.0)
+    assert counts.noise.moved == 2
+    assert [law.epsilon for law in counts.noise.laws] == [0.5, 0.5, 0.5]
+    added = AdditiveMechanism(
+        Counts(schema(neighbors="add-remove"), ["k"]), noise="laplace", epsilon=1.0
+    )
+    assert added.noise.moved == 1
+    facts = schema(neighbors="add-remove", person="id", rows_per_person=2)
+    persons = AdditiveMechanism(Counts(facts, ["k"]), noise="laplace", epsilon=1.0)
+    assert persons.noise.moved == 2
+    assert [law.sensitivity for law in persons.noise.laws] == [2, 2, 2]
+
+
+def test_a_law_of_ones_own_is_scaled_and_composed() -> None:
+    one = AdditiveMechanism(Sums(schema(), ["x"]), noise=STEPS)
+    assert one.guarantee().delta == pytest.approx(STEPS.guarantee().delta, rel=1e-12)
+    # 5 units of the law are 10 of x: an error of the law counts twice
+    assert one.preview().std[0] == pytest.approx(2 * np.sqrt(STEPS.variance()), rel=1e-4)
+    two = AdditiveMechanism(Sums(schema(), ["x", "y"]), noise=STEPS)
+    assert two.epsilon == 2
+    assert two.delta == 2 * one.delta
+    counts = AdditiveMechanism(Counts(schema(), ["k"]), noise=STEPS)
+    assert counts.resolution == 2  # cells of half a count
+    assert counts.guarantee().delta == pytest.approx(2 * STEPS.guarantee().delta, rel=1e-12)
 
 
 def test_public_totals_are_kept(seed: int) -> None:
@@ -135,8 +238,15 @@ def test_ledger_pays_first_and_remembers_keys(seed: int) -> None:
     assert ledger.spent.epsilon == 1
     assert first.receipt
     with pytest.raises(ParameterError, match="'k'"):
-        mechanism.release({"x": np.zeros(3)}, ledger=ledger)  # paid, then failed: burned
-    assert ledger.spent.epsilon == 2
+        mechanism.release({"x": np.zeros(3)}, ledger=ledger)  # refused: names are public
+    assert ledger.spent.epsilon == 1
+    again = mechanism.release({"x": np.zeros(3)}, ledger=ledger, key="counts")
+    assert again.integers == first.integers  # known: the table is not even looked at
+    with pytest.raises(DataError):
+        mechanism.release(
+            pa.RecordBatchReader.from_batches(FAILING.schema, fail_midway()), ledger=ledger
+        )
+    assert ledger.spent.epsilon == 2  # paid, then failed: burned
     with pytest.raises(BudgetError, match="Remaining"):
         mechanism.release(table(seed), ledger=ledger)
     with pytest.raises(ParameterError, match="seed"):
@@ -194,6 +304,25 @@ def test_best_takes_the_least_variance_that_can_be_drawn() -> None:
                 Sums(schema(), ["x"]), noise=tdp.LpBall(1, 1, 1.9), epsilon=1.0
             ),
             "contain the sensitivity space",
+        ),
+        (lambda: AdditiveMechanism(Sums(schema(), ["x"])), "`epsilon` must be given"),
+        (lambda: AdditiveMechanism(Sums(schema(), ["x"]), epsilon=1, delta=0.1), "ball"),
+        (lambda: AdditiveMechanism(Sums(schema(), ["x"]), epsilon=1, delta=-1), "delta"),
+        (
+            lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise="gaussian", epsilon=1),
+            "needs `delta` > 0",
+        ),
+        (
+            lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise="laplace", epsilon=1, delta=0.1),
+            "needs `delta` = 0",
+        ),
+        (
+            lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise=STEPS, epsilon=0.5),
+            "must cover the law",
+        ),
+        (
+            lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise=tdp.Geometric(epsilon=1)),
+            "law on the integers",
         ),
         (lambda: MECHANISMS["sums"]().release(table(1), key="k"), "ledger"),
         (lambda: MECHANISMS["sums"]().release(table(1), confidence=1.0), "confidence"),

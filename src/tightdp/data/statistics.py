@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums
+from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
 from tightdp.errors import FloatArray, check_array, check_count, fail
 from tightdp.geometry.moment_sampling import Moments as Layout
@@ -58,6 +58,10 @@ class Statistic(ABC):
     @abstractmethod
     def sensitivity_space(self) -> SensitivitySpace:
         """The space of changes of the scaled statistic, one row per person."""
+
+    def touched(self) -> int:
+        """How many entries one row can move at most."""
+        return len(self.names)
 
     def recover(self, values: FloatArray) -> FloatArray:
         """Scaled entries in the units of the user; public facts only."""
@@ -129,8 +133,10 @@ class Products(Statistic):
         self._entries = {
             label: choice for term in factors for label, choice in _entries(term, schema)
         }
+        self._factors = factors
         self.names = self._space.names
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
+        rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
         self._groups = [self._group(term) for term in factors]
 
     def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
@@ -173,6 +179,12 @@ class Products(Statistic):
 
     def sensitivity_space(self) -> SensitivitySpace:
         return self._space
+
+    def touched(self) -> int:
+        """A row is in one cell of each term; a replaced row leaves one and enters another."""
+        ends = 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+        cells = [len(list(_entries(term, self.schema))) for term in self._factors]
+        return sum(min(ends, count) for count in cells)
 
     def recover(self, values: FloatArray) -> FloatArray:
         """Sums in the units of the columns; products of numeric columns stay scaled.
@@ -339,6 +351,10 @@ class Histogram(Statistic):
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
+
+    def touched(self) -> int:
+        """The cell that a row leaves and the one that it enters."""
+        return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
 
 
 class Moments(Statistic):

@@ -8,27 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Statistic
-from tightdp.errors import (
-    FloatArray,
-    InfeasibleSamplingError,
-    check_choice,
-    check_probability,
-    fail,
-)
-from tightdp.geometry import orders
-from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES
-from tightdp.geometry.sensitivity import certify_contains
+from tightdp.errors import FloatArray, PendingError, check_choice, check_probability, fail
+from tightdp.geometry.norm_balls import NormBall
+from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
+from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.noise.enclosures import float_up
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
-from tightdp.noise.rates import check_epsilon
+from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Guarantee, Numerics
 from tightdp.randomness import source
 from tightdp.release import Release
-
-SHAPES = ("best", "hull", *LP_NAMES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,28 +56,37 @@ class Preview:
 
 
 class AdditiveMechanism:
-    r"""Releases :math:`t(X) + z`: an integer statistic plus lattice noise shaped like a ball.
+    r"""Releases :math:`t(X) + z`: an integer statistic plus the least exact noise.
 
     **Privacy.**
-    Statement: a release is epsilon-DP under the neighbour relation of the schema, for one person
-    with at most ``rows_per_person`` rows.
-    Needs: [P1] the ball contains the sensitivity space (certified at construction); [P2] t(X) is
-    the exact integer vector of quantised rows; [P3] the noise has its stated law.
+    Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
+    person with at most ``rows_per_person`` rows; delta is 0 for balls.
+    Needs: [P1] the ball contains the sensitivity space (certified at construction), or the laws
+    cover the moves of their entries; [P2] t(X) is the exact integer vector of quantised rows; [P3]
+    the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
-    ball, r times as far for r rows of a person [P1, P2]; their integer difference has level at
-    most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P3].
+    sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
+    has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
+    most t entries move, each law is private for the move of its entry, and the parameters of the t
+    costliest are added (basic composition).
     Numerics: ``exact``.
-    Order of events: parameters are checked, the ledger is charged, the noise is drawn, and only
-    then are data read; what fails later stays paid for.
+    Order of events: parameters, column names and types are checked, the ledger is charged, the
+    noise is drawn, and only then are rows read; what fails later stays paid for.
 
     Parameters
     ----------
     statistic : Statistic
-    noise : {"hull", "best", "l1", "l2", "linf"} or NormBall
-        The shape. "hull" is the convex hull of the sensitivity space; "best" the feasible one of
-        the named shapes with the least predicted variance; a ball of your own must contain the
-        space, which is proved or refused.
+    noise : {"hull", "best", "l1", "l2", "linf"}, NormBall, {"laplace", "staircase", "tulap", \
+"truncated-laplace", "gaussian"} or a law
+        A shape for the whole vector, or a law for every entry. "hull" is the convex hull of the
+        sensitivity space; "best" the feasible one of the named shapes with the least predicted
+        variance; a ball of your own must contain the space, which is proved or refused. A named law
+        shares the budget among the entries that one person can move; a law of your own (a designed
+        one, say) is scaled from its sensitivity to that of every entry.
     epsilon : float, Fraction or Decimal
+        A float means its shortest decimal. With a law of your own it may be left out.
+    delta : float, Fraction or Decimal
+        For "truncated-laplace", "tulap" and "gaussian"; balls spend none.
 
     Examples
     --------
@@ -96,102 +95,62 @@ class AdditiveMechanism:
     >>> mechanism = AdditiveMechanism(Counts(schema), epsilon=1.0)
     >>> mechanism.preview().std.round(3)
     array([1.826, 1.826, 1.826])
+    >>> lossy = AdditiveMechanism(Counts(schema), noise="gaussian", epsilon=1.0, delta=1e-6)
+    >>> print(lossy.guarantee())
+    epsilon = 1, delta = 1e-06, replace-one neighbours, exact
     """
 
-    def __init__(self, statistic: Statistic, *, noise: Any = "hull", epsilon: Any) -> None:
+    def __init__(
+        self, statistic: Statistic, *, noise: Any = "hull", epsilon: Any = None, delta: Any = 0
+    ) -> None:
         if not isinstance(statistic, Statistic):
             fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
         self.statistic = statistic
-        self.epsilon = check_epsilon(epsilon)
-        self.ball = self._shape(noise)
-        self.bits = statistic.bits_for(self._finest(self.ball))
-        self.noise = self._lattice(self.ball)
-        self.noise.check_feasible()
-
-    # --- the shape ----------------------------------------------------------------------------
-
-    def _shape(self, noise: Any) -> NormBall:
-        space = self.statistic.sensitivity_space()
-        if isinstance(noise, NormBall):
-            certificate = certify_contains(noise, space)  # [P1]
-            if not certificate:
-                fail(
-                    "`noise` must be a ball that is proved to contain the sensitivity space. The "
-                    f"best bound on the gauge of a difference is {certificate.bound:.6g}: scale "
-                    "the ball by it."
-                )
-            return noise
-        name = check_choice("noise", noise, SHAPES)
-        if name == "hull":
-            return space.hull()
-        balls = [space.hull()] if name == "best" else []
-        named = LP_NAMES if name == "best" else [name]
-        balls += [
-            LpBall(space.dim, LP_NAMES[n], float(space.sensitivity(p=LP_NAMES[n]))) for n in named
-        ]
-        return min((b for b in balls if self._feasible(b)), key=_mean_variance)
-
-    def _feasible(self, ball: NormBall) -> bool:
-        try:
-            self._lattice(ball).check_feasible()
-        except InfeasibleSamplingError:
-            return False
-        return True
-
-    def _finest(self, ball: NormBall) -> int:
-        body, radius = lattice_body(ball)
-        return default_resolution(body.rank, self.epsilon, radius)
-
-    def _lattice(self, ball: NormBall) -> LatticeNoise:
-        bits = self.statistic.bits_for(self._finest(ball))
-        return lattice_noise(
-            self._per_person(ball), self.epsilon, resolution=self.statistic.resolution(bits)
-        )
-
-    def _per_person(self, ball: NormBall) -> NormBall:
-        rows = self.statistic.schema.rows_per_person
-        return ball.scaled(float(rows)) if rows > 1 else ball
+        self._choice = _choose(statistic, noise, epsilon, delta)
+        self.epsilon, self.delta = self._choice.epsilon, self._choice.delta
+        self.bits, self.noise = self._choice.bits, self._choice.draws
 
     # --- facts known in advance ---------------------------------------------------------------
 
     @property
+    def ball(self) -> NormBall:
+        """The ball that shapes the noise."""
+        if isinstance(self._choice, BallNoise):
+            return self._choice.ball
+        fail("This mechanism draws its noise entry by entry: there is no ball.")
+
+    @property
     def resolution(self) -> int:
         """Lattice points per unit of the scaled statistic."""
-        return self.statistic.resolution(self.bits)
+        return self._choice.resolution
+
+    @property
+    def law(self) -> str:
+        """The exact law of the noise, in words."""
+        return self._choice.words
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""
         return Guarantee(
             epsilon=float_up(self.epsilon),  # never less than what is spent
+            delta=float_up(self.delta),
             neighbors=self.statistic.schema.neighbors,
             numerics=Numerics.EXACT,
             seeded=seeded,
         )
 
-    @property
-    def law(self) -> str:
-        """The exact law of the noise, in words."""
-        return (
-            f"integers z with weight exp(-{self.noise.rate} * level(z)), levels of "
-            f"{self.noise.body!r}, in units of 1/{self.resolution}"
-        )
-
-    def _scale(self) -> float:
-        """Radius of the noise ball relative to the ball: the rounding of L, persons included."""
-        rows = self.statistic.schema.rows_per_person
-        _, radius = lattice_body(self._per_person(self.ball), self.resolution)
-        return rows * self.noise.sensitivity / (float(radius) * self.resolution)
+    def exact(self, frame: Any, *, progress: bool = False) -> list[int]:
+        """The statistic on the lattice of the noise. **Not private.**"""
+        sums = self.statistic.measure(frame, bits=self.bits, progress=progress)
+        return [self._choice.factor * int(t) for t in sums]
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths of the noise in user units."""
         zero, recover = np.zeros(len(self.statistic)), self.statistic.recover
         origin = recover(zero)
         linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
-        ball, rate = self.ball.scaled(self._scale()), float(self.epsilon)
-        covariance = linear @ orders.covariance(ball, rate).value @ linear.T
-        radius = orders.concentration_radius(ball, rate, confidence)
-        # half-widths of the image of the concentration set: its support along every entry
-        return covariance, radius * np.asarray(ball.support(linear))
+        covariance = linear @ self._choice.covariance() @ linear.T
+        return covariance, self._choice.reach(linear, confidence)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect, from public facts alone; costs nothing."""
@@ -229,6 +188,9 @@ class AdditiveMechanism:
             if key is not None:
                 fail("`key` needs a `ledger` that remembers it.")
             return self._publish(frame, guarantee, level, bits, progress, {})
+        if not _known(ledger, key):
+            # a table that cannot be read must cost nothing; columns and types are public
+            check_frame(frame, self.statistic.schema, self.statistic.columns)
         facts = self._fingerprint(level)
         with ledger.charge(
             guarantee, key=key, label=repr(self.statistic), fingerprint=facts
@@ -255,8 +217,8 @@ class AdditiveMechanism:
     ) -> Release:
         noise = self.noise.sample(rng=rng)  # before the data are read: its timing tells nothing
         covariance, half = self._errors(confidence)
-        exact = self.statistic.measure(frame, bits=self.bits, progress=progress)
-        noisy = tuple(int(t) + int(z) for t, z in zip(exact, noise, strict=True))
+        exact = self.exact(frame, progress=progress)
+        noisy = tuple(t + int(z) for t, z in zip(exact, noise, strict=True))
         scaled = np.array([z / self.resolution for z in noisy])
         return Release(
             names=self.statistic.names,
@@ -272,5 +234,27 @@ class AdditiveMechanism:
         )
 
 
-def _mean_variance(ball: NormBall) -> float:
-    return float(np.trace(orders.covariance(ball, 1.0).value))
+def _known(ledger: Any, key: str | None) -> bool:
+    """Whether the ledger holds the release of the key, or will in a moment."""
+    try:
+        return key is not None and ledger.find(key) is not None
+    except PendingError:
+        return True
+
+
+def _choose(
+    statistic: Statistic, noise: Any, epsilon: Any, delta: Any
+) -> BallNoise | CoordinateNoise:
+    """A ball for the whole vector, or a law for every entry."""
+    if isinstance(noise, NoiseLaw) or noise in FAMILIES:
+        return CoordinateNoise(statistic, noise, epsilon, delta)
+    if not isinstance(noise, NormBall):
+        check_choice("noise", noise, (*SHAPES, *FAMILIES))
+    if epsilon is None:
+        fail("`epsilon` must be given: it is how much privacy the release spends.")
+    if check_share(delta):
+        fail(
+            "`delta` must be 0 for noise shaped like a ball, which spends none. Leave it out, or "
+            "choose noise='truncated-laplace', 'tulap', 'gaussian' or a designed law."
+        )
+    return BallNoise(statistic, noise, epsilon)

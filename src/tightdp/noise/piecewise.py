@@ -83,6 +83,13 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         asked = self._ask if epsilon is None else check_epsilon(epsilon)
         return self._bound(math.ceil(moved / self._exact_width), asked)
 
+    def cells_per_sensitivity(self) -> int:
+        """How many cells a move by the sensitivity spans; it must be a whole number."""
+        cells = self._exact_sensitivity / self._exact_width
+        if cells.denominator != 1:
+            fail("`cell_width` must divide `sensitivity` for a law that is scaled to a statistic.")
+        return int(cells)
+
     def lattice(self, grid: Any) -> TableNoise:
         """The exact law with ``cell_width / grid`` points a cell, which must be a whole number."""
         points = self._exact_width / exact_fraction("grid", grid)

@@ -1,0 +1,208 @@
+r"""Noise for a statistic entry by entry: a one-dimensional law for each, exactly composed.
+
+For one entry this is where (epsilon, delta) and designed noise come in. For several, a person moves
+at most t entries (t = 2 of the counts of one category), and the budget is shared by t, not by all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.statistics import Statistic
+from tightdp.errors import FloatArray, check_choice, exact_amount, fail
+from tightdp.noise.gaussian_laws import DiscreteGaussian
+from tightdp.noise.lattice_laws import (
+    DiscreteStaircase,
+    DiscreteTulap,
+    Geometric,
+    TruncatedGeometric,
+)
+from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
+from tightdp.noise.on_lattice import default_resolution
+from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.rates import check_epsilon
+
+_SLACK = 2.0**-40  # relative rounding of a support function
+
+
+def _geometric(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+    return Geometric(epsilon=epsilon, sensitivity=steps)
+
+
+def _truncated(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+    return TruncatedGeometric(epsilon=epsilon, delta=delta, sensitivity=steps)
+
+
+def _staircase(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+    return DiscreteStaircase(epsilon=epsilon, sensitivity=steps)
+
+
+def _tulap(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+    return DiscreteTulap(epsilon=epsilon, delta=delta, sensitivity=steps)
+
+
+def _gaussian(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+    return DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=steps)
+
+
+Maker = Callable[[Fraction, float, int], LatticeLaw]
+
+PURE: dict[str, Maker] = {"laplace": _geometric, "staircase": _staircase, "tulap": _tulap}
+LOSSY: dict[str, Maker] = {
+    "truncated-laplace": _truncated,
+    "tulap": _tulap,
+    "gaussian": _gaussian,
+}
+FAMILIES = tuple(dict.fromkeys([*PURE, *LOSSY]))
+
+
+class CoordinateNoise:
+    r"""Independent integer noise on every entry.
+
+    **Privacy.** Entry j moves by at most :math:`m_j` lattice steps between neighbours, and at most
+    t entries move [P1]. The law of entry j is :math:`(\epsilon_j, \delta_j)`-DP for :math:`m_j`
+    [P2]. Entries that do not move cost nothing, so by basic composition the release is
+    :math:`(\sum_{j \in J} \epsilon_j, \sum_{j \in J} \delta_j)`-DP for the t entries J that cost
+    most.
+    """
+
+    def __init__(self, statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> None:
+        self.statistic = statistic
+        rows = statistic.schema.rows_per_person
+        self.moved = min(len(statistic), statistic.touched() * rows)  # [P1]
+        if isinstance(noise, NoiseLaw):
+            self._take(noise, epsilon, delta)
+        else:
+            self._make(noise, epsilon, delta)
+        self.resolution = self.factor * statistic.resolution(self.bits)
+
+    # --- a named family, for a budget ---------------------------------------------------------
+
+    def _make(self, noise: Any, epsilon: Any, delta: Any) -> None:
+        name = check_choice("noise", noise, FAMILIES)
+        self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
+        makers = LOSSY if self.delta else PURE
+        if name not in makers:
+            need = "`delta` > 0" if name in LOSSY else "`delta` = 0"
+            fail(f"`noise` {name!r} needs {need}. Got delta = {delta}.")
+        self.factor, self.bits = 1, self._bits(self.epsilon / self.moved)
+        shares = self.epsilon / self.moved, float_down(self.delta / self.moved)
+        self.laws = [makers[name](*shares, steps) for steps in self._steps()]  # [P2]
+
+    # --- a law of the user, scaled to every entry ---------------------------------------------
+
+    def _take(self, law: NoiseLaw, epsilon: Any, delta: Any) -> None:
+        self.bits = self._bits(exact_amount("epsilon", law.epsilon))
+        steps = self._steps()
+        self.factor = _factor(law, steps)
+        self.laws = [_scaled(law, self.factor * moved) for moved in steps]
+        spent = [law.guarantee() for law in self.laws]
+        self.epsilon = self._worst([exact_amount("epsilon", g.epsilon) for g in spent])
+        self.delta = self._worst([exact_amount("delta", g.delta) for g in spent])
+        if self.delta >= 1:
+            fail(
+                f"`noise` must be a law with a smaller delta: {self.moved} entries can move at "
+                f"once, and their deltas add up to {float(self.delta):g}."
+            )
+        asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
+        lost = self.delta if epsilon is None and not delta else check_share(delta)
+        if asked < self.epsilon or lost < self.delta:
+            fail(
+                f"`epsilon` and `delta` must cover the law on {self.moved} moving entries: "
+                f"epsilon = {float(self.epsilon):g}, delta = {float(self.delta):g}. Got "
+                f"{epsilon} and {delta}: leave them out, or design the law for less."
+            )
+
+    def _worst(self, parts: list[Fraction]) -> Fraction:
+        return sum(sorted(parts)[-self.moved :], Fraction(0))
+
+    # --- what both need -----------------------------------------------------------------------
+
+    def _bits(self, epsilon: Fraction) -> int:
+        reach = Fraction(float(self._reaches().max()))
+        return self.statistic.bits_for(default_resolution(1, epsilon, reach))
+
+    def _reaches(self) -> FloatArray:
+        """How far one row moves every entry of the scaled statistic."""
+        hull = self.statistic.sensitivity_space().hull()
+        return np.asarray(hull.support(np.eye(len(self.statistic))))
+
+    def _steps(self) -> list[int]:
+        """The same in lattice steps; a difference of integers is an integer, so rounded down."""
+        resolution = self.statistic.resolution(self.bits)
+        rows = self.statistic.schema.rows_per_person
+        whole = [math.floor(Fraction(r * (1 + _SLACK)) * resolution) for r in self._reaches()]
+        return [rows * max(1, steps) for steps in whole]
+
+    @property
+    def words(self) -> str:
+        """The exact law, for people."""
+        kinds = list(dict.fromkeys(map(repr, self.laws)))
+        each = f"{kinds[0]} on every entry" if len(kinds) == 1 else "; ".join(kinds)
+        return f"independent integers, {each}, in units of 1/{self.resolution}"
+
+    def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
+        """Draws: a vector of integers, or ``size`` rows of them."""
+        columns = [law.sample(1 if size is None else size, rng=rng) for law in self.laws]
+        draws = np.column_stack(columns)
+        return draws[0] if size is None else draws
+
+    @property
+    def draws(self) -> CoordinateNoise:
+        return self
+
+    def covariance(self) -> FloatArray:
+        """Covariance of the noise on the scaled statistic."""
+        return np.diag([law.variance() for law in self.laws]) / float(self.resolution) ** 2
+
+    def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
+        """Half-widths of the image of the box that holds all entries at once, by independence."""
+        tail = (1 - confidence ** (1 / len(self.laws))) / 2
+        ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in self.laws]
+        return np.abs(linear) @ (np.array(ends) / float(self.resolution))
+
+
+def _factor(law: NoiseLaw, steps: list[int]) -> int:
+    """How much finer the lattice must be so that the cells of a piecewise law are whole steps."""
+    if not isinstance(law, PiecewiseNoise):
+        return 1
+    cells = law.cells_per_sensitivity()
+    return math.lcm(*(cells // math.gcd(moved, cells) for moved in steps))
+
+
+def _scaled(law: NoiseLaw, steps: int) -> LatticeLaw:
+    """The lattice law whose sensitivity is ``steps``: the unit of a law is its own sensitivity."""
+    if isinstance(law, ContinuousLaw):
+        return law.lattice(law._exact_sensitivity / steps)
+    assert isinstance(law, LatticeLaw)
+    if law.sensitivity < steps:
+        fail(
+            f"`noise` is a law on the integers for sensitivity {law.sensitivity}, and an entry "
+            f"moves by {steps} steps of its lattice: make the law for that."
+        )
+    return law
+
+
+def check_share(delta: Any) -> Fraction:
+    """An exact delta in [0, 1)."""
+    number = exact_amount("delta", delta)
+    if not 0 <= number < 1:
+        fail(f"`delta` must lie in [0, 1). Got {delta}.")
+    return number
+
+
+def float_down(x: Fraction) -> float:
+    """The largest double that means at most x.
+
+    >>> float_down(Fraction(1, 10)), float_down(Fraction(2, 3)) < Fraction(2, 3)
+    (0.1, True)
+    """
+    near = float(x)
+    while exact_amount("x", near) > x:
+        near = math.nextafter(near, -math.inf)
+    return near
