@@ -40,8 +40,8 @@ def random_rows(facts: tdp.Schema, size: int, seed: int, extreme: bool = False) 
     out = {}
     for name, column in facts.columns.items():
         if isinstance(column, tdp.Interval):
-            choice = [-top, 0, top] if extreme else np.arange(-top, top + 1)
-            out[name] = rng.choice(choice, size=size).astype(np.int64)
+            ends = rng.choice([-top, 0, top], size=size).astype(np.int64)
+            out[name] = ends if extreme else rng.integers(-top, top, size=size, endpoint=True)
         else:
             out[name] = rng.integers(0, len(column.levels), size=size)
     return Block(out)

@@ -7,6 +7,7 @@ already in use. Types are checked before anything is read; nothing here looks at
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import importlib.util
 import itertools
@@ -279,23 +280,25 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
 def _file(path: Path) -> Table:
     """A Parquet file or folder through pyarrow, or a CSV file through DuckDB if it is there."""
     ends = "".join(path.suffixes[-2:]).lower()
+    if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
+        return _parquet(path, glob.glob(str(path), recursive=True))
     if not path.exists():
         fail(f"There is no file or folder {str(path)!r}.")
-    if path.is_dir() or ends.endswith(".parquet"):
-        return _parquet(path)
+    if path.is_dir():
+        return _parquet(path, map(str, path.rglob("*.parquet")))
+    if ends.endswith(".parquet"):
+        return _parquet(path, [str(path)])
     if ends.endswith((".csv", ".csv.gz")):
         return _csv(path)
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path, found: Iterable[str]) -> Table:
     """Memory is that of the largest row group, whatever reads it; Arrow is the quickest."""
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    files = sorted(file for file in found if Path(file).is_file())
     if not files:
-        fail(f"There is no Parquet file in the folder {str(path)!r}.")
-    dataset = require("pyarrow.dataset", "pyarrow").dataset(
-        [str(file) for file in files], format="parquet"
-    )
+        fail(f"There is no Parquet file in {str(path)!r}.")
+    dataset = require("pyarrow.dataset", "pyarrow").dataset(files, format="parquet")
     return ArrowTable(dataset.schema, lambda names, rows: _scan(dataset, names, rows))
 
 

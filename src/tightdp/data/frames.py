@@ -78,7 +78,8 @@ def blocks(
     frame : table
         A numpy matrix with the columns of the schema, a structured array or mapping of arrays, a
         pandas, polars (eager or lazy) or Spark frame, a pyarrow table, dataset or reader, a DuckDB
-        relation, or the path of a Parquet file or folder or of a CSV file.
+        relation, or the path of a Parquet file, of a folder of them, a pattern such as
+        ``"folder/*.parquet"``, or the path of a CSV file.
     schema : Schema
     columns : sequence of str
         The columns to read.
