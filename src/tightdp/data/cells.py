@@ -47,11 +47,7 @@ _BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (float, float.__float__),
     (Decimal, Decimal),  # copies the digits, and asks the object nothing
 )
-_SCALARS = frozenset(
-    kind
-    for kind in np.sctypeDict.values()
-    if issubclass(kind, (np.bool_, np.integer, np.floating)) and kind is not np.timedelta64
-)
+_SCALARS = frozenset(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biuf")
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
 _WORDS = {"true": 1.0, "false": 0.0}
 

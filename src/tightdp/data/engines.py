@@ -26,6 +26,8 @@ from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]
 
+_LONGEST_CELL = 2**31 - 1  # what a C long holds everywhere
+
 
 class Table(ABC):
     """A table of some engine."""
@@ -186,7 +188,12 @@ class DuckTable(Table):
 
 
 class CsvTable(Table):
-    """A CSV file with a header, read by the standard library: every cell is text, "" missing."""
+    """A CSV file with a header, read by the standard library: every cell is text, "" missing.
+
+    No line can stop it: short lines end in missing cells, what a line has beyond the header is left
+    out, and bytes that are no UTF-8 are replaced. Faster readers raise on such lines, which tells
+    that the table has one, and so that a person is in it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -206,15 +213,26 @@ class CsvTable(Table):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         places = {name: self._header.index(name) for name in names}
         with self._open() as lines:
-            reader = (line for line in csv.reader(lines) if line)
+            reader = csv.reader(lines)
             next(reader, None)
-            while part := list(itertools.islice(reader, rows)):
+            # a blank line is no row, except in a file of one column: there it is an empty cell
+            full = (line for line in reader if line or len(self._header) == 1)
+            while part := _take(full, rows):
                 yield {
                     name: CodedCells(
                         [(line[j] or None) if j < len(line) else None for line in part]
                     )
                     for name, j in places.items()
                 }
+
+
+def _take(reader: Iterator[list[str]], rows: int) -> list[list[str]]:
+    """The next lines, with cells of any length."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        return list(itertools.islice(reader, rows))
+    finally:
+        csv.field_size_limit(before)
 
 
 def recognise(frame: Any, schema: Schema) -> Table:
@@ -278,7 +296,7 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
 
 
 def _file(path: Path) -> Table:
-    """A Parquet file or folder through pyarrow, or a CSV file through DuckDB if it is there."""
+    """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
     ends = "".join(path.suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
         return _parquet(path, glob.glob(str(path), recursive=True))
@@ -289,7 +307,7 @@ def _file(path: Path) -> Table:
     if ends.endswith(".parquet"):
         return _parquet(path, [str(path)])
     if ends.endswith((".csv", ".csv.gz")):
-        return _csv(path)
+        return CsvTable(path)
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
 
 
@@ -300,33 +318,6 @@ def _parquet(path: Path, found: Iterable[str]) -> Table:
         fail(f"There is no Parquet file in {str(path)!r}.")
     dataset = require("pyarrow.dataset", "pyarrow").dataset(files, format="parquet")
     return ArrowTable(dataset.schema, lambda names, rows: _scan(dataset, names, rows))
-
-
-def _csv(path: Path) -> Table:
-    plain = CsvTable(path)
-    if not (_installed("duckdb") and _installed("pyarrow")):
-        return plain
-    # Every option is stated and every cell is text: nothing is guessed from the data.
-    names = plain.names()
-    if len(set(names)) < len(names) or not all(names):
-        return plain
-    relation = _duck().read_csv(
-        str(path),
-        header=True,
-        sep=",",
-        quotechar='"',
-        escapechar='"',
-        na_values=[""],
-        columns=dict.fromkeys(names, "VARCHAR"),
-        auto_detect=False,
-    )
-    return DuckTable(relation)
-
-
-def _duck() -> Any:
-    connection = require("duckdb", "duckdb").connect()
-    connection.execute("SET enable_progress_bar = false")
-    return connection
 
 
 def _installed(package: str) -> bool:
