@@ -1,0 +1,335 @@
+"""The sums that a linear regression needs, with categories, and bodies around their changes.
+
+:class:`RegressionMoments` sums products of a constant, the numeric features, the indicators of
+categories and the target. Its entries come in *parts* that can get noise of their own: those with
+the target, those of the features alone, and the square of the target. Every part has a body that
+provably contains what one row can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.data.blocks import Block, gram_of_doubles
+from tightdp.data.statistics import Integers, Statistic, check_schema
+from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.geometry.combine import Product
+from tightdp.geometry.moment_bodies import MomentBody
+from tightdp.geometry.moment_hulls import K2
+from tightdp.geometry.norm_balls import LpBall, NormBall
+from tightdp.geometry.row_images import Hull, RowImage
+from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource
+from tightdp.schema import Category, Interval, Schema
+
+Entry = tuple[int, int, int]
+"""Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
+
+MOMENT_KINDS = ("triangle", "cylinder", "box")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries that share a body: "moments", a "square", a "box" or a "diamond", times ``unit``."""
+
+    entries: tuple[Entry, ...]
+    shape: str
+    unit: int = 1
+
+
+class RegressionMoments(Statistic):
+    r"""Sums of products of :math:`z = (1, d_1, ..., d_q, y)`, numeric columns scaled to [-1, 1].
+
+    A category with levels :math:`l_0, l_1, ...` becomes indicators of :math:`l_1, ...`; its first
+    level is the reference. Indicators of one category exclude each other, so products of two of
+    them are 0 and not summed, and squares of indicators are their sums.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str
+        Numeric columns or categories.
+    target : str
+        A numeric column.
+    joint : bool
+        One part ``"moments"`` instead of ``"target"`` and ``"features"``.
+    square : bool
+        Whether the square of the target is summed, too (part ``"square"``), for the residual
+        variance.
+
+    Notes
+    -----
+    *Bodies.* Sums of products of numeric columns move within a
+    :class:`~tightdp.MomentBody` (proved there). ``y (1, x)`` at the corners takes every sign
+    vector, so its hull is a cube and that of its changes [-2, 2]^(p+1), exactly. Within a category
+    one row has at most one indicator, so ``x (d_1, d_2, ...)``, ``y (d_1, d_2, ...)`` and products
+    of two categories lie in the l1 ball, their changes in twice that ball. Squares of features
+    that no moment body covers, and ``y^2``, move within their interval. The product of bodies
+    around the projections contains the space itself.
+
+    Examples
+    --------
+    >>> facts = {"x": Interval(0, 1), "k": Category(["a", "b", "c"]), "y": Interval(0, 9)}
+    >>> moments = RegressionMoments(Schema(facts, rows=50), ["x", "k"], "y")
+    >>> moments.design, moments.part_names("target")
+    (('x', 'k[b]', 'k[c]'), ('y', 'x*y', 'k[b]*y', 'k[c]*y'))
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        joint: bool = False,
+        square: bool = True,
+    ) -> None:
+        self.schema = check_schema(schema)
+        self.features, self.target = tuple(features), target
+        self.columns = (*self.features, target)
+        if len(set(self.columns)) < len(self.columns) or not self.features:
+            fail("`features` and `target` must be distinct columns, at least one feature.")
+        if not isinstance(schema[target], Interval):
+            fail(f"The target {target!r} must be a column with an Interval.")
+        self.joint, self.square = joint, square
+        self._numeric = [n for n in self.features if isinstance(schema[n], Interval)]
+        self._groups_of: dict[str, list[int]] = {}
+        design: list[str] = []
+        for name in self.features:
+            column = schema[name]
+            start = len(design) + 1
+            levels = column.levels[1:] if isinstance(column, Category) else ()
+            design += [f"{name}[{level}]" for level in levels] or [name]
+            self._groups_of[name] = list(range(start, len(design) + 1))
+        self.design = tuple(design)
+        self.parts = self._lay_out()
+        entries = [entry for groups in self.parts.values() for g in groups for entry in g.entries]
+        self.entries = np.array(entries, dtype=np.int64)
+        self.names = tuple(self._label(*entry) for entry in entries)
+
+    # --- layout -------------------------------------------------------------------------------
+
+    @property
+    def degree(self) -> int:
+        return 2
+
+    @property
+    def outcome(self) -> int:
+        """Place of the target in z."""
+        return len(self.design) + 1
+
+    def _lay_out(self) -> dict[str, tuple[Group, ...]]:
+        y = self.outcome
+        x = [self._groups_of[name][0] for name in self._numeric]
+        sets = [self._groups_of[n] for n in self.features if n not in self._numeric]
+        with_target = [Group(tuple((k, y, 1) for k in s), "diamond") for s in sets]
+        between = [Group(tuple((0, k, 1) for k in s), "diamond") for s in sets]
+        between += [Group(tuple((j, k, 1) for k in s), "diamond") for j in x for s in sets]
+        between += [
+            Group(tuple((j, k, 1) for j in s for k in t), "diamond")
+            for s, t in combinations(sets, 2)
+        ]
+        unit = 2 if sets else 1  # all bodies of a product but boxes need one radius
+        parts: dict[str, tuple[Group, ...]] = {}
+        if self.joint:
+            parts["moments"] = (*_moments(x, y, unit), *with_target, *between)
+        else:
+            box = Group(tuple((k, y, 1) for k in [0, *x]), "box")
+            parts["target"] = (box, *with_target)
+            own = _moments(x[:-1], x[-1], unit) if x else ()
+            last = (Group(((x[-1], x[-1], 2 * unit),), "box", unit),) if x else ()
+            if len(x) == 1:
+                own, last = (Group(((0, x[0], unit), (x[0], x[0], 2 * unit)), "square", unit),), ()
+            parts["features"] = (*own, *last, *between)
+        if self.square:
+            parts["square"] = (Group(((y, y, 2),), "box"),)
+        return parts
+
+    def _label(self, i: int, j: int, factor: int) -> str:
+        label = ("1", *self.design, self.target)
+        body = f"{label[i]}^2" if i == j else label[j] if i == 0 else f"{label[i]}*{label[j]}"
+        return body if factor == 1 else f"{factor}*{body}"
+
+    def where(self, part: str) -> slice:
+        """The entries of a part."""
+        check_choice("part", part, self.parts)
+        sizes = {name: sum(len(g.entries) for g in groups) for name, groups in self.parts.items()}
+        start = sum(sizes[name] for name in list(sizes)[: list(sizes).index(part)])
+        return slice(start, start + sizes[part])
+
+    def part_names(self, part: str) -> tuple[str, ...]:
+        """Names of the entries of a part."""
+        return self.names[self.where(part)]
+
+    # --- bodies -------------------------------------------------------------------------------
+
+    def ball(self, part: str, kind: str = "triangle") -> NormBall:
+        """A body around the changes of a part; ``kind`` is that of its moment body.
+
+        Parameters
+        ----------
+        part : str
+        kind : {"triangle", "cylinder", "box"}
+        """
+        check_choice("kind", kind, MOMENT_KINDS)
+        balls = [_ball(group, kind) for group in self.parts[check_choice("part", part, self.parts)]]
+        return balls[0] if len(balls) == 1 else Product(balls)
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        if self.schema.neighbors is not Neighbors.REPLACE_ONE:
+            fail("The moments of a regression need neighbors='replace-one': n must be public.")
+        return SensitivitySpace(_Image(self), self.schema.neighbors)
+
+    # --- sums ---------------------------------------------------------------------------------
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        shift = self.schema.bits - bits
+        if len(self._numeric) == len(self.features):
+            rows = block.doubles(self.columns, shift)
+        else:
+            rows = self._design_rows(block, shift, bits)
+        sums = rows.sum(axis=1).astype(np.int64)
+        gram = gram_of_doubles(rows, bits)
+        whole = np.zeros((len(rows) + 1, len(rows) + 1), dtype=gram.dtype)
+        whole[1:, 1:] = gram
+        whole[0, 1:] = sums.astype(gram.dtype) << bits
+        i, j, factor = self.entries.T
+        return np.asarray(whole[i, j] * factor)
+
+    def _design_rows(self, block: Block, shift: int, bits: int) -> FloatArray:
+        parts: list[FloatArray] = []
+        for name in self.columns:
+            column = self.schema[name]
+            if isinstance(column, Interval):
+                parts.append(block.doubles([name], shift))
+            else:
+                codes = block[name]
+                levels = np.arange(1, len(column.levels))
+                parts.append((codes[None, :] == levels[:, None]) * 2.0**bits)
+        return np.vstack(parts)
+
+    # --- the way back -------------------------------------------------------------------------
+
+    def matrices(self, values: FloatArray) -> FloatArray:
+        """Second moments of z, shape (..., q + 2, q + 2), from entries divided by n.
+
+        What the entries do not tell is filled in: 1 for the constant, 0 between exclusive
+        indicators, NaN for the square of the target if it was not summed.
+        """
+        size = self.outcome + 1
+        out = np.zeros((*values.shape[:-1], size, size))
+        i, j, factor = self.entries.T
+        scaled = values / factor
+        out[..., i, j] = scaled
+        out[..., j, i] = scaled
+        out[..., 0, 0] = 1.0
+        if not self.square:
+            out[..., -1, -1] = np.nan
+        for name in self.features:
+            if name not in self._numeric:
+                places = self._groups_of[name]
+                out[..., places, places] = out[..., 0, places]
+        return out
+
+
+def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
+    """Entries in the order of :class:`~tightdp.MomentBody` for features x and a last column y."""
+    if not x:
+        return (Group(((0, y, unit),), "box", unit),)
+    entries = [(0, j, unit) for j in x] + [(j, j, 2 * unit) for j in x]
+    entries += [(j, k, unit) for j, k in combinations(x, 2)]
+    entries += [(0, y, unit), *((j, y, unit) for j in x)]
+    return (Group(tuple(entries), "moments", unit),)
+
+
+def _ball(group: Group, kind: str) -> NormBall:
+    size, unit = len(group.entries), float(group.unit)
+    if group.shape == "diamond":
+        return LpBall(size, 1, 2.0)
+    if group.shape == "box" or kind == "box":
+        # u x and 2 u x^2 move by at most 2 u
+        return LpBall(size, np.inf, 2.0 * unit)
+    if group.shape == "square":
+        return _scaled(_square(), unit)
+    features = sum(i == j for i, j, _ in group.entries)
+    return _scaled(_moment_body(features, kind), unit)
+
+
+def _scaled(ball: NormBall, unit: float) -> NormBall:
+    return ball if unit == 1.0 else ball.scaled(unit)
+
+
+@lru_cache(maxsize=32)
+def _moment_body(features: int, kind: str) -> MomentBody:
+    """One object for each body, so that what is measured of it is measured once."""
+    return MomentBody(features, kind)
+
+
+@lru_cache(maxsize=1)
+def _square() -> K2:
+    return K2()
+
+
+class _Image(RowImage):
+    """What one row contributes, for searches and proofs of containment."""
+
+    def __init__(self, moments: RegressionMoments) -> None:
+        self.moments = moments
+        self.names = moments.names
+
+    def images(self, rows: NDArray[Any]) -> FloatArray:
+        """phi of rows z, shape (k, q + 2)."""
+        i, j, factor = self.moments.entries.T
+        return np.asarray(rows[:, i] * rows[:, j] * factor)
+
+    def rows(self, size: int, rng: RandomSource, *, extreme: bool) -> FloatArray:
+        """Random public rows z: corners of the domain, or points inside."""
+        moments = self.moments
+        out = np.zeros((size, moments.outcome + 1))
+        out[:, 0] = 1.0
+        for name in moments.features:
+            places = moments._groups_of[name]
+            if name in moments._numeric:
+                out[:, places[0]] = _cells(size, rng, extreme)
+            else:
+                level = rng.integers(len(places) + 1, size)
+                hit = np.flatnonzero(level)
+                out[hit, places[0] + level[hit] - 1] = 1.0
+        out[:, -1] = _cells(size, rng, extreme)
+        return out
+
+    def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
+        from tightdp.randomness import SeededSource
+
+        rng = SeededSource(1)
+        rows = np.vstack([self.rows(4096, rng, extreme=e) for e in (True, False)])
+        images = self.images(rows)
+        k = int((images @ c).argmax())
+        names = ("1", *self.moments.design, self.moments.target)
+        return images[k], dict(zip(names, rows[k].tolist(), strict=True))
+
+    def sample(self, size: int, rng: RandomSource) -> FloatArray:
+        return self.images(self.rows(size, rng, extreme=False))
+
+    def replace_hull(self) -> Hull:
+        balls = [self.moments.ball(part) for part in self.moments.parts]
+        whole = balls[0] if len(balls) == 1 else Product(balls)
+        return Hull(whole, False, "outer: product of the bodies of the parts")
+
+    def add_hull(self) -> Hull:
+        fail("The moments of a regression need neighbors='replace-one': n must be public.")
+
+
+def _cells(size: int, rng: RandomSource, extreme: bool) -> FloatArray:
+    """Signs and zeros, or uniform cells in [-1, 1]."""
+    if extreme:
+        return np.asarray(rng.integers(3, size) - 1.0)
+    return 2 * rng.uniform(size) - 1

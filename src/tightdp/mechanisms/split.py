@@ -1,0 +1,198 @@
+"""One statistic in parts, each with exact noise and a share of epsilon of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.statistics import Statistic
+from tightdp.errors import DimensionError, FloatArray, check_probability, fail
+from tightdp.geometry import orders
+from tightdp.geometry.norm_balls import NormBall
+from tightdp.noise.enclosures import float_up
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
+from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import Guarantee, Numerics
+from tightdp.randomness import RandomSource, source
+from tightdp.release import Release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Consecutive entries of a statistic, the body of their changes and a share of epsilon."""
+
+    name: str
+    ball: NormBall
+    share: Fraction
+
+
+class SplitMechanism:
+    r"""Releases :math:`t(X) + (z_1, ..., z_k)`: every part of a statistic with its own noise.
+
+    Density of :math:`z_i`: :math:`P(z_i) \propto \exp(-\epsilon_i\,\mathrm{level}_i(z_i)/L_i)` on
+    the lattice, :math:`\epsilon_i = s_i \epsilon` with shares :math:`s_i` that sum to at most 1.
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under the neighbour relation of the schema.
+    Needs: [P1] the ball of a part contains the changes of its entries when one row is replaced;
+    [P2] t(X) is the exact integer vector of quantised rows; [P3] the noises are independent and
+    have their stated laws; [P4] the shares sum to at most 1, in rational arithmetic.
+    Proof: 1. a part plus its noise is :math:`\epsilon_i`-DP, as for
+    :class:`~tightdp.AdditiveMechanism` [P1, P2, P3]. 2. Independent releases about the same rows
+    add up: :math:`\sum_i s_i \epsilon \le \epsilon` [P3, P4].
+    Numerics: ``exact``.
+    Order of events: parameters are checked, the ledger is charged once, the noise is drawn, and
+    only then are data read.
+
+    A split is itself a K-norm mechanism, whose norm is the weighted sum of the norms of the parts.
+    Its ball is larger than the hull, but the noise can be put where it harms least: in a regression
+    the noise of the features' own moments is multiplied by the coefficients, which are small.
+
+    Parameters
+    ----------
+    statistic : Statistic
+        Its entries are those of the parts, in order.
+    parts : sequence of Part
+    epsilon : float, Fraction or Decimal
+    """
+
+    def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Any) -> None:
+        self.statistic, self.parts = statistic, tuple(parts)
+        self.epsilon = check_epsilon(epsilon)
+        if sum(part.ball.dim for part in self.parts) != len(statistic):
+            fail("`parts` must cover the entries of the statistic.", DimensionError)
+        if any(part.share <= 0 for part in self.parts) or sum(p.share for p in self.parts) > 1:
+            fail("The shares of the parts must be positive and sum to at most 1.")  # [P4]
+        if statistic.schema.rows_per_person > 1:
+            fail("A split release protects persons with one row: use rows_per_person=1.")
+        finest = min(statistic.bits_for(self._finest(part)) for part in self.parts)
+        self.bits = finest
+        self.noises = [self._lattice(part) for part in self.parts]
+        for noise in self.noises:
+            noise.check_feasible()
+
+    def _finest(self, part: Part) -> int:
+        body, radius = lattice_body(part.ball)
+        return default_resolution(body.rank, self.epsilon * part.share, radius)
+
+    def _lattice(self, part: Part) -> LatticeNoise:
+        return lattice_noise(part.ball, self.epsilon * part.share, resolution=self.resolution)
+
+    # --- facts known in advance ---------------------------------------------------------------
+
+    @property
+    def resolution(self) -> int:
+        """Lattice points per unit of the scaled statistic."""
+        return self.statistic.resolution(self.bits)
+
+    def guarantee(self, *, seeded: bool = False) -> Guarantee:
+        """What a release promises."""
+        return Guarantee(
+            epsilon=float_up(self.epsilon),
+            neighbors=self.statistic.schema.neighbors,
+            numerics=Numerics.EXACT,
+            seeded=seeded,
+        )
+
+    @property
+    def law(self) -> str:
+        """The exact law of the noise, in words."""
+        words = [
+            f"{part.name}: weight exp(-{noise.rate} * level(z)), levels of {noise.body!r}"
+            for part, noise in zip(self.parts, self.noises, strict=True)
+        ]
+        return f"integers z by parts, {'; '.join(words)}, in units of 1/{self.resolution}"
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Covariance of the noise on the scaled entries."""
+        out = np.zeros((len(self.statistic), len(self.statistic)))
+        start = 0
+        for part in self.parts:
+            stop = start + part.ball.dim
+            rate = float(self.epsilon * part.share)
+            out[start:stop, start:stop] = orders.covariance(part.ball, rate).value
+            start = stop
+        return out
+
+    def half_width(self, confidence: float) -> FloatArray:
+        """Simultaneous half-widths: all entries of all parts are within them at once."""
+        each = 1 - (1 - confidence) / len(self.parts)
+        halves = []
+        for part in self.parts:
+            radius = orders.concentration_radius(part.ball, float(self.epsilon * part.share), each)
+            halves.append(radius * part.ball.bounding_box())
+        return np.concatenate(halves)
+
+    def draw(self, size: int, *, rng: Any = None) -> FloatArray:
+        """Noise of the same law on the scaled entries, shape (size, entries), for simulations."""
+        bits = source(rng)
+        parts = [noise.sample(size, rng=bits) for noise in self.noises]
+        return np.hstack([part.astype(np.float64) for part in parts]) / self.resolution
+
+    # --- the release --------------------------------------------------------------------------
+
+    def release(
+        self,
+        frame: Any,
+        *,
+        ledger: Any = None,
+        key: str | None = None,
+        confidence: float = 0.95,
+        rng: Any = None,
+        progress: bool = False,
+    ) -> Release:
+        """Pay, draw the noise, read the data once, and publish."""
+        level, bits = check_probability("confidence", confidence), source(rng)
+        guarantee = self.guarantee(seeded=bits.seeded)
+        if ledger is None:
+            if key is not None:
+                fail("`key` needs a `ledger` that remembers it.")
+            return self._publish(frame, guarantee, level, bits, progress, {})
+        with ledger.charge(
+            guarantee, key=key, label=repr(self.statistic), fingerprint=self._fingerprint(level)
+        ) as charge:
+            if charge.stored is not None:
+                return Release.from_dict(charge.stored)
+            release = self._publish(frame, guarantee, level, bits, progress, charge.receipt())
+            charge.store(release.to_dict())
+        return release
+
+    def _fingerprint(self, confidence: float) -> str:
+        """A digest of the public parameters: the same key must mean the same request."""
+        facts = [repr(self.statistic), str(self.statistic.schema), self.law, str(confidence)]
+        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+    def _publish(
+        self,
+        frame: Any,
+        guarantee: Guarantee,
+        confidence: float,
+        rng: RandomSource,
+        progress: bool,
+        receipt: dict[str, Any],
+    ) -> Release:
+        # before the data are read: its timing tells nothing
+        noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
+        covariance, half = self.covariance, self.half_width(confidence)
+        exact = self.statistic.measure(frame, bits=self.bits, progress=progress)  # [P2]
+        noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
+        return Release(
+            names=self.statistic.names,
+            value=np.array([z / self.resolution for z in noisy]),
+            integers=noisy,
+            resolution=self.resolution,
+            guarantee=guarantee,
+            noise=self.law,
+            covariance=covariance,
+            half_width=half,
+            confidence=confidence,
+            receipt=receipt,
+        )
