@@ -11,6 +11,8 @@ from tightdp.data.statistics import (
     SumsAndRows,
     SumsAndSquares,
 )
+from tightdp.design.planar import design_planar_noise
+from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import (
     BudgetError,
     BurnedError,
@@ -96,6 +98,7 @@ __all__ = [
     "NormRanking",
     "ParameterError",
     "PiecewiseNoise",
+    "PlanarDesign",
     "Polytope",
     "PosetBall",
     "Preview",
@@ -123,6 +126,7 @@ __all__ = [
     "certify_contains",
     "containment",
     "count",
+    "design_planar_noise",
     "histogram",
     "hockey_stick",
     "lattice_noise",

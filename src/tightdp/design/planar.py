@@ -1,0 +1,210 @@
+"""Two-dimensional noise by optimisation, certified: how little noise a planar query needs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from tightdp.design.planar_balls import BALLS
+from tightdp.design.planar_bound import PlanarBound
+from tightdp.design.planar_grid import LOSSES, PlanarGrid
+from tightdp.design.planar_law import PlanarDesign
+from tightdp.design.planar_programs import propose_bound, propose_noise
+from tightdp.design.programs import InfeasibleError
+from tightdp.errors import (
+    UndecidedError,
+    check_choice,
+    check_count,
+    check_positive,
+    exact_amount,
+    exact_fraction,
+    fail,
+    shown,
+)
+from tightdp.noise.rates import check_epsilon
+
+_WEIGHT_BITS = 52
+_ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared
+_TRIPLES = (5, 10, 13, 15, 17, 20, 25)  # lattices with many points on the circle
+_NO_BOUND = PlanarBound(1, 1, 0, (), (), ())
+
+
+def design_planar_noise(
+    *,
+    epsilon: Any,
+    delta: Any,
+    sensitivity: Any = 1.0,
+    ball: str = "l2",
+    loss: str = "l1",
+    resolution: int = 8,
+    support: Any = None,
+    lower_resolution: int | None = None,
+    progress: bool = False,
+) -> PlanarDesign:
+    """Noise in the plane with the least expected loss that (epsilon, delta) allows, certified.
+
+    Parameters
+    ----------
+    epsilon, delta : float, Fraction or Decimal
+        delta in (0, 1).
+    sensitivity : float
+        Radius of the ball of changes of the query.
+    ball : {"l2", "l1", "linf"}
+    loss : {"l1", "l2"}
+        abs(x1) + abs(x2), or x1**2 + x2**2.
+    resolution : int
+        Cells per ``sensitivity``; 8 takes seconds, 10 a minute.
+    support : float, optional
+        Half-width of the support, in units of ``sensitivity``.
+    lower_resolution : int, optional
+        Resolution of the lower bound; by default one with many lattice points on the circle.
+    progress : bool
+        Print what is being solved.
+
+    Returns
+    -------
+    PlanarDesign
+
+    Examples
+    --------
+    >>> design = design_planar_noise(epsilon=1.0, delta=0.3, ball="linf", resolution=2)
+    >>> 0 < design.lower < design.upper, str(design.guarantee())
+    (True, 'epsilon = 1, delta = 0.3, replace-one neighbours, exact')
+    """
+    facts: dict[str, Any] = {
+        "ball": check_choice("ball", ball, BALLS),
+        "loss": check_choice("loss", loss, LOSSES),
+    }
+    asked, spare = check_epsilon(epsilon), _check_delta(delta)
+    if asked > 30:
+        fail(f"`epsilon` must be at most 30 for a designed noise. Got {shown(epsilon)}.")
+    check_positive("sensitivity", sensitivity)
+    cells = check_count("resolution", resolution, most=64)
+    width = _support(asked, spare) if support is None else check_positive("support", support)
+    if width < 1:
+        fail(f"`support` must be at least 1, the radius of the ball. Got {width}.")
+    fine = _lower_resolution(cells) if lower_resolution is None else lower_resolution
+    fine = check_count("lower_resolution", fine, most=64)
+    say = print if progress else _silent
+    half, centred, weights, atom = _noise(
+        facts, asked, spare, cells, width, grow=support is None, say=say
+    )
+    say(f"lower bound at resolution {fine}")
+    window = math.ceil(width * fine)
+    proposal = propose_bound(
+        PlanarGrid(window + fine, window=window),
+        cells=fine,
+        factor=math.exp(asked),
+        delta=float(spare),
+        **facts,
+    )
+    design = PlanarDesign(
+        epsilon=asked,
+        delta=spare,
+        sensitivity=exact_fraction("sensitivity", sensitivity),
+        resolution=cells,
+        half=half,
+        centred=centred,
+        weights=weights,
+        atom=atom,
+        bound=PlanarBound.rounded(proposal, fine),
+        **facts,
+    )
+    design.verify()
+    return design
+
+
+def _noise(
+    facts: dict[str, Any],
+    epsilon: Fraction,
+    delta: Fraction,
+    cells: int,
+    width: float,
+    *,
+    grow: bool,
+    say: Any,
+) -> tuple[int, bool, tuple[int, ...], int]:
+    """The better of the two layouts, rounded and proved private."""
+    best: PlanarDesign | None = None
+    for centred in (True, False):
+        found = None
+        for samples, share in _ATTEMPTS:
+            say(f"noise at resolution {cells}, {'centred' if centred else 'between'} cells")
+            found = _rounded(facts, epsilon, delta, cells, width, centred, samples, share, grow)
+            if found is not None and found.is_private(delta):
+                break
+        else:
+            continue
+        if best is None or found.upper < best.upper:
+            best = found
+    if best is None:
+        fail(
+            "No noise on this grid is proved private: use a larger `resolution` or `support`.",
+            UndecidedError,
+        )
+    return best.half, best.centred, best.weights, best.atom
+
+
+def _rounded(
+    facts: dict[str, Any],
+    epsilon: Fraction,
+    delta: Fraction,
+    cells: int,
+    width: float,
+    centred: bool,
+    samples: int,
+    share: float,
+    grow: bool,
+) -> PlanarDesign | None:
+    """One proposal as integers; the support is widened when nothing private fits into it."""
+    for _ in range(4 if grow else 1):
+        grid = PlanarGrid(math.ceil(width * cells), centred=centred)
+        try:
+            noise = propose_noise(
+                grid,
+                cells=cells,
+                factor=math.exp(epsilon),
+                delta=float(delta) * (1 - share),
+                samples=samples,
+                **facts,
+            )
+        except InfeasibleError:
+            width *= 1.5
+            continue
+        return PlanarDesign(
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=Fraction(1),
+            resolution=cells,
+            half=grid.half,
+            centred=centred,
+            weights=tuple(int(w * 2.0**_WEIGHT_BITS) for w in noise.weights),
+            atom=int(noise.atom * 2.0**_WEIGHT_BITS),
+            bound=_NO_BOUND,
+            **facts,
+        )
+    return None
+
+
+def _check_delta(delta: Any) -> Fraction:
+    number = exact_amount("delta", delta)
+    if not Fraction(1, 10**6) <= number < 1:
+        fail(f"`delta` must lie in [1e-6, 1). Got {shown(delta)}.")
+    return number
+
+
+def _support(epsilon: Fraction, delta: Fraction) -> float:
+    """1.35 times the half-width of truncated Laplace noise, in halves."""
+    rate = float(epsilon)
+    reach = math.log1p(math.expm1(rate) / (2 * float(delta))) / rate
+    return max(1.0, math.ceil(2.7 * reach) / 2)
+
+
+def _lower_resolution(cells: int) -> int:
+    """The least Pythagorean hypotenuse that is not coarser than the noise."""
+    return next((r for r in _TRIPLES if r >= cells), cells)
+
+
+def _silent(message: str) -> None:
+    """Say nothing."""

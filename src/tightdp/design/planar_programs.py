@@ -1,0 +1,155 @@
+"""The linear programs of planar noise: a proposal for the noise, a proposal for its lower bound.
+
+Both say ``p_own - exp(epsilon) p_met <= s`` for every row of a shift and ``sum of times * s <= S``.
+The noise bounds S plus the atom at lattice points of the ball and, by interpolation, at points of
+its boundary; the lower bound asks S <= delta at lattice points alone, with cells outside the window
+that cost but are never tested. What comes out are floats, to be rounded and proved elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.design.planar_balls import bilinear, boundary_samples, lattice_shifts
+from tightdp.design.planar_grid import PlanarGrid, Rows, Shift
+from tightdp.design.programs import solve
+from tightdp.errors import FloatArray
+
+
+@dataclass
+class _Entries:
+    """Triplets of a sparse matrix."""
+
+    rows: list[Any]
+    columns: list[Any]
+    values: list[Any]
+
+    def add(self, rows: Any, columns: Any, values: Any) -> None:
+        many = np.broadcast_arrays(
+            np.atleast_1d(rows), np.atleast_1d(columns), np.atleast_1d(np.asarray(values, float))
+        )
+        self.rows.append(many[0])
+        self.columns.append(many[1])
+        self.values.append(many[2])
+
+    def matrix(self, shape: tuple[int, int]) -> Any:
+        from scipy.sparse import csr_matrix
+
+        triplets = (
+            np.concatenate(self.values),
+            (np.concatenate(self.rows), np.concatenate(self.columns)),
+        )
+        return csr_matrix(triplets, shape=shape)
+
+
+class PlanarProgram:
+    """Columns: weight per cell of each orbit, the atom, S of each shift, s of each row."""
+
+    def __init__(self, grid: PlanarGrid, shifts: list[Shift], factor: float) -> None:
+        self.grid, self.shifts = grid, shifts
+        self.rows: list[Rows] = [grid.rows(shift) for shift in shifts]
+        sizes = [len(rows.own) for rows in self.rows]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        self._short = len(grid) + 1  # column of the first S
+        self._first = self._short + len(shifts)  # column of the first s
+        self._entries = _Entries([], [], [])
+        for k, rows in enumerate(self.rows):
+            at = np.arange(self.starts[k], self.starts[k + 1])
+            met = rows.met >= 0
+            self._entries.add(at, rows.own, 1.0)
+            self._entries.add(at[met], rows.met[met], -factor)
+            self._entries.add(at, self._first + at, -1.0)
+            sums = self.starts[-1] + k
+            self._entries.add(sums, self._first + at, rows.times)
+            self._entries.add(sums, self._short + k, -1.0)
+        self._limits: list[dict[int, float]] = []
+
+    def limit(self, point: dict[Shift, float]) -> None:
+        """Ask that the atom and the interpolated shortfall stay below delta at a point."""
+        place = {shift: k for k, shift in enumerate(self.shifts)}
+        self._limits.append({place[s]: w for s, w in point.items() if s != (0, 0)})
+
+    def solve(self, losses: list[Fraction], delta: float, *, atom: bool) -> Any:
+        """The solution with cost ``losses`` per cell, in units of the cell."""
+        first = int(self.starts[-1]) + len(self.shifts)
+        for k, point in enumerate(self._limits):
+            for shift, weight in point.items():
+                self._entries.add(first + k, self._short + shift, weight)
+            if atom:
+                self._entries.add(first + k, len(self.grid), 1.0)
+        shape = first + len(self._limits), self._first + int(self.starts[-1])
+        upper = np.zeros(shape[0])
+        upper[first:] = delta
+        total = np.zeros((1, shape[1]))
+        total[0, : len(self.grid)] = self.grid.sizes
+        total[0, len(self.grid)] = float(atom)
+        cost = np.zeros(shape[1])
+        cost[: len(self.grid)] = [
+            float(c) * n for c, n in zip(losses, self.grid.sizes, strict=True)
+        ]
+        cost[len(self.grid)] = 0.0 if atom else 1.0  # without an atom its column stays empty
+        return solve(
+            cost, self._entries.matrix(shape), upper, equal=total, equal_to=np.array([1.0])
+        )
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A proposal: weight per cell of each orbit, and the atom."""
+
+    grid: PlanarGrid
+    weights: FloatArray
+    atom: float
+
+
+def propose_noise(
+    grid: PlanarGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float, samples: int
+) -> Noise:
+    """The best noise on a grid whose shortfall is <= delta at lattice and sampled points."""
+    inner = lattice_shifts(ball, Fraction(cells))
+    points: list[dict[Shift, float]] = []
+    for x, y in boundary_samples(ball, cells, samples):
+        point: dict[Shift, float] = {}
+        for shift, weight in bilinear(x, y):
+            point[shift] = point.get(shift, 0.0) + weight
+        points.append(point)
+    shifts = dict.fromkeys(inner)
+    shifts |= dict.fromkeys(s for point in points for s in point if s != (0, 0))
+    program = PlanarProgram(grid, list(shifts), factor)
+    for shift in inner:
+        program.limit({shift: 1.0})
+    for point in points:
+        program.limit(point)
+    found = program.solve(grid.mean_losses(loss), delta, atom=True)
+    n = len(grid)
+    return Noise(grid, np.maximum(found.x[:n], 0.0), max(float(found.x[n]), 0.0))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proposal: for every shift a multiplier and one for each of its rows."""
+
+    grid: PlanarGrid
+    shifts: list[Shift]
+    multipliers: FloatArray
+    row_multipliers: list[FloatArray]
+
+
+def propose_bound(
+    grid: PlanarGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float
+) -> Bound:
+    """Multipliers of the lattice problem: the best noise for an integer query."""
+    shifts = lattice_shifts(ball, Fraction(cells))
+    program = PlanarProgram(grid, shifts, factor)
+    for shift in shifts:
+        program.limit({shift: 1.0})
+    found = program.solve(grid.node_losses(loss), delta, atom=False)
+    ends = int(program.starts[-1])
+    pieces = [
+        found.row_duals[program.starts[k] : program.starts[k + 1]] for k in range(len(shifts))
+    ]
+    return Bound(grid, shifts, found.row_duals[ends : ends + len(shifts)], pieces)
