@@ -386,6 +386,8 @@ class Moments(Statistic):
         for j, place in enumerate(self._layout.square):
             names[place] = f"2*{self.columns[j]}^2"
         self.names = tuple(names)
+        self._ends = np.array(self._layout.edges).T
+        self._places = self._layout.pair[tuple(self._ends)]
 
     @property
     def degree(self) -> int:
@@ -393,11 +395,11 @@ class Moments(Statistic):
 
     def contributions(self, block: Block, bits: int) -> Integers:
         sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
+        whole = np.zeros((len(sums) + 1,) * 2, dtype=np.int64)
+        whole[0, 1:], whole[1:, 1:] = sums << bits, gram
         out = np.empty(self._layout.dim, dtype=np.int64)
-        for i, j in self._layout.edges:
-            out[self._layout.pair[i, j]] = gram[i - 1, j - 1] if i else sums[j - 1] << bits
-        for j, place in enumerate(self._layout.square):
-            out[place] = 2 * gram[j, j]
+        out[self._places] = whole[tuple(self._ends)]
+        out[self._layout.square] = 2 * np.diag(gram)[:-1]  # the target is not squared
         return out
 
     def sensitivity_space(self) -> SensitivitySpace:
