@@ -1,0 +1,190 @@
+"""Losses of one row that depend on the row through a single margin, with the bounds privacy needs.
+
+A loss here is :math:`\\ell(\\theta; x, y) = \\phi(\\theta \\cdot x, y)`. Its Hessian
+:math:`\\phi'' x x^T` has rank one, which the proof of objective perturbation uses and the papers do
+not say; a loss that is not of this form cannot be written as a :class:`MarginLoss`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from tightdp.errors import FloatArray, check_choice, check_positive, fail
+
+LOSSES = ("logistic", "huber", "squared")
+
+
+class MarginLoss(ABC):
+    r"""A convex loss :math:`\phi(t, y)` of the margin :math:`t = \theta \cdot x`.
+
+    Attributes
+    ----------
+    name : str
+    curvature : float
+        The largest :math:`\phi''`.
+    rounding : float
+        Floating-point error of :meth:`first` in units of 2**-53, given an exact margin.
+    """
+
+    name: str
+    curvature: float
+    rounding: float = 16.0
+
+    @abstractmethod
+    def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        """The loss."""
+
+    @abstractmethod
+    def first(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        """Its first derivative in the margin."""
+
+    @abstractmethod
+    def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        """Its second derivative in the margin."""
+
+    def both(self, margin: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """First and second derivative together."""
+        return self.first(margin, y), self.second(margin, y)
+
+    def nearby(self, bend: float, rows: int, shift: float) -> float:
+        """A bound on the summed curvature if every margin moves by at most ``shift``.
+
+        ``bend`` is the computed sum at the margins themselves.
+        """
+        return self.curvature * rows
+
+    @abstractmethod
+    def slope(self, reach: float) -> float:
+        """The largest size of :meth:`first` over margins of at most ``reach`` (may be infinite)."""
+
+    @abstractmethod
+    def steepest(self, rate: float, ratio: float, reach: float) -> float:
+        r"""An upper bound on :math:`\sup_t\ \eta |\phi'| + \log(1 + c \phi'')`.
+
+        The supremum is over margins of at most ``reach`` and all targets; :math:`\eta` is ``rate``
+        and c is ``ratio``. A row with a steep loss may have little curvature, and then the two
+        costs do not add up to the sum of their bounds.
+        """
+
+    def __repr__(self) -> str:
+        return f"{self.name} loss"
+
+
+class LogisticLoss(MarginLoss):
+    r""":math:`\log(1 + e^t) - y t` for labels y in {0, 1}.
+
+    With :math:`s = |\sigma(t) - y|` the slope is s and the curvature is s(1 - s): a row that pulls
+    with full force has no curvature left.
+    """
+
+    name = "logistic"
+    curvature = 0.25
+
+    def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return np.asarray(np.logaddexp(0.0, margin) - y * margin)
+
+    def first(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return _expit(margin) - y
+
+    def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        p = _expit(margin)
+        return p * (1.0 - p)
+
+    def both(self, margin: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        p = _expit(margin)
+        return p - y, p * (1.0 - p)
+
+    def nearby(self, bend: float, rows: int, shift: float) -> float:
+        # the third derivative is at most the second, so curvatures grow by at most exp(shift)
+        return math.exp(min(shift, 700.0)) * (bend + 16.0 * rows * 2.0**-53)
+
+    def slope(self, reach: float) -> float:
+        return 1.0 / (1.0 + math.exp(-reach))
+
+    def steepest(self, rate: float, ratio: float, reach: float) -> float:
+        # h(s) = rate s + log(1 + ratio s (1 - s)) is concave; h'(s) = 0 is the quadratic
+        # rate ratio s^2 + ratio (2 - rate) s - (rate + ratio) = 0, whose positive root is
+        # written so that nothing cancels.
+        half = ratio * (2.0 - rate) / 2.0
+        root = math.sqrt(half * half + rate * ratio * (rate + ratio))
+        top = (rate + ratio) / (half + root) if half > 0 else (root - half) / (rate * ratio)
+        s = min(max(top, 0.0), self.slope(reach))
+        return rate * s + math.log1p(ratio * s * (1.0 - s))
+
+
+class HuberLoss(MarginLoss):
+    """Squared up to ``threshold``, linear beyond, in units of the scaled target."""
+
+    name = "huber"
+    curvature = 1.0
+
+    def __init__(self, threshold: float = 0.25) -> None:
+        self.threshold = check_positive("threshold", threshold)
+
+    def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        r, c = np.abs(margin - y), self.threshold
+        return np.where(r <= c, r * r / 2.0, c * (r - c / 2.0))
+
+    def first(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return np.clip(margin - y, -self.threshold, self.threshold)
+
+    def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return (np.abs(margin - y) < self.threshold).astype(np.float64)
+
+    def slope(self, reach: float) -> float:
+        return min(self.threshold, reach + 1.0)
+
+    def steepest(self, rate: float, ratio: float, reach: float) -> float:
+        return rate * self.slope(reach) + math.log1p(ratio)
+
+    def __repr__(self) -> str:
+        return f"huber loss with threshold {self.threshold:g}"
+
+
+class SquaredLoss(MarginLoss):
+    """Half the squared residual; its slope is bounded on a bounded set of parameters only."""
+
+    name = "squared"
+    curvature = 1.0
+
+    def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return (margin - y) ** 2 / 2.0
+
+    def first(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return margin - y
+
+    def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return np.ones_like(margin)
+
+    def slope(self, reach: float) -> float:
+        return reach + 1.0  # |t - y|, with the target scaled to [-1, 1]
+
+    def steepest(self, rate: float, ratio: float, reach: float) -> float:
+        return rate * self.slope(reach) + math.log1p(ratio)
+
+
+def read_loss(loss: object) -> MarginLoss:
+    """The loss of a name; a loss of one's own must be a :class:`MarginLoss`.
+
+    >>> read_loss("logistic").curvature
+    0.25
+    """
+    if isinstance(loss, MarginLoss):
+        return loss
+    if not isinstance(loss, str):
+        fail(
+            f"`loss` must be one of {', '.join(map(repr, LOSSES))} or a MarginLoss, which depends "
+            f"on a row through one margin. Got {type(loss).__name__}: the Hessian of another loss "
+            "can have a rank above one, and the guarantee would not hold."
+        )
+    name = check_choice("loss", loss, LOSSES)
+    return {"logistic": LogisticLoss, "huber": HuberLoss, "squared": SquaredLoss}[name]()
+
+
+def _expit(t: FloatArray) -> FloatArray:
+    """``1 / (1 + exp(-t))`` without overflow, in the precision of ``t``."""
+    small = np.exp(-np.abs(t))
+    return np.where(t >= 0, 1.0, small) / (1.0 + small)

@@ -1,0 +1,448 @@
+"""Objective perturbation with any norm, and a minimiser whose error is paid for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    check_choice,
+    check_probability,
+    check_real,
+    fail,
+)
+from tightdp.geometry import orders
+from tightdp.geometry.containment import largest_gauge
+from tightdp.geometry.norm_balls import LpBall, NormBall
+from tightdp.geometry.ranking import LP_NAMES
+from tightdp.mechanisms.additive import Preview
+from tightdp.mechanisms.calibration import Calibration, PublicFacts, best_share, calibrate
+from tightdp.mechanisms.information import NoisyInformation
+from tightdp.mechanisms.losses import LogisticLoss, read_loss
+from tightdp.mechanisms.minimise import Lasso, NoPenalty, Objective, Penalty, Within, minimise
+from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.scaled_rows import ScaledRows
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.lattice_bodies import BoxBody
+from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import Guarantee, Neighbors, Numerics
+from tightdp.randomness import RandomSource
+from tightdp.release import Release
+from tightdp.schema import Schema
+
+NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
+_LEAST_EPSILON = Fraction(1, 1 << 33)
+_LEVEL_BITS, _FINEST_BITS = 44, 40
+_TOLERANCE = 2.0**-42  # of the gradient, relative to its size
+_MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
+
+
+class Draws(NamedTuple):
+    """The random integers of one release, drawn before data are read."""
+
+    noise: NDArray[Any]
+    output: NDArray[Any]
+    information: Sequence[int] | NDArray[Any]
+
+
+class ObjectivePerturbation(PaidMechanism):
+    r"""Releases the minimiser of a randomly tilted sum of convex losses.
+
+    .. math::
+
+        \hat\theta = \arg\min_{\theta \in \Theta} \sum_{i=1}^n \phi(\theta \cdot x_i, y_i)
+            + r(\theta) + \tfrac{\gamma}{2} |\theta|^2 + V \cdot \theta, \qquad
+        f(v) \propto \exp(-\eta \|v\|_K)
+
+    where:
+
+    - :math:`x_i \in [-1, 1]^m` is a row, scaled by public bounds (with a constant column for the
+      intercept),
+    - :math:`K` is the noise ball, scaled so that it contains the cube of rows,
+    - :math:`\eta` and :math:`\gamma` are ``calibration.rate`` and ``calibration.ridge``,
+    - :math:`r` is a convex penalty, :math:`\Theta` a convex set.
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under the neighbour relation of the schema.
+    Needs: [P1] losses of one margin, :math:`|\phi'| \le G` and :math:`\phi''` bounded on the
+    margins of :math:`\Theta`; [P2] :math:`\|x\|_K \le 1` and :math:`|x|^2 \le m` for all rows;
+    [P3] the strong convexity of everything but the losses is at least :math:`\gamma`; [P4] a point
+    within a public distance :math:`\tau` of the minimiser, and output noise that pays for it.
+    Proof:
+
+    1. *One coordinate for all penalties.* Put :math:`p = \hat\theta + \nu` with :math:`\nu` the
+       subgradient of r (and the normal of :math:`\Theta`) that makes the optimality condition hold.
+       Then :math:`\hat\theta = \mathrm{prox}_r(p)`, and
+       :math:`V = -(\nabla L(\hat\theta) + \gamma \hat\theta + p - \hat\theta)` is a Lipschitz
+       bijection between p and V. So p has density :math:`f(V(p)) |\det V'(p)|`, and
+       :math:`\hat\theta` is a function of p.
+    2. *The noise.* A neighbour moves V(p) by :math:`\phi'_1 x_1 - \phi'_2 x_2`, whose gauge is at
+       most :math:`s + G`, :math:`s = |\phi'_1|` [P1, P2] (s alone if a row is added or removed).
+    3. *The determinant.* :math:`V' = -(H P + I - P)` where P is the derivative of prox: symmetric,
+       :math:`0 \le P \le I`, for almost all p. If a row adds :math:`w x x^T` to H = C + w x x^T,
+       the determinant grows by the factor :math:`1 + w\, x^T (C + P^{-1} - I)^{-1} x \le
+       1 + w m / \gamma` [P2, P3] (by continuity for singular P); the other row only shrinks the
+       ratio. The update has rank one [P1].
+    4. *Together.* The log ratio is at most :math:`\sup \eta (s + G) + \log(1 + w m / \gamma)`. For
+       the logistic loss w = s(1 - s): a row that pulls with full force has no curvature. ``joint``
+       accounting takes the supremum of the sum, ``split`` (the papers) the sum of the suprema.
+    5. *The grid.* V is Z + U with exact lattice noise Z and U uniform on a cell; points whose
+       difference has gauge t have log densities that differ by at most :math:`\eta (t + \rho)`,
+       :math:`\rho` the gauge of a cell, which the calibration counts.
+    6. *The numerics* [P4]. The code minimises for Z instead of Z + U, and to a certified residual
+       that includes a bound on floating-point error: the result lies within
+       :math:`\tau = (|U| + \text{residual}) / \gamma` of :math:`\hat\theta`. It is rounded to a
+       grid and gets exact noise k with :math:`k(z) \le e^{a} k(z')` for points as far apart as
+       :math:`\tau`; so the law of the output is within :math:`e^{\pm a}` of
+       :math:`k * \mathrm{law}(\hat\theta)`, to which steps 1-4 apply: 2a more in all, 1/128 of
+       epsilon.
+
+    Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
+    what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
+    Errata to [1]: Algorithm 2 prints a negative ridge (see
+    :func:`~tightdp.mechanisms.calibration.corrected_ridge`); its proof needs Hessians of rank one
+    and the exact minimiser, which no solver returns; for m >= 2 and unbounded parameters the cube
+    is the hull of the logistic sensitivity space, so that "linf" is optimal rather than nearly so;
+    for m = 1 the bound is 1.0517, not 2.
+
+    References: Algorithm 2 and Theorem 4.1 of [1]; [20].
+
+    Parameters
+    ----------
+    schema : Schema
+        Features are intervals; the target is a category of two levels (``logistic``) or an
+        interval.
+    features, target : optional
+        Names; by default all columns but the last, and the last.
+    loss : {"logistic", "huber", "squared"} or MarginLoss
+    epsilon : float, Fraction or Decimal
+        In [2**-33, 2**10].
+    norm : {"linf", "l1", "l2"} or NormBall
+        The shape of the noise; a ball is scaled to fit.
+    noise_share : float or "auto"
+        The papers' q: the part of the budget that the noise spends, in (0, 1]. "auto" comes from a
+        public simulation (see :func:`~tightdp.mechanisms.calibration.best_share`).
+    ridge : float
+        At least so much; the guarantee may need more.
+    l1 : float
+        Weight of an l1 penalty: with the ridge, the elastic net.
+    penalty : Penalty, optional
+        A convex penalty instead, such as :class:`~tightdp.mechanisms.minimise.Smooth`.
+    theta_set : LpBall, optional
+        Parameters of the scaled columns are kept in it (p = 1, 2 or inf). A small set lowers the
+        noise.
+    fit_intercept : bool
+    accounting : {"joint", "split"}
+        How the two costs of a row are counted, see step 4.
+    information_share : float
+        The part of the budget, below 1, that buys the information matrix at the released point
+        (logistic loss only): the entries ``information[j,k]`` of the release, upper triangle, for
+        the scaled columns. Intervals need it.
+
+    Examples
+    --------
+    >>> from tightdp import Category, Interval, Schema
+    >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"])}, rows=1000)
+    >>> mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9)
+    >>> mechanism.names, round(mechanism.calibration.rate, 3)
+    (('x', 'intercept'), 0.447)
+    >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no", "yes"] * 500}
+    >>> mechanism.release(table, rng=1).value.shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        *,
+        loss: Any = "logistic",
+        epsilon: Any,
+        norm: Any = "linf",
+        noise_share: Any = "auto",
+        ridge: float = 0.0,
+        l1: float = 0.0,
+        penalty: Penalty | None = None,
+        theta_set: LpBall | None = None,
+        fit_intercept: bool = True,
+        accounting: str = "joint",
+        information_share: Any = 0.0,
+    ) -> None:
+        self.loss = read_loss(loss)  # [P1]
+        self.epsilon = check_epsilon(epsilon)
+        self._budgets(information_share)
+        self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
+        self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
+        self.penalty = _read_penalty(l1, penalty, theta_set, len(self.names))
+        self.ball = _read_norm(norm, len(self.names))
+        self.facts = PublicFacts(
+            self.loss,
+            len(self.names),
+            reach=_reach(theta_set),
+            replace_one=schema.neighbors is Neighbors.REPLACE_ONE,
+            rows_per_person=schema.rows_per_person,
+            accounting=accounting,
+        )
+        least = check_real("ridge", ridge)
+        if least < 0:
+            fail(f"`ridge` must be >= 0. Got {least}.")
+        self._calibrate(noise_share, least)
+        self.information = self._information()
+
+    def _budgets(self, share: Any) -> None:
+        part = check_real("information_share", share)
+        if not 0 <= part < 1:
+            fail(f"`information_share` must lie in [0, 1). Got {part}.")
+        if part > 0 and not isinstance(self.loss, LogisticLoss):
+            fail("`information_share` needs the logistic loss.")
+        self._for_information = check_epsilon(self.epsilon * Fraction(part)) if part > 0 else None
+        self._for_estimate = self.epsilon - (self._for_information or 0)
+        if self._for_estimate < _LEAST_EPSILON:
+            fail(
+                "`epsilon` must leave at least 2**-33 for the estimate. Got "
+                f"{float(self._for_estimate)}."
+            )
+
+    def _information(self) -> NoisyInformation | None:
+        if self._for_information is None:
+            return None
+        return NoisyInformation(
+            len(self.names),
+            self._for_information,
+            self.loss,
+            rows=self.schema.rows,
+            replace_one=self.facts.replace_one,
+            rows_per_person=self.schema.rows_per_person,
+        )
+
+    # --- public calibration -------------------------------------------------------------------
+
+    def _calibrate(self, noise_share: Any, least: float) -> None:
+        main = float(self._for_estimate * (1 - NUMERICS_SHARE)) * (1.0 - 1e-15)
+        width, spread = len(self.names), self.facts.difference / (0.3 * main)
+        reach = (width + 1) * spread * self.schema.rows_per_person * self.ball.bounding_box().max()
+        bits = min(_FINEST_BITS, max(0, math.floor(_LEVEL_BITS - math.log2(reach))))
+        self.noise_resolution = 1 << bits
+        body, radius = lattice_body(self.ball, self.noise_resolution)
+        level = math.ceil(radius * self.noise_resolution)
+        # two grid points next to points v, v' differ by v - v' and less than 1 in every coordinate,
+        # a vector of gauge 1 / resolution, and the level is rounded up [step 5]
+        self.facts = replace(self.facts, rounding=1.0 / self.noise_resolution + 1.0 / level)
+        share = self._share(noise_share, main, least + self.penalty.strength)
+        found = calibrate(self.facts, main, share)
+        needed = max(found.ridge - self.penalty.strength, least, 0.0)
+        self.calibration = Calibration(share, found.rate, needed)
+        self.noise = LatticeNoise(body, Fraction(found.rate), level)
+        self.noise.check_feasible()
+        self._output(max(found.ridge, needed + self.penalty.strength))
+
+    def _share(self, noise_share: Any, epsilon: float, least: float) -> float:
+        if isinstance(noise_share, str):
+            check_choice("noise_share", noise_share, ("auto",))
+            return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
+        share = check_real("noise_share", noise_share)
+        if not 0 < share <= 1:
+            fail(f"`noise_share` must lie in (0, 1] or be 'auto'. Got {share}.")
+        return share
+
+    def _output(self, convexity: float) -> None:
+        """Tolerance of the solver, and the exact noise that pays for it [step 6]."""
+        width = len(self.names)
+        typical = (width + 1) / self.calibration.rate * float(self.ball.bounding_box().max())
+        slope = self.loss.slope(self.facts.reach)
+        root = math.sqrt(width)
+        self.tolerance = _TOLERANCE * root * (self.schema.rows * slope + typical)
+        self.distance = (self.tolerance + root / (2.0 * self.noise_resolution)) / convexity
+        self.resolution = 1 << max(0, math.ceil(math.log2(4.0 / self.distance)))
+        steps = math.floor(self.distance * self.resolution * (1.0 + 1e-9) + 1.0)
+        self.output = LatticeNoise(
+            BoxBody([1] * width), self._for_estimate * NUMERICS_SHARE, 2 * steps
+        )
+
+    # --- facts known in advance ---------------------------------------------------------------
+
+    def guarantee(self, *, seeded: bool = False) -> Guarantee:
+        """What a release promises."""
+        return replace(super().guarantee(seeded=seeded), numerics=Numerics.IDEALIZED)
+
+    @property
+    def law(self) -> str:
+        """The mechanism in words: all that a fingerprint needs."""
+        return (
+            f"minimiser of the {self.loss!r} with ridge {self.calibration.ridge!r} and "
+            f"{self.penalty!r}, tilted by integers z with weight exp(-{self.noise.rate} * "
+            f"level(z)), levels of {self.noise.body!r}, in units of 1/{self.noise_resolution}; "
+            f"integers with weight exp(-{self.output.rate} * max|z|) added to the result in units "
+            f"of 1/{self.resolution}; standard errors are those of uniform rows"
+            + ("" if self.information is None else f"; information: {self.information.noise!r}")
+        )
+
+    def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Covariance and simultaneous half-widths for a public model: uniform rows."""
+        bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
+        moment = np.full(len(self.names), 1.0 / 3.0)
+        if self.rows.intercept:
+            moment[-1] = 1.0
+        ridge = self.calibration.ridge + self.penalty.strength
+        move = self.rows.linear / (self.schema.rows * bend * moment + ridge)
+        noise = orders.covariance(self.ball, self.calibration.rate).value
+        extra = orders.covariance(LpBall(len(self.names), np.inf), float(self.output.rate)).value
+        last = self.rows.linear / self.resolution
+        radius = orders.concentration_radius(self.ball, self.calibration.rate, confidence)
+        covariance = move @ noise @ move.T + last @ extra @ last.T
+        return covariance, radius * np.asarray(self.ball.support(move))
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The error to expect if rows were uniform within their bounds; costs nothing."""
+        level = check_probability("confidence", confidence)
+        covariance, half = self._errors(level)
+        return Preview(
+            self.names, np.sqrt(np.diag(covariance)), half, level, self.guarantee(), self.law
+        )
+
+    # --- the release --------------------------------------------------------------------------
+
+    def release(self, frame: Any, **options: Any) -> Release:
+        """Pay, draw the noise, read the data once, minimise, and publish.
+
+        The options are those of :meth:`AdditiveMechanism.release`: ``ledger``, ``key``,
+        ``confidence``, ``rng``, ``progress``. A table that cannot be read costs nothing.
+        """
+        self.rows.check(frame)
+        return super().release(frame, **options)
+
+    def _facts(self) -> list[str]:
+        label = f"ObjectivePerturbation({self.loss.name})"
+        return [label, str(self.schema), repr(self.rows.columns), repr(self.names)]
+
+    def _publish(
+        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
+    ) -> dict[str, Any]:
+        draws = self.draw(rng)
+        rows, target = self.rows.read(frame, progress=progress)
+        integers = self.perturbed(rows, target, draws)
+        covariance, half = self._errors(confidence)
+        record = {
+            "names": self.names,
+            "value": self.recover(integers),
+            "integers": integers,
+            "resolution": self.resolution,
+            "noise": self.law,
+            "covariance": covariance,
+            "half_width": half,
+        }
+        if self.information is None:
+            return record
+        return self._informed(record, rows, draws, confidence)
+
+    def draw(self, rng: RandomSource) -> Draws:
+        """All randomness of a release; drawn before data are read, its timing tells nothing."""
+        last = () if self.information is None else self.information.draw(rng)
+        return Draws(self.noise.sample(rng=rng), self.output.sample(rng=rng), last)
+
+    def perturbed(self, rows: FloatArray, target: FloatArray, draws: Draws) -> tuple[int, ...]:
+        """The released integers, in units of 1 / resolution of the scaled parameters."""
+        tilt = np.array([int(z) / self.noise_resolution for z in draws.noise])
+        ridge = self.calibration.ridge  # [P3]
+        objective = Objective(rows, target, self.loss, ridge, tilt, self.penalty)
+        found = minimise(objective, self.tolerance)  # [P4]
+        return tuple(
+            round(Fraction(float(t)) * self.resolution) + int(z)
+            for t, z in zip(found.theta, draws.output, strict=True)
+        )
+
+    def scaled(self, integers: Sequence[int]) -> FloatArray:
+        """Parameters of the scaled columns."""
+        return np.array([z / self.resolution for z in integers])
+
+    def recover(self, integers: Sequence[int]) -> FloatArray:
+        """Parameters in user units."""
+        return self.rows.recover(self.scaled(integers))
+
+    def _informed(
+        self, record: dict[str, Any], rows: FloatArray, draws: Draws, confidence: float
+    ) -> dict[str, Any]:
+        """The record with the entries of the information matrix, on one common resolution."""
+        info = self.information
+        assert info is not None
+        exact = info.measure(rows, self.scaled(record["integers"]))
+        noisy = [t + int(z) for t, z in zip(exact, draws.information, strict=True)]
+        common = max(self.resolution, info.resolution)
+        lifts = [common // self.resolution] * len(self.names)
+        lifts += [common // info.resolution] * len(noisy)
+        spread, half = info.errors(confidence)
+        return record | {
+            "names": (*self.names, *info.names),
+            "value": np.append(record["value"], info.recover(noisy)),
+            "integers": tuple(
+                z * lift for z, lift in zip([*record["integers"], *noisy], lifts, strict=True)
+            ),
+            "resolution": common,
+            "covariance": _block_diagonal(record["covariance"], spread),
+            "half_width": np.append(record["half_width"], half),
+        }
+
+
+def _block_diagonal(first: FloatArray, second: FloatArray) -> FloatArray:
+    size = len(first)
+    out = np.zeros((size + len(second), size + len(second)))
+    out[:size, :size], out[size:, size:] = first, second
+    return out
+
+
+# --- reading parameters --------------------------------------------------------------------------
+
+
+def _read_norm(norm: Any, width: int) -> NormBall:
+    """The ball that is just large enough to hold the cube of rows [P2]."""
+    ball: NormBall = norm
+    if not isinstance(norm, NormBall):
+        ball = LpBall(width, LP_NAMES[check_choice("norm", norm, LP_NAMES)])
+    if ball.dim != width or ball.rank != width:
+        fail(f"`norm` must be a ball of dimension and rank {width}.", DimensionError)
+    cube = LpBall(width, np.inf)
+    reach = largest_gauge(cube, ball).upper * (1.0 + ball.gauge_slack)
+    return ball if reach <= 1.0 else ball.scaled(reach * (1.0 + 1e-12))
+
+
+def _read_penalty(l1: Any, penalty: Any, theta_set: Any, width: int) -> Penalty:
+    weight = check_real("l1", l1)
+    if weight < 0:
+        fail(f"`l1` must be >= 0. Got {weight}.")
+    if (weight > 0) + (penalty is not None) + (theta_set is not None) > 1:
+        fail("Give at most one of `l1`, `penalty` and `theta_set`.")
+    if penalty is not None:
+        if not isinstance(penalty, Penalty):
+            fail(f"`penalty` must be a Penalty, such as Smooth. Got {type(penalty).__name__}.")
+        return penalty
+    if theta_set is None:
+        return Lasso(weight) if weight > 0 else NoPenalty()
+    if not isinstance(theta_set, LpBall) or theta_set.p not in (1.0, 2.0, np.inf):
+        fail("`theta_set` must be an LpBall with p = 1, 2 or inf.")
+    if theta_set.p != np.inf and np.ptp(theta_set.radius) > 0:
+        fail("`theta_set` must have one radius unless p is inf.")
+    if theta_set.dim != width:
+        fail(
+            f"`theta_set` must have one dimension for each of the {width} parameters. Got "
+            f"{theta_set.dim}.",
+            DimensionError,
+        )
+    return Within(theta_set)
+
+
+def _reach(theta_set: LpBall | None) -> float:
+    """The largest margin: the largest l1 norm of the set, since rows lie in the cube."""
+    if theta_set is None:
+        return math.inf
+    corner = theta_set.support(np.ones(theta_set.dim))
+    return float(corner) * (1.0 + 1e-12)

@@ -1,0 +1,126 @@
+"""Rows of a table as points of the cube [-1, 1]^m with a target, and the way back to user units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
+from tightdp.schema import Category, Interval, Schema
+
+
+class ScaledRows:
+    """Features, an intercept and a target of a table, scaled by public bounds.
+
+    With an intercept columns are centred; without one they keep their zero and are divided by the
+    larger of their two bounds.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str, optional
+        All columns but the target by default.
+    target : str, optional
+        The last column by default.
+    loss : MarginLoss
+        Decides whether the target has two levels or is a number.
+    intercept : bool
+
+    Examples
+    --------
+    >>> from tightdp.mechanisms.losses import HuberLoss
+    >>> schema = Schema({"x": Interval(0, 4), "y": Interval(-1, 1)}, rows=2, bits=4)
+    >>> rows = ScaledRows(schema, loss=HuberLoss(), intercept=True)
+    >>> rows.read({"x": [0, 3], "y": [1, 0.5]})
+    (array([[-1. ,  1. ],
+           [ 0.5,  1. ]]), array([1. , 0.5]))
+    >>> rows.recover(np.array([1.0, 0.0]))
+    array([ 0.5, -1. ])
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        *,
+        loss: MarginLoss,
+        intercept: bool,
+    ) -> None:
+        if not isinstance(schema, Schema):
+            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        self.schema, self.binary = schema, isinstance(loss, LogisticLoss)
+        self.target = list(schema)[-1] if target is None else target
+        known = [name for name in schema if name != self.target]
+        self.features = tuple(known if features is None else features)
+        self.intercept = bool(intercept)
+        self._check(loss)
+        self.names = (*self.features, "intercept") if intercept else self.features
+        self._scales()
+
+    def _check(self, loss: MarginLoss) -> None:
+        if not self.features or self.target in self.features:
+            fail("`features` must name at least one column, and not the target.", DimensionError)
+        for name, column in self.schema.select(self.features).items():
+            if not isinstance(column, Interval):
+                fail(
+                    f"Feature {name!r} must be an Interval. Got a Category: encode its levels as "
+                    "columns of zeros and ones with the bounds (0, 1)."
+                )
+        label = self.schema[self.target]
+        if self.binary and not (isinstance(label, Category) and len(label.levels) == 2):
+            fail(
+                f"The target {self.target!r} must be a Category with exactly two levels: the "
+                "logistic loss is for two classes. For more, fit one class against the rest."
+            )
+        if not self.binary and not isinstance(label, Interval):
+            fail(f"The target {self.target!r} must be an Interval for the {loss!r}.")
+
+    def _scales(self) -> None:
+        # scaled cell = (grid cell / 2**bits + shift) * stretch
+        columns = [self.schema[name] for name in (*self.features, self.target)]
+        pairs = [(c.middle, c.half) if isinstance(c, Interval) else (0.0, 1.0) for c in columns]
+        middle, half = (np.array(part) for part in zip(*pairs, strict=True))
+        self._shift, self._stretch = np.zeros_like(middle), np.ones_like(middle)
+        if not self.intercept:
+            largest = np.abs(middle) + half
+            self._shift, self._stretch = middle / half, half / largest
+            middle, half = np.zeros_like(middle), largest
+        linear = np.diag(half[-1] / half[:-1])
+        if self.intercept:
+            last = np.append(-half[-1] * middle[:-1] / half[:-1], half[-1])
+            linear = np.vstack([np.column_stack([linear, np.zeros(len(linear))]), last])
+        self.linear: FloatArray = linear
+        self.offset: FloatArray = np.zeros(len(self.names))
+        if self.intercept and not self.binary:
+            self.offset[-1] = middle[-1]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features, then the target."""
+        return (*self.features, self.target)
+
+    def check(self, frame: Any) -> None:
+        """Raise if the table lacks a column or has one that cannot be read; reads no row."""
+        check_frame(frame, self.schema, self.columns)
+
+    def read(self, frame: Any, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
+        cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
+        rows, unit = np.empty((len(cells), len(self.names))), 2.0**-self.schema.bits
+        for j in range(len(self.features)):
+            rows[:, j] = (cells[:, j] * unit + self._shift[j]) * self._stretch[j]
+        rows[:, len(self.features) :] = 1.0
+        np.clip(rows, -1.0, 1.0, out=rows)
+        target = cells[:, -1].astype(np.float64)
+        if not self.binary:
+            target = np.clip((target * unit + self._shift[-1]) * self._stretch[-1], -1.0, 1.0)
+        return rows, target
+
+    def recover(self, theta: FloatArray) -> FloatArray:
+        """Parameters in user units."""
+        return np.asarray(self.linear @ theta + self.offset)
