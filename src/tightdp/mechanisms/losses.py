@@ -180,8 +180,12 @@ def read_loss(loss: object) -> MarginLoss:
             f"on a row through one margin. Got {type(loss).__name__}: the Hessian of another loss "
             "can have a rank above one, and the guarantee would not hold."
         )
-    name = check_choice("loss", loss, LOSSES)
-    return {"logistic": LogisticLoss, "huber": HuberLoss, "squared": SquaredLoss}[name]()
+    kinds: dict[str, type[MarginLoss]] = {
+        "logistic": LogisticLoss,
+        "huber": HuberLoss,
+        "squared": SquaredLoss,
+    }
+    return kinds[check_choice("loss", loss, kinds)]()
 
 
 def _expit(t: FloatArray) -> FloatArray:

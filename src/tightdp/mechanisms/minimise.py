@@ -245,7 +245,7 @@ class Objective:
         rest = 8.0 * _UNIT * (self.ridge * length + float(np.abs(self.noise).max()) + smooth)
         # a block's sum becomes a double: one rounding of at most b times the slope
         stored = _UNIT * n * steep if kind is not np.float64 else 0.0
-        return float(math.sqrt(m)) * (moved + n * per_row + stored + rest)
+        return float(math.sqrt(m) * (moved + n * per_row + stored + rest))
 
 
 @dataclass(frozen=True, slots=True)

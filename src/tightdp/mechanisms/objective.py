@@ -154,7 +154,7 @@ class ObjectivePerturbation(PaidMechanism):
     >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"])}, rows=1000)
     >>> mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9)
     >>> mechanism.names, round(mechanism.calibration.rate, 3)
-    (('x', 'intercept'), 0.447)
+    (('x', 'intercept'), 0.446)
     >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no", "yes"] * 500}
     >>> mechanism.release(table, rng=1).value.shape
     (2,)
