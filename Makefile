@@ -10,12 +10,15 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow docs bench clean
+.PHONY: help demo shapes test check slow docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.demo  ## Set up, then show the least noise for a statistic
+demo: $(VENV)/.demo  ## Set up, then release a table: schema, preview, ledger, pictures
+	$(BIN)/python examples/first_release.py
+
+shapes: $(VENV)/.demo  ## Show the least noise for three statistics
 	$(BIN)/python examples/least_noise.py
 
 test: $(VENV)/.dev  ## Set up, then check style, types, tests, README and docs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import matplotlib
@@ -60,6 +61,10 @@ def ranking(space=SPACE, **options):
     return tdp.rank_norms(space, 1.0, **options)
 
 
+FACTS = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"])}, rows=3))
+COUNTS = tdp.AdditiveMechanism(FACTS, epsilon=1.0)
+LAPLACE = tdp.AdditiveMechanism(FACTS, noise="laplace", epsilon=1.0).preview()
+
 DRAW = {
     "space": lambda: plots.plot_sensitivity_space(SPACE),
     "space, add-remove": lambda: plots.plot_sensitivity_space(
@@ -79,6 +84,8 @@ DRAW = {
     "ranking": lambda: plots.plot_ranking(ranking()),
     "flat ranking": lambda: plots.plot_ranking(ranking(tdp.SensitivitySpace.histogram(4))),
     "caution": plots.plot_cautionary_example,
+    "release": lambda: plots.plot_release(COUNTS.release({"k": ["a", "b", "a"]}, rng=1)),
+    "previews": lambda: plots.plot_previews({"hull": COUNTS.preview(), "laplace": LAPLACE}),
 }
 
 
@@ -107,6 +114,8 @@ def test_a_plot_is_labelled_whole_and_saved(name, tmp_path):
         lambda ax: plots.plot_sensitivity_space(SPACE, ax=ax),
         lambda ax: plots.plot_noise_density(tdp.KNormNoise(SPACE.hull(), 1.0), ax=ax),
         lambda ax: plots.plot_ranking(ranking(), ax=ax),
+        lambda ax: plots.plot_release(COUNTS.release({"k": ["a"]}, rng=1), ax=ax),
+        lambda ax: plots.plot_previews({"hull": COUNTS.preview()}, ax=ax),
     ],
 )
 def test_given_axes_are_used_and_returned(draw):
@@ -347,3 +356,31 @@ def test_the_example_prints_tables_and_draws(tmp_path, monkeypatch, capsys):
     pictures = sorted((tmp_path / "output").glob("*.png"))
     assert len(pictures) == 7
     assert all(f"{Path('output') / path.name}" in printed for path in pictures)
+
+
+def test_the_first_release_shows_the_whole_path(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "first_release.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    for said in ("missing, unseen -> west", "not included", "the same answer", "Difference:"):
+        assert said in printed
+    assert "Remaining: epsilon = 0.2" in printed.replace("\n", " ")
+    assert len(list((tmp_path / "output").glob("release_*.png"))) == 3
+    with tdp.Ledger.open(tmp_path / "output" / "ledger.db") as ledger:
+        assert ledger.spent.epsilon == Fraction(4, 5)
+
+
+def test_releases_are_drawn_with_their_intervals():
+    release = COUNTS.release({"k": ["a", "b", "a"]}, rng=2)
+    ax = plots.plot_release(release, entries=["k[b]"])
+    assert [bar.get_width() for bar in ax.patches] == [release["k[b]"]]
+    with pytest.raises(tdp.ParameterError, match="Did you mean"):
+        plots.plot_release(release, entries=["k[bb]"])
+    with pytest.raises(DimensionError, match="entries"):
+        plots.plot_release(release, entries=[])
+    two = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=3))
+    other = tdp.AdditiveMechanism(two, epsilon=1.0).preview()
+    with pytest.raises(DimensionError, match="one statistic"):
+        plots.plot_previews({"hull": COUNTS.preview(), "other": other})
+    with pytest.raises(DimensionError, match="at least one"):
+        plots.plot_previews({})

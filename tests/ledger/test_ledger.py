@@ -92,10 +92,10 @@ def test_the_refusal_names_all_three_amounts():
     with pytest.raises(BudgetError) as refusal:
         ledger.spend(Fraction(1, 4))
     text = str(refusal.value)
-    assert "Requested:  epsilon = 1/4 (0.25), delta = 0" in text
-    assert "Remaining:  epsilon = 1/6 (0.166666666667), delta = 1/1000 (0.001)" in text
+    assert "Requested:  epsilon = 0.25, delta = 0" in text
+    assert "Remaining:  epsilon = 1/6 (0.166666666667), delta = 0.001" in text
     assert "Difference: epsilon = 1/12 (0.0833333333333), delta = 0" in text
-    with pytest.raises(BudgetError, match=r"Difference: epsilon = 0, delta = 1/1000 \(0.001\)"):
+    with pytest.raises(BudgetError, match=r"Difference: epsilon = 0, delta = 0.001"):
         ledger.spend(0, Fraction(1, 500))
     assert ledger.spent.epsilon == Fraction(1, 3)
 
@@ -462,7 +462,7 @@ def test_tables_show_the_latest_and_escape_html(place):
         receipt = ledger.spend(TENTH, key=f"<k{i}>", label="<b>\nbold")
         ledger.store(receipt, {"value": i})
     text, page = str(ledger), ledger._repr_html_()
-    assert "remaining  epsilon = 44/5 (8.8)" in text
+    assert "remaining  epsilon = 8.8" in text
     assert "... and 2 earlier" in text
     assert "<k11>" in text
     assert "<k1>" not in text

@@ -30,7 +30,7 @@ class Budget:
     >>> from fractions import Fraction
     >>> half = Budget(Fraction(1, 2))
     >>> print(half + Budget(Fraction(1, 3), Fraction(1, 10**6)))
-    epsilon = 5/6 (0.833333333333), delta = 1/1000000 (1e-06)
+    epsilon = 5/6 (0.833333333333), delta = 1e-06
     >>> half.fits(Budget(Fraction(1)))
     True
     """
@@ -94,10 +94,10 @@ def from_text(text: str) -> Fraction:
 
 
 def shown(number: Fraction, most: int = _SHOWN) -> str:
-    """For people: exact and as a decimal.
+    """For people: a decimal, and the exact number beside it where the decimal is rounded.
 
-    >>> shown(Fraction(1, 3)), shown(Fraction(2)), shown(Fraction(1, 3**200))
-    ('1/3 (0.333333333333)', '2', '3.7648619496e-96')
+    >>> shown(Fraction(1, 3)), shown(Fraction(1, 10)), shown(Fraction(1, 3**200))
+    ('1/3 (0.333333333333)', '0.1', '3.7648619496e-96')
     """
     exact = str(number)
     if number.denominator == 1 and len(exact) <= most:
@@ -105,7 +105,9 @@ def shown(number: Fraction, most: int = _SHOWN) -> str:
     try:
         rough = f"{float(number):.12g}"
     except OverflowError:
-        rough = "a larger number"
+        return exact if len(exact) <= most else "a larger number"
+    if Fraction(rough) == number:
+        return rough
     return f"{exact} ({rough})" if len(exact) <= most else rough
 
 

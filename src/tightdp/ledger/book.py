@@ -71,8 +71,8 @@ class Ledger(LedgerView):
     ...
     tightdp.errors.BudgetError: The budget does not cover the request. Nothing was spent.
       Requested:  epsilon = 1, delta = 0
-      Remaining:  epsilon = 3/4 (0.75), ...
-      Difference: epsilon = 1/4 (0.25), delta = 0
+      Remaining:  epsilon = 0.75, ...
+      Difference: epsilon = 0.25, delta = 0
     Ask for less, or reuse a stored release by its key.
     """
 

@@ -109,6 +109,7 @@ class AdditiveMechanism:
         self._choice = _choose(statistic, noise, epsilon, delta)
         self.epsilon, self.delta = self._choice.epsilon, self._choice.delta
         self.bits, self.noise = self._choice.bits, self._choice.draws
+        self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -145,7 +146,13 @@ class AdditiveMechanism:
         return [self._choice.factor * int(t) for t in sums]
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Covariance and simultaneous half-widths of the noise in user units."""
+        """Covariance and simultaneous half-widths of the noise in user units, found once."""
+        if confidence not in self._known_errors:
+            self._known_errors[confidence] = self._find_errors(confidence)
+        covariance, half = self._known_errors[confidence]
+        return covariance.copy(), half.copy()
+
+    def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         zero, recover = np.zeros(len(self.statistic)), self.statistic.recover
         origin = recover(zero)
         linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
