@@ -43,8 +43,8 @@ class ExpTable:
     :math:`t_j \ge 2^{64} e^{-r 2^s j}`, and with the lower enclosure and floors the other side.
 
     >>> table = ExpTable(Fraction(1, 2))
-    >>> table.upper(np.array([0, 1, 10**6])).tolist() == [2**30, 651263599, 1]
-    True
+    >>> table.upper(np.array([0, 2, 10**6])).tolist(), math.ceil(2**30 / math.e)
+    ([1073741824, 395007543, 1], 395007543)
     """
 
     def __init__(self, rate: Fraction) -> None:
@@ -86,7 +86,7 @@ def below_exp(
     soon as they differ.
 
     >>> from tightdp.randomness import source
-    >>> below_exp(0, Fraction(50), source(1)), below_exp(2**63, Fraction(1), source(1))
+    >>> below_exp(0, Fraction(40), source(1)), below_exp(2**63, Fraction(1), source(1))
     (True, False)
     """
     value, bits = word, 64
@@ -113,7 +113,7 @@ class TiltedLaw:
     --------
     >>> law = TiltedLaw(np.array([1, 2, 1]), np.array([0, 1, 7]), Fraction(1, 2))
     >>> law.probabilities().round(4)
-    array([0.4457, 0.5407, 0.0135])
+    array([0.4458, 0.5408, 0.0135])
     >>> from tightdp.randomness import source
     >>> law.sample(1000, source(1)).max() <= 2
     np.True_
