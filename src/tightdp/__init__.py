@@ -11,8 +11,11 @@ from tightdp.data.statistics import (
     SumsAndRows,
     SumsAndSquares,
 )
+from tightdp.design.certificate import Certificate
+from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
 from tightdp.design.planar_law import PlanarDesign
+from tightdp.design.problem import NoiseProblem
 from tightdp.errors import (
     BudgetError,
     BurnedError,
@@ -66,10 +69,12 @@ __all__ = [
     "BudgetError",
     "BurnedError",
     "Category",
+    "Certificate",
     "CountBall",
     "Counts",
     "DataError",
     "DegenerateBodyError",
+    "Design",
     "DimensionError",
     "DiscreteGaussian",
     "Ellipsoid",
@@ -94,6 +99,7 @@ __all__ = [
     "MomentHull",
     "Moments",
     "Neighbors",
+    "NoiseProblem",
     "NormBall",
     "NormRanking",
     "ParameterError",
@@ -126,10 +132,12 @@ __all__ = [
     "certify_contains",
     "containment",
     "count",
+    "design_noise",
     "design_planar_noise",
     "histogram",
     "hockey_stick",
     "lattice_noise",
+    "load_design",
     "mean",
     "rank_norms",
     "sum",

@@ -7,6 +7,7 @@ have checked it in integers.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,10 @@ import numpy as np
 from tightdp.errors import FloatArray, UndecidedError, fail
 
 TOLERANCE = 1e-10  # the least that the solver takes
+_FIRST = (1.0, 1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4)  # shifts that a program starts with
+_ADDED = 5  # shifts that join in a round
+_SLACK_RANGE = 1e6  # a slack whose share of delta would be larger is left out
+
 _TIGHT = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
@@ -105,3 +110,289 @@ def solve(
         row_duals=np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0),
         equal_duals=np.asarray(found.eqlin.marginals, dtype=np.float64),
     )
+
+
+# --- the program of a noise -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Positions first..last-1, tested in ``window``; i and ``mirror`` - i are mirror images.
+
+    Attributes
+    ----------
+    first, last : int
+    window : (int, int)
+        Events are made of positions in this range.
+    mirror : int
+        0 when a position lies at zero (a lattice, or cells centred on it), -1 when an edge does.
+    shifts : int
+        The sensitivity in steps, k.
+    """
+
+    first: int
+    last: int
+    window: tuple[int, int]
+    mirror: int
+    shifts: int
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        return self.last - self.first
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Masses at the positions, the atom, the value, and the multipliers.
+
+    ``prices[m]`` is the multiplier of "the shortfall of shift m is at most delta" and the array of
+    the multipliers of its rows, one for each position. ``excess`` is the largest shortfall over all
+    shifts, minus delta.
+    """
+
+    masses: FloatArray
+    atom: float
+    value: float
+    prices: dict[int, tuple[float, FloatArray]]
+    row_prices: FloatArray
+    excess: float
+
+
+class ShiftProgram:
+    r"""The exact program of (epsilon, delta)-private masses on a lattice.
+
+    .. math:: \min\; c.p + c_0 a \quad\text{s.t.}\quad
+              a + \sum_{i \in W} (p_i - e^\epsilon p_{i-m})_+ \le \delta, \; m = 1..k
+
+    with a slack for each positive part. Shifts join when they are violated, first with the rows at
+    which mass falls away from the centre, then with all. Any subset gives a valid lower bound.
+    Symmetric programs are folded: one variable for i and its mirror image.
+
+    Parameters
+    ----------
+    lattice : Lattice
+    factor, delta : float
+        e**epsilon and delta; delta = 0 asks for :math:`p_i \le e^\epsilon p_{i-m}`.
+    cost : array, one entry for each position
+    atom_cost : float, optional
+        Cost of an atom at zero; none without it.
+    rows, upper : array, shape (r, positions), and array, shape (r,)
+        Side constraints ``rows @ p <= upper``; the atom takes part by ``atom_rows``.
+    folded : bool
+    scale : array, optional
+        The size that masses are expected to have: variables and rows are counted in it.
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        *,
+        factor: float,
+        delta: float,
+        cost: FloatArray,
+        folded: bool,
+        atom_cost: float | None = None,
+        rows: Any = None,
+        upper: FloatArray | None = None,
+        atom_rows: FloatArray | None = None,
+        scale: FloatArray | None = None,
+    ) -> None:
+        from scipy import sparse
+
+        self.lattice, self.factor, self.delta = lattice, factor, delta
+        self.folded, self.has_atom = folded, atom_cost is not None
+        at = np.arange(lattice.first, lattice.last)
+        self._variable = np.maximum(at, lattice.mirror - at) if folded else at - lattice.first
+        self._count = int(self._variable.max()) + 1
+        self._scale = np.ones(lattice.size) if scale is None else scale
+        self._fold = sparse.csr_array(
+            (self._scale, (np.arange(lattice.size), self._variable)),
+            shape=(lattice.size, self._count),
+        )
+        self._mass = np.asarray(self._fold.T @ np.ones(lattice.size))
+        self._unit = float(np.abs(cost).max()) or 1.0
+        self._cost = np.asarray(self._fold.T @ cost) / self._unit
+        self._atom_cost = 0.0 if atom_cost is None else atom_cost / self._unit
+        self._side = None if rows is None else sparse.csr_array(rows) @ self._fold
+        self._side_upper = np.zeros(0) if upper is None else upper
+        self._atom_rows = np.zeros(len(self._side_upper)) if atom_rows is None else atom_rows
+
+    # --- solving ------------------------------------------------------------------------------
+
+    def solve(self, *, tolerance: float, deadline: float | None = None) -> Answer:
+        """The optimum, every shift met up to ``tolerance * delta`` (absolute for delta = 0)."""
+        k = self.lattice.shifts
+        signs = (1,) if self.folded else (1, -1)
+        active = {sign * max(1, round(k * share)): False for share in _FIRST for sign in signs}
+        allowed = tolerance * (self.delta or 1.0)
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            answer = self._solve(active, left)
+            excess = {
+                m: self.shortfall(answer.masses, m) + answer.atom - self.delta
+                for size in range(1, k + 1)
+                for m in (size * sign for sign in signs)
+            }
+            answer = Answer(**{**answer.__dict__, "excess": max(excess.values())})
+            violated = sorted((m for m in excess if excess[m] > allowed), key=lambda m: -excess[m])
+            fresh = [m for m in violated if m not in active][:_ADDED]
+            halves = [m for m in violated if active.get(m) is False]
+            if not fresh and not halves:  # what is left is the solver's own tolerance
+                return answer
+            active |= dict.fromkeys(fresh, False) | dict.fromkeys(halves, True)
+
+    def most_private(self) -> tuple[FloatArray, float]:
+        """Masses and atom that meet everything with room to spare, as much as there is."""
+        delta, upper = self.delta, self._side_upper
+        try:
+            for halvings in range(1, 16):
+                room = 0.5**halvings
+                self.delta = delta * (1 - room)
+                self._side_upper = upper - room / 8 * np.abs(upper)
+                try:
+                    answer = self.solve(tolerance=1e-6)
+                except InfeasibleError:
+                    continue
+                return answer.masses, answer.atom
+        finally:
+            self.delta, self._side_upper = delta, upper
+        fail("The side constraints leave no room for rounding.", InfeasibleError)
+
+    def shortfall(self, masses: FloatArray, shift: int) -> float:
+        """The sum of (p_i - factor p_{i-shift})_+ over the window."""
+        here, there, covered = self._pairs(shift)
+        lost = masses[here].copy()
+        lost[covered] -= self.factor * masses[there[covered]]
+        return float(np.maximum(lost, 0.0).sum())
+
+    def _pairs(self, shift: int) -> tuple[Any, Any, Any]:
+        """Indices of i in the window, of i - shift, and whether the latter is a position."""
+        low, high = (edge - self.lattice.first for edge in self.lattice.window)
+        here = np.arange(low, high)
+        there = here - shift
+        return here, there, (there >= 0) & (there < self.lattice.size)
+
+    def _solve(self, active: dict[int, bool], seconds: float | None) -> Answer:
+        from scipy import sparse
+
+        parts = _Parts(columns=self._count + self.has_atom)
+        places = {m: self._add_shift(parts, m, whole) for m, whole in active.items()}
+        shape = (parts.rows, parts.columns)
+        matrix = sparse.csr_array(
+            (
+                np.concatenate(parts.values),
+                (np.concatenate(parts.row_index), np.concatenate(parts.column_index)),
+            ),
+            shape=shape,
+        )
+        upper = np.array(parts.upper)
+        cost, total = np.zeros(parts.columns), np.zeros((1, parts.columns))
+        cost[: self._count], total[0, : self._count] = self._cost, self._mass
+        if self.has_atom:
+            cost[self._count], total[0, self._count] = self._atom_cost, 1.0
+        if self._side is not None:
+            blocks = [self._side]
+            if self.has_atom:
+                blocks.append(sparse.csr_array(self._atom_rows[:, None]))
+            spare = parts.columns - self._count - self.has_atom
+            blocks.append(sparse.csr_array((len(self._side_upper), spare)))
+            matrix = sparse.vstack([matrix, sparse.hstack(blocks)], format="csr")
+            upper = np.concatenate([upper, self._side_upper])
+        found = solve(cost, matrix, upper, equal=total, equal_to=np.ones(1), seconds=seconds)
+        return self._answer(found, places, parts.rows)
+
+    def _add_shift(self, parts: _Parts, shift: int, whole: bool) -> _Place:
+        here, there, covered = self._pairs(shift)
+        alone, i, j = here[~covered], here[covered], there[covered]
+        keep = self._variable[i] != self._variable[j]
+        if not whole:
+            middle = self.lattice.mirror - 2 * self.lattice.first
+            keep &= np.abs(2 * i - middle) < np.abs(2 * j - middle)
+        i, j = i[keep], j[keep]
+        if self.delta == 0:
+            parts.add_rows(self._variable[alone], None, None, np.zeros(len(alone)))
+            start = parts.add_rows(
+                self._variable[i],
+                self._variable[j],
+                -self.factor * self._scale[j] / self._scale[i],
+                np.zeros(len(i)),
+            )
+            return _Place(-1, alone, start - len(alone), i, start)
+        top = parts.add_rows(None, None, None, np.ones(1))
+        parts.put(top, self._variable[alone], self._scale[alone] / self.delta)
+        if self.has_atom:
+            parts.put(top, np.array([self._count]), np.array([1 / self.delta]))
+        ratio = -self.factor * self._scale[j] / self._scale[i]
+        start = parts.add_rows(self._variable[i], self._variable[j], ratio, np.zeros(len(i)))
+        share = self._scale[i] / self.delta
+        loose = np.flatnonzero(share <= _SLACK_RANGE)
+        slack = parts.columns + np.arange(len(loose))
+        parts.columns += len(loose)
+        parts.put(start + loose, slack, np.full(len(loose), -1.0))
+        parts.put(top, slack, share[loose])
+        return _Place(top, alone, -1, i, start)
+
+    def _answer(self, found: Solution, places: dict[int, _Place], rows: int) -> Answer:
+        masses = np.asarray(self._fold @ np.maximum(found.x[: self._count], 0.0))
+        prices = {}
+        for shift, at in places.items():
+            each = np.zeros(self.lattice.size)
+            paid = found.row_duals[at.start : at.start + len(at.rows)]
+            each[at.rows] = paid / self._scale[at.rows]
+            if self.delta == 0:
+                lonely = found.row_duals[at.alone_start : at.alone_start + len(at.alone)]
+                each[at.alone] = lonely / self._scale[at.alone]
+                price = float(each.max(initial=0.0))
+            else:
+                price = float(found.row_duals[at.top]) / self.delta
+                each[at.alone] = price
+            prices[shift] = (price * self._unit, each * self._unit)
+        return Answer(
+            masses=masses,
+            atom=max(float(found.x[self._count]), 0.0) if self.has_atom else 0.0,
+            value=found.value * self._unit,
+            prices=prices,
+            row_prices=found.row_duals[rows:] * self._unit,
+            excess=0.0,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a shift sits among the rows: its sum, the uncovered positions, the covered ones."""
+
+    top: int
+    alone: Any
+    alone_start: int
+    rows: Any
+    start: int
+
+
+class _Parts:
+    """A sparse matrix under construction."""
+
+    def __init__(self, columns: int) -> None:
+        self.rows, self.columns = 0, columns
+        self.row_index: list[Any] = []
+        self.column_index: list[Any] = []
+        self.values: list[Any] = []
+        self.upper: list[float] = []
+
+    def put(self, row: Any, column: Any, value: Any) -> None:
+        """Entries; a single row is repeated."""
+        self.row_index.append(np.broadcast_to(row, column.shape))
+        self.column_index.append(column)
+        self.values.append(value)
+
+    def add_rows(self, first: Any, second: Any, value: Any, upper: FloatArray) -> int:
+        """Rows x[first] + value x[second] <= upper; the number of the first one."""
+        start = self.rows
+        self.rows += len(upper)
+        self.upper.extend(upper.tolist())
+        each = np.arange(start, self.rows)
+        if first is not None:
+            self.put(each, first, np.ones(len(each)))
+        if second is not None:
+            self.put(each, second, value)
+        return start

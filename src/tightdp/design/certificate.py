@@ -1,0 +1,167 @@
+"""What a design proves, as a document of integers and rationals that stands on its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from tightdp.design import verifier
+from tightdp.design.losses import Loss
+from tightdp.design.problem import NoiseProblem
+from tightdp.errors import ParameterError, UndecidedError, fail
+from tightdp.noise.lattice_laws import DiscreteStaircase
+from tightdp.noise.laws import Staircase
+from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.table_noise import TableNoise
+
+DesignedNoise = PiecewiseNoise | TableNoise | Staircase | DiscreteStaircase
+
+
+class Certificate:
+    r"""A proof that a noise is private and how far it can be from the best.
+
+    **Privacy.**
+    Statement: the noise of the document is (epsilon, delta)-DP for a statistic that moves by at
+    most the sensitivity, has the expected loss ``upper``, and no such noise has less than
+    ``lower``.
+    Needs: what :class:`~tightdp.noise.piecewise.PiecewiseNoise` needs; a loss given as a function
+    rests on its author's promise.
+    Proof: :meth:`verify` checks the inequalities listed in :mod:`tightdp.design.verifier` in
+    rational arithmetic, from the document alone; the solver that found the numbers is not trusted.
+    References: [5], Theorem 1; the lattice lower bound and the atom are additions.
+
+    Examples
+    --------
+    >>> import tightdp
+    >>> certificate = tightdp.design_noise(epsilon=1.0, delta=0.25).certificate
+    >>> certificate.verify()
+    True
+    >>> damaged = Certificate({**certificate.document, "lower": "1/2"})
+    >>> damaged.verify()
+    False
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = dict(document)
+
+    @classmethod
+    def seal(cls, document: Mapping[str, Any]) -> Certificate:
+        """A certificate with its checksum."""
+        return cls({**document, "sha256": verifier.digest(document)})
+
+    # --- what it says -------------------------------------------------------------------------
+
+    @property
+    def upper(self) -> Fraction:
+        """The expected loss of the noise."""
+        return Fraction(self.document["upper"])
+
+    @property
+    def lower(self) -> Fraction:
+        """What no noise can beat."""
+        return Fraction(self.document["lower"])
+
+    @property
+    def gap(self) -> Fraction:
+        """(upper - lower) / lower."""
+        return (self.upper - self.lower) / self.lower
+
+    def verify(self) -> bool:
+        """Whether the document proves what it states; no solver and no float takes part."""
+        return self.reason() is None
+
+    def reason(self) -> str | None:
+        """Why the document is refuted; None when it is proved."""
+        try:
+            verifier.verify(self.document)
+        except verifier.Refuted as refuted:
+            return str(refuted)
+        return None
+
+    # --- other forms --------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The document as text."""
+        return json.dumps(self.document, sort_keys=True, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate in a text; refuses a text that does not prove what it states."""
+        try:
+            document = json.loads(text)
+        except ValueError:
+            fail("The certificate is no complete JSON text. Get a fresh copy.", ParameterError)
+        if not isinstance(document, dict):
+            fail("The certificate must be a JSON object.", ParameterError)
+        certificate = cls(document)
+        reason = certificate.reason()
+        if reason is not None:
+            fail(f"The certificate is refuted: {reason}.", UndecidedError)
+        return certificate
+
+    def rescaled(self, sensitivity: Fraction, factor: Fraction) -> Certificate:
+        """The same proof in another unit of length, for a loss that scales by ``factor``."""
+        proof = dict(self.document["proof"])
+        proof["unit"] = str(Fraction(proof["unit"]) * factor)
+        parts = {name: part for name, part in self.document.items() if name != "sha256"}
+        return Certificate.seal(
+            {
+                **parts,
+                "sensitivity": str(sensitivity),
+                "proof": proof,
+                "upper": str(self.upper * factor),
+                "lower": str(self.lower * factor),
+            }
+        )
+
+    def problem(self) -> NoiseProblem:
+        """The question that was answered."""
+        doc, sides = self.document, self.document["constraints"]
+        second = sides["second_loss"]
+        return NoiseProblem(
+            epsilon=Fraction(doc["epsilon"]),
+            delta=Fraction(doc["delta"]),
+            sensitivity=Fraction(doc["sensitivity"]),
+            loss=_loss(doc["loss"]),
+            integer=doc["integer"],
+            monotone=sides["monotone"],
+            symmetric=sides["symmetric"],
+            support=None if sides["support"] is None else Fraction(sides["support"]),
+            second=None if second is None else (_loss(second["loss"]), Fraction(second["bound"])),
+        )
+
+    def noise(self) -> DesignedNoise:
+        """The law, ready to draw from."""
+        doc, noise = self.document, self.document["noise"]
+        epsilon, sensitivity = Fraction(doc["epsilon"]), Fraction(doc["sensitivity"])
+        if doc["kind"] == "staircase":
+            if doc["integer"]:
+                steps = int(sensitivity)
+                return DiscreteStaircase(epsilon=epsilon, sensitivity=steps, core=noise["core"])
+            share = float(Fraction(noise["core_share"]))
+            return Staircase(epsilon=epsilon, sensitivity=sensitivity, core_share=share)
+        if doc["integer"]:
+            return TableNoise(
+                noise["weights"],
+                start=noise["start"],
+                epsilon=epsilon,
+                sensitivity=int(sensitivity),
+            )
+        return PiecewiseNoise(
+            noise["weights"],
+            start=noise["start"],
+            cell_width=sensitivity / noise["cells"],
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            atom=noise["atom"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Certificate(lower={float(self.lower):.6g}, upper={float(self.upper):.6g})"
+
+
+def _loss(description: dict[str, Any]) -> Loss:
+    name = str(description.get("name", description["kind"]))
+    return Loss(name, description)

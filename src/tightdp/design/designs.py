@@ -1,0 +1,271 @@
+"""Noise by optimisation, in one call."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import os
+import time
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from tightdp.design.certificate import Certificate, DesignedNoise
+from tightdp.design.losses import CallableLoss
+from tightdp.design.problem import NoiseProblem
+from tightdp.design.search import Found, search
+from tightdp.errors import check_choice, check_count, check_positive, check_real, fail
+from tightdp.noise.enclosures import float_up
+
+METHODS = ("extended", "cutting-planes")
+_KEPT = 256
+_solved: OrderedDict[str, Found] = OrderedDict()
+
+
+class Design:
+    """A noise found by optimisation, with the proof of what it is worth.
+
+    Attributes
+    ----------
+    noise : PiecewiseNoise, TableNoise, Staircase or DiscreteStaircase
+        The law; its :meth:`lattice` or its own draws are exact.
+    upper, lower : float
+        The expected loss of the noise (rounded up), and what no noise can beat (rounded down).
+    gap : float
+        (upper - lower) / lower, rounded up.
+    certificate : Certificate
+    reached : bool
+        Whether the gap that was asked for is met.
+    seconds : float
+        What the search took.
+
+    Examples
+    --------
+    >>> design = design_noise(epsilon=1.0, delta=0.2)
+    >>> design.gap <= 0.01, round(design.upper, 2), design.certificate.verify()
+    (True, 0.56, True)
+    >>> design.noise.guarantee().delta <= 0.2
+    True
+    """
+
+    def __init__(self, certificate: Certificate, *, reached: bool, seconds: float = 0.0) -> None:
+        self.certificate, self.reached, self.seconds = certificate, reached, seconds
+        self.problem: NoiseProblem = certificate.problem()
+        self.noise: DesignedNoise = certificate.noise()
+        self.upper = float_up(certificate.upper)
+        self.lower = -float_up(-certificate.lower)
+        self.gap = float_up(certificate.gap)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the certificate; :func:`load_design` and the verifier read it."""
+        target = Path(path)
+        beside = target.with_name(target.name + ".part")
+        beside.write_text(self.certificate.to_json(), encoding="utf-8")
+        beside.replace(target)  # never half a file
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<12}{text}" for name, text in self._rows())
+
+    def __repr__(self) -> str:
+        return f"Design(lower={self.lower:.6g}, upper={self.upper:.6g}, gap={self.gap:.2%})"
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in self._rows()
+        )
+        return f"<table>{''.join(cells)}</table>"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        problem = self.problem
+        sides = [name for name in ("integer", "monotone", "symmetric") if getattr(problem, name)]
+        if problem.support is not None:
+            sides.append(f"support +-{float(problem.support):g}")
+        if problem.second is not None:
+            sides.append(f"E {problem.second[0].name} <= {float(problem.second[1]):g}")
+        spent = f"epsilon {float(problem.epsilon):g}, delta {float(problem.delta):g}"
+        rows = [
+            ("guarantee", f"{spent}, sensitivity {float(problem.sensitivity):g}"),
+            ("loss", problem.loss.name),
+            ("noise", repr(self.noise)),
+            ("expected", f"{self.upper:.6g}"),
+            ("at least", f"{self.lower:.6g} for any noise"),
+            ("gap", f"{self.gap:.3%}" + ("" if self.reached else " (more than asked for)")),
+        ]
+        return [*rows, ("within", ", ".join(sides))] if sides else rows
+
+
+def design_noise(
+    *,
+    epsilon: Any,
+    delta: Any,
+    sensitivity: Any = 1.0,
+    loss: Any = "l1",
+    gap: float = 0.01,
+    cells: int | None = None,
+    support: Any = None,
+    monotone: bool = False,
+    symmetric: bool | None = None,
+    second_loss: tuple[Any, Any] | None = None,
+    integer: bool = False,
+    method: str = "extended",
+    time_limit: float | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Design:
+    r"""The additive noise with the least expected loss for a guarantee, and the proof.
+
+    Among all X with :math:`P(X \in A) \le e^\epsilon P(X + s \in A) + \delta` for
+    :math:`|s| \le \Delta`, look for the least :math:`E\,c(X)`. The noise found is a mixture of
+    uniform laws on cells and an atom at zero; its distance to the optimum over *all* noise is
+    certified by a dual solution.
+
+    **Privacy.**
+    Statement: adding ``design.noise`` to a statistic that moves by at most the sensitivity is
+    (epsilon, delta)-DP.
+    Needs: a sensitivity from public facts; exact draws by ``noise.lattice(grid)``.
+    Proof: :class:`~tightdp.design.certificate.Certificate`.
+    Erratum: [5]'s lower bounds are not used: D(pi, beta) (Corollary 1) is false, and bounds without
+    padding say nothing about wider noise; the monotone bound 0.1830 at (3, 0.3) is beaten by
+    0.1644 (E42).
+    References: [5], problems P and D.
+
+    Parameters
+    ----------
+    epsilon : float
+        In [2**-40, 20]; floats are taken as the rationals they are.
+    delta : float
+        In [0, 1); 0 or at least 1e-12.
+    sensitivity : float
+    loss : {"l1", "l2"}, Loss or function
+        ``tightdp.design.losses`` has powers, asymmetric, pinball, threshold and piecewise linear
+        losses; a function of a float must be convex (or see ``losses.from_callable``).
+    gap : float
+        The certified relative gap to reach; integers reach 1e-6 by default.
+    cells : int, optional
+        Number of cells of the noise; then the gap is what it is.
+    support : float, optional
+        Only noise within [-support, support].
+    monotone : bool
+        Only noise whose density does not rise away from zero.
+    symmetric : bool, optional
+        Only symmetric noise; for symmetric losses nothing is lost by it.
+    second_loss : (loss, bound), optional
+        Only noise whose second expected loss is at most the bound.
+    integer : bool
+        The statistic is an integer: the noise is one too, with no discretisation error.
+    method : {"extended", "cutting-planes"}
+        The program of this package, or the formulation of [5], for comparison.
+    time_limit : float, optional
+        Seconds; what is proved by then is returned, with ``reached`` False and a warning.
+    cache : path, optional
+        A directory in which solved designs are kept; every one read from it is verified.
+    progress : bool
+        Print each bound as it is found.
+
+    Returns
+    -------
+    Design
+
+    Examples
+    --------
+    >>> design = design_noise(epsilon=2.0, delta=0.1, loss="l1")
+    >>> design.lower <= 0.3630 <= design.upper * 1.01, design.reached
+    (True, True)
+    >>> draws = design.noise.lattice(2**-10).sample(5, rng=1)  # integers, in units of the grid
+    >>> len(draws)
+    5
+    """
+    problem = NoiseProblem.of(
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        loss=loss,
+        integer=integer,
+        monotone=monotone,
+        symmetric=symmetric,
+        support=support,
+        second_loss=second_loss,
+    )
+    check_choice("method", method, METHODS)
+    limit = None if time_limit is None else check_positive("time_limit", time_limit)
+    count = None if cells is None else check_count("cells", cells, least=2, most=20_000)
+    if not 1e-7 <= check_real("gap", gap) <= 1:
+        fail(f"`gap` must lie in [1e-7, 1]. Got {gap}.")
+    target = min(gap, 1e-6) if integer else gap
+    key = repr((problem.key, target, count, method))
+    begun = time.monotonic()
+    found = _known(key, problem, cache)
+    if found is None:
+        deadline = None if limit is None else begun + limit
+        found = _solve(problem, method, target, count, deadline, progress)
+        _keep(key, found, problem, cache)
+    if not found.met and count is None:
+        warnings.warn(
+            f"The gap {target:g} was not reached; the design is certified to "
+            f"{float(found.certificate.gap):.3%}. Give more time.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return Design(found.certificate, reached=found.met, seconds=time.monotonic() - begun)
+
+
+def load_design(path: str | os.PathLike[str]) -> Design:
+    """A design from its file, once its proof is checked.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     design_noise(epsilon=1.0, delta=0.25).save(f"{folder}/noise.json")
+    ...     load_design(f"{folder}/noise.json").upper < 0.52
+    True
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        fail(f"`path` must name a readable design file. Got {path}.")
+    return Design(Certificate.from_json(text), reached=True)
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def _solve(
+    problem: NoiseProblem,
+    method: str,
+    gap: float,
+    cells: int | None,
+    deadline: float | None,
+    progress: bool,
+) -> Found:
+    return search(problem, gap=gap, cells=cells, deadline=deadline, progress=progress)
+
+
+def _known(key: str, problem: NoiseProblem, cache: Any) -> Found | None:
+    if key in _solved:
+        _solved.move_to_end(key)
+        return _solved[key]
+    if cache is None or isinstance(problem.loss, CallableLoss):
+        return None
+    path = _file(key, cache)
+    if not path.exists():
+        return None
+    return Found(Certificate.from_json(path.read_text(encoding="utf-8")), True)
+
+
+def _keep(key: str, found: Found, problem: NoiseProblem, cache: Any) -> None:
+    if not found.met:
+        return  # another time limit may do better
+    _solved[key] = found
+    while len(_solved) > _KEPT:
+        _solved.popitem(last=False)
+    if cache is not None and not isinstance(problem.loss, CallableLoss):
+        Path(cache).mkdir(parents=True, exist_ok=True)
+        Design(found.certificate, reached=True).save(_file(key, cache))
+
+
+def _file(key: str, cache: Any) -> Path:
+    return Path(cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+

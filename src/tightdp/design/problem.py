@@ -1,0 +1,136 @@
+"""The question: which noise has the least expected loss under a privacy guarantee?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from tightdp.design.losses import Loss, as_loss
+from tightdp.errors import exact_fraction, fail, shown
+from tightdp.noise.law import check_sensitivity
+from tightdp.noise.rates import check_epsilon
+
+
+@dataclass(frozen=True)
+class NoiseProblem:
+    r"""Minimise :math:`E\,c(X)` over all (epsilon, delta)-private additive noise X.
+
+    .. math:: P(X \in A) \le e^{\epsilon} P(X + s \in A) + \delta
+              \quad\text{for all } |s| \le \Delta \text{ and all } A .
+
+    All numbers are exact rationals. Side constraints narrow the noise, and lower bounds hold for
+    noise within them only.
+
+    Attributes
+    ----------
+    epsilon, delta, sensitivity : Fraction
+    loss : Loss
+    integer : bool
+        The statistic is an integer, and so is the noise.
+    monotone : bool
+        The density does not rise away from zero.
+    symmetric : bool
+        X and -X have the same law.
+    support : Fraction or None
+        :math:`|X| \le` support.
+    second : (Loss, Fraction) or None
+        :math:`E\,c_2(X) \le` bound.
+
+    Examples
+    --------
+    >>> problem = NoiseProblem.of(epsilon=1, delta=0.25, loss="l2")
+    >>> problem.delta, problem.folded
+    (Fraction(1, 4), True)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    sensitivity: Fraction
+    loss: Loss
+    integer: bool = False
+    monotone: bool = False
+    symmetric: bool = False
+    support: Fraction | None = None
+    second: tuple[Loss, Fraction] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        epsilon: Any,
+        delta: Any,
+        sensitivity: Any = 1,
+        loss: Any = "l1",
+        integer: bool = False,
+        monotone: bool = False,
+        symmetric: bool | None = None,
+        support: Any = None,
+        second_loss: tuple[Any, Any] | None = None,
+    ) -> NoiseProblem:
+        """Checked parameters."""
+        budget, slack = check_epsilon(epsilon), exact_fraction("delta", delta)
+        if not 0 <= slack < 1:
+            fail(f"`delta` must lie in [0, 1). Got {shown(delta)}. With 1, nothing is protected.")
+        if 0 < slack < Fraction(1, 10**12):
+            fail(f"`delta` must be 0 or at least 1e-12. Got {shown(delta)}. Take 0.")
+        if budget > 20:
+            fail(f"`epsilon` must be at most 20 here. Got {shown(epsilon)}. Give less of it.")
+        moved = check_sensitivity(sensitivity)[1]
+        if integer and moved.denominator != 1:
+            fail(f"`sensitivity` must be an integer for integers. Got {shown(sensitivity)}.")
+        return cls(
+            epsilon=budget,
+            delta=slack,
+            sensitivity=moved,
+            loss=as_loss(loss, moved),
+            integer=bool(integer),
+            monotone=bool(monotone),
+            symmetric=bool(symmetric),
+            support=_support(support, moved),
+            second=_second(second_loss, moved),
+        )
+
+    @property
+    def folded(self) -> bool:
+        """Whether only symmetric noise need be considered."""
+        fair = self.loss.symmetric and (self.second is None or self.second[0].symmetric)
+        return self.symmetric or fair
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is no side constraint that a Laplace law may break."""
+        return self.support is None and self.second is None
+
+    def unit(self) -> tuple[NoiseProblem, Fraction]:
+        """The same problem at sensitivity 1, and the factor between the losses."""
+        degree = self.loss.degree
+        if degree is None or self.integer or not self.plain or self.sensitivity == 1:
+            return self, Fraction(1)
+        return replace(self, sensitivity=Fraction(1)), self.sensitivity**degree
+
+    @property
+    def key(self) -> str:
+        """Equal for equal problems."""
+        second = None if self.second is None else (self.second[0].key, self.second[1])
+        parts = (self.epsilon, self.delta, self.sensitivity, self.loss.key, self.integer)
+        return repr((*parts, self.monotone, self.symmetric, self.support, second))
+
+
+def _support(given: Any, sensitivity: Fraction) -> Fraction | None:
+    if given is None:
+        return None
+    bound = exact_fraction("support", given)
+    if not bound > 0:
+        fail(f"`support` must be a finite number > 0. Got {shown(given)}.")
+    if bound > 10**6 * sensitivity:
+        fail("`support` must be at most 1e6 sensitivities. Leave it out for no bound.")
+    return bound
+
+
+def _second(given: Any, sensitivity: Fraction) -> tuple[Loss, Fraction] | None:
+    if given is None:
+        return None
+    if not isinstance(given, tuple) or len(given) != 2:
+        fail("`second_loss` must be a pair (loss, bound).")
+    return as_loss(given[0], sensitivity), exact_fraction("second_loss", given[1])

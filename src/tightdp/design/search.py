@@ -1,0 +1,273 @@
+"""The search for a grid on which the two sides of the sandwich meet."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
+from tightdp.design.certificate import Certificate
+from tightdp.design.problem import NoiseProblem
+from tightdp.design.programs import InfeasibleError, OutOfTimeError
+from tightdp.errors import ParameterError, UndecidedError, fail
+
+_EXACT = 1e-7  # excess of a shortfall, relative to delta, at which the solver's answer is taken
+_MOST_CELLS = 20_000
+_MOST_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Found:
+    """A certificate, and whether the gap that was asked for is met."""
+
+    certificate: Certificate
+    met: bool
+
+
+class Search:
+    """The state of a search: what is asked, what is proved so far, how much time is left."""
+
+    def __init__(
+        self,
+        problem: NoiseProblem,
+        *,
+        gap: float,
+        cells: int | None,
+        deadline: float | None,
+        progress: bool,
+    ) -> None:
+        self.problem, self.gap, self.cells = problem, gap, cells
+        self.deadline, self.progress = deadline, progress
+        self.upper: Upper | None = None
+        self.lower: Lower | None = None
+        self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
+        self.reach_units = support_units(problem)
+        self.centred = problem.delta > Fraction(1, 4)
+
+    # --- the ways -----------------------------------------------------------------------------
+
+    def run(self) -> Found:
+        """Bounds on finer and finer grids until they meet, or time is up."""
+        if self.problem.delta == 0:
+            return self._pure()
+        if self.problem.integer:
+            return self._integers()
+        cells = self._first_cells()
+        limit, self.deadline = self.deadline, None  # the first round always ends
+        for _ in range(_MOST_ROUNDS):
+            try:
+                self._round(cells)
+            except OutOfTimeError:
+                break
+            self.deadline = limit
+            now = self._gap()
+            if now <= self.gap or self.cells is not None or self._late():
+                break
+            growth = math.sqrt(min(now, 10.0) / self.gap) * 1.1
+            cells = math.ceil(cells * min(max(growth, 1.25), 3.0))
+            if 2 * cells * self.reach_units > _MOST_CELLS:
+                break
+        return self._found()
+
+    def _round(self, cells: int) -> None:
+        self._improve_lower(cells)
+        for centred in (self.centred, not self.centred):
+            before = self.upper
+            self._improve_upper(cells, centred)
+            if self.upper is not before:
+                self.centred = centred
+            if self._gap() <= self.gap:
+                return
+
+    def _integers(self) -> Found:
+        """No grid to refine: only the window and the support grow."""
+        cells = int(self.problem.sensitivity)
+        limit, self.deadline = self.deadline, None
+        for _ in range(_MOST_ROUNDS):
+            try:
+                self._improve_lower(cells)
+                self._improve_upper(cells, centred=True)
+            except OutOfTimeError:
+                break
+            self.deadline = limit
+            if self._gap() <= self.gap or self._late() or self.problem.support is not None:
+                break
+            self.widening, self.reach_units = self.widening * 1.5, self.reach_units * 1.25
+            if 2 * cells * self.reach_units > _MOST_CELLS:
+                break
+        return self._found()
+
+    def _pure(self) -> Found:
+        """delta = 0: the staircase is the best, its core is searched; the lattice proves it."""
+        from tightdp.design.staircase import staircase
+
+        self.upper = staircase(self.problem)
+        cells = int(self.problem.sensitivity) if self.problem.integer else self._first_cells()
+        limit, self.deadline = self.deadline, None
+        for _ in range(_MOST_ROUNDS):
+            try:
+                self._improve_lower(cells)
+            except OutOfTimeError:
+                break
+            self.deadline = limit
+            now = self._gap()
+            if now <= self.gap or self._late():
+                break
+            if self.problem.integer:
+                self.widening *= 1.5
+            else:
+                cells = math.ceil(cells * min(max(math.sqrt(now / self.gap) * 1.1, 1.25), 3.0))
+        return self._found()
+
+    # --- one bound ----------------------------------------------------------------------------
+
+    def _improve_lower(self, cells: int) -> None:
+        while True:
+            window = math.ceil(self.widening * self.reach_units * cells)
+            begun = time.monotonic()
+            try:
+                found = lower_bound(
+                    self.problem,
+                    cells=cells,
+                    window=window,
+                    tolerance=max(self.gap / 100, 1e-8),
+                    deadline=self.deadline,
+                )
+            except InfeasibleError:
+                fail(_impossible(self.problem), ParameterError)
+            self._say("lower", cells, float(found.value), begun)
+            if self.lower is None or found.value > self.lower.value:
+                self.lower = found
+            if found.padding <= self.gap / 1000 or self.widening > 20:
+                return
+            self.widening *= 1.5
+
+    def _improve_upper(self, cells: int, centred: bool) -> None:
+        reach = self._reach(cells, centred)
+        while True:
+            begun = time.monotonic()
+            try:
+                found = upper_bound(
+                    self.problem,
+                    cells=cells,
+                    reach=reach,
+                    centred=centred,
+                    tolerance=_EXACT,
+                    deadline=self.deadline,
+                )
+            except InfeasibleError:
+                if self.problem.plain and self.cells is None:
+                    reach = math.ceil(1.5 * reach) + 1
+                    continue
+                self._say("upper", cells, math.inf, begun)
+                return
+            self._say("upper", cells, float(found.value), begun)
+            better = self.upper is None or found.value < self.upper.value
+            enough = better and self.upper is not None
+            if better:
+                enough = self.upper is not None and found.value > self.upper.value * Fraction(
+                    999, 1000
+                )
+                self.upper = found
+            if not found.full or enough or not better or not self._may_widen():
+                return
+            reach = math.ceil(1.5 * reach)
+            self.reach_units = max(self.reach_units, reach / cells)
+
+    def _may_widen(self) -> bool:
+        return self.problem.support is None and self.cells is None
+
+    def _reach(self, cells: int, centred: bool) -> int:
+        """Cells on each side (centred: beyond the middle one)."""
+        problem = self.problem
+        if problem.support is not None:
+            step = Fraction(1) if problem.integer else problem.sensitivity / cells
+            half = Fraction(1, 2) if centred and not problem.integer else Fraction(0)
+            return max(math.floor(problem.support / step - half), 1)
+        if self.cells is not None:
+            return max(self.cells // 2, 1)
+        return math.ceil(self.reach_units * cells)
+
+    def _first_cells(self) -> int:
+        if self.cells is not None:
+            return max(1, int(self.cells / (2 * self.reach_units)))
+        epsilon = float(self.problem.epsilon)
+        start = 2 if epsilon <= 0.2 else 4 if epsilon <= 1 else 8 if epsilon <= 2.5 else 16
+        if self.problem.support is not None:  # the edge of the support on the grid, if it can be
+            ratio = self.problem.support / self.problem.sensitivity
+            if ratio.denominator <= 64:
+                start = math.ceil(start / ratio.denominator) * ratio.denominator
+        return start
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def _gap(self) -> float:
+        if self.upper is None or self.lower is None or self.lower.value <= 0:
+            return math.inf
+        return float((self.upper.value - self.lower.value) / self.lower.value)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _found(self) -> Found:
+        if self.upper is None:
+            fail(_impossible(self.problem), ParameterError)
+        if self.lower is None or self.lower.value <= 0:
+            fail(
+                "No positive lower bound was found in time. Give a longer `time_limit`.",
+                UndecidedError,
+            )
+        upper, lower = self.upper, self.lower
+        document = statement(
+            self.problem,
+            {**upper.tables, **lower.tables},
+            {**upper.second_tables, **lower.second_tables},
+            kind="staircase" if self.problem.delta == 0 else "cells",
+            noise=upper.noise,
+            proof=lower.proof,
+            upper=str(upper.value),
+            lower=str(lower.value),
+        )
+        return Found(Certificate.seal(document), self._gap() <= self.gap)
+
+    def _say(self, which: str, cells: int, value: float, begun: float) -> None:
+        if self.progress:
+            took = time.monotonic() - begun
+            print(f"{which} bound, {cells} cells: {value:.6g} ({took:.2f} s)", file=sys.stderr)
+
+
+def support_units(problem: NoiseProblem) -> float:
+    """Sensitivities on each side that a truncated Laplace law at delta/4 needs."""
+    epsilon = float(problem.epsilon)
+    if problem.delta == 0:
+        return math.ceil(25 / epsilon) + 1
+    odds = math.expm1(epsilon) / (2 * float(problem.delta))
+    units = math.ceil(math.log1p(odds) / epsilon) + 1
+    growth = problem.loss.near() / problem.sensitivity
+    return float(max(units, math.ceil(growth) + 1))
+
+
+def _impossible(problem: NoiseProblem) -> str:
+    names = {
+        "support": problem.support is not None,
+        "second_loss": problem.second is not None,
+        "monotone": problem.monotone,
+    }
+    given = " and ".join(f"`{name}`" for name, used in names.items() if used)
+    return (
+        f"No noise with this epsilon and delta meets {given or 'the constraints'}. "
+        "Give a wider support, a larger bound or a larger delta."
+    )
+
+
+def search(problem: NoiseProblem, **options: Any) -> Found:
+    """The certificate of a problem; homogeneous losses are solved at sensitivity 1."""
+    unit, factor = problem.unit()
+    found = Search(unit, **options).run()
+    if unit is problem:
+        return found
+    return Found(found.certificate.rescaled(problem.sensitivity, factor), found.met)

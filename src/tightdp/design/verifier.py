@@ -1,0 +1,542 @@
+r"""A stand-alone verifier of designed noise: standard library only, no solver, no float.
+
+    python -m tightdp.design.verifier design.json
+
+The file states a noise, a guarantee and two numbers, and this program proves or refutes, in
+rational arithmetic, that
+
+* the noise is (epsilon, delta)-private for every shift of the statistic up to the sensitivity,
+* its expected loss is ``upper``,
+* **no** noise with that guarantee (and the stated side constraints) has an expected loss below
+  ``lower``.
+
+**The upper bound.** Cells :math:`[ib, (i+1)b)`, b = sensitivity/k, of weights :math:`w_i` and an
+atom at zero. Between whole shifts the shortfall is affine, so shifts by m = 1..k cells are enough;
+:math:`e^\epsilon` is replaced by a rational below it, which can only raise the shortfall.
+
+**The lower bound.** For any private X put :math:`p_j = E\,\mathrm{tent}(X/b - j)`. Averages of
+private laws are private, so :math:`\sum_i (p_i - e^\epsilon p_{i-m})_+ \le \delta`. Let
+:math:`0 \le y_{m,i} \le \lambda_m`; let :math:`a_j` be values whose linear interpolant lies below
+the loss. Then :math:`E c(X) \ge \sum a_j p_j \ge \min_j [a_j + \sum_m (y_{m,j} -
+e^\epsilon y_{m,j+m})] - \delta \sum_m \lambda_m`, whatever the numbers y are; a rational above
+:math:`e^\epsilon` can only lower the right-hand side. Side constraints add multipliers in the same
+way. Beyond the last j the values continue at the constant :math:`a_J`, below a loss that grows.
+For a symmetric loss p may be taken symmetric, and the brackets at j and -j are averaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import pairwise
+from math import isqrt
+from typing import Any
+
+FORMAT = "tightdp-design/1"
+ROOT_BITS = 128
+Document = Mapping[str, Any]
+
+
+class Refuted(Exception):  # noqa: N818 - the outcome of a proof, not a fault of the program
+    """The document does not prove what it states."""
+
+
+def demand(holds: bool, what: str) -> None:
+    """Refute unless ``holds``."""
+    if not holds:
+        raise Refuted(what)
+
+
+# --- losses, from their description ---------------------------------------------------------------
+
+
+def value(loss: Document, x: Fraction, *, up: bool = False) -> Fraction:
+    """c(x): exact, or rounded down (``up``: up) for roots."""
+    kind, size = loss["kind"], abs(x)
+    if kind == "sides":
+        side = loss["right"] if x >= 0 else loss["left"]
+        return sum((Fraction(c) * size**j for j, c in enumerate(side)), Fraction(0))
+    if kind == "root":
+        return Fraction(loss["factor"]) * _power(size, loss["top"], loss["bottom"], up)
+    if kind == "threshold":
+        return Fraction(1 if size > Fraction(loss["at"]) else 0)
+    if kind == "broken":
+        return _broken(loss, x)
+    raise Refuted(f"an unknown kind of loss: {kind}")
+
+
+def mean(loss: Document, low: Fraction, high: Fraction) -> Fraction:
+    """The mean of c over [low, high], low < high; rounded up for roots."""
+    if low < 0 < high:
+        parts = mean(loss, low, Fraction(0)) * -low + mean(loss, Fraction(0), high) * high
+        return parts / (high - low)
+    near, far = min(abs(low), abs(high)), max(abs(low), abs(high))
+    length, kind = high - low, loss["kind"]
+    if kind == "sides":
+        side = loss["right"] if low >= 0 else loss["left"]
+        whole = (
+            Fraction(c) * (far ** (j + 1) - near ** (j + 1)) / (j + 1) for j, c in enumerate(side)
+        )
+        return sum(whole, Fraction(0)) / length
+    if kind == "root":
+        top, bottom = loss["top"] + loss["bottom"], loss["bottom"]
+        rise = _power(far, top, bottom, True) - _power(near, top, bottom, False)
+        return Fraction(loss["factor"]) * rise * Fraction(bottom, top) / length
+    if kind == "threshold":
+        return (far - min(max(Fraction(loss["at"]), near), far)) / length
+    corners = [low, *(x for x in map(Fraction, loss["knots"]) if low < x < high), high]
+    pieces = ((_broken(loss, x) + _broken(loss, y)) / 2 * (y - x) for x, y in pairwise(corners))
+    return sum(pieces, Fraction(0)) / length
+
+
+def dip(loss: Document, low: Fraction, high: Fraction) -> Fraction:
+    """At least the depth of c below its chord over [low, high], which lies on one side of 0."""
+    near, far = min(abs(low), abs(high)), max(abs(low), abs(high))
+    length, kind = high - low, loss["kind"]
+    if kind == "sides":  # f'' rises outward: the depth is at most length**2/8 times its largest
+        side = loss["right"] if low >= 0 else loss["left"]
+        bend = (Fraction(c) * j * (j - 1) * far ** (j - 2) for j, c in enumerate(side) if j >= 2)
+        return length**2 / 8 * sum(bend, Fraction(0))
+    if kind == "root":
+        return _root_dip(loss, near, far)
+    if kind == "threshold":
+        at = Fraction(loss["at"])
+        return (at - near) / length if near <= at < far else Fraction(0)
+    left, right = _broken(loss, low), _broken(loss, high)
+    depths = (
+        left + (right - left) * (x - low) / length - _broken(loss, x)
+        for x in map(Fraction, loss["knots"])
+        if low < x < high
+    )
+    return max([Fraction(0), *depths])
+
+
+def grows_from(loss: Document) -> Fraction:
+    """A distance from 0 beyond which c does not fall outward; refutes when there is none."""
+    kind = loss["kind"]
+    if kind == "sides":
+        sides = (loss["right"], loss["left"])
+        demand(Fraction(sides[0][0]) == Fraction(sides[1][0]), "the loss jumps at zero")
+        demand(all(Fraction(c) >= 0 for side in sides for c in side), "the loss falls outward")
+        return Fraction(0)
+    if kind == "root":
+        demand(Fraction(loss["factor"]) > 0 < loss["top"] and loss["bottom"] > 0, "no root loss")
+        return Fraction(0)
+    if kind == "threshold":
+        demand(Fraction(loss["at"]) >= 0, "a negative threshold")
+        return Fraction(loss["at"])
+    knots = [Fraction(x) for x in loss["knots"]]
+    demand(all(x < y for x, y in pairwise(knots)), "knots out of order")
+    demand(len(knots) == len(loss["values"]) > 0, "knots and values do not match")
+    demand(Fraction(loss["first"]) <= 0 <= Fraction(loss["last"]), "the loss falls outward")
+    return max(abs(knots[0]), abs(knots[-1]))
+
+
+def symmetric(loss: Document) -> bool:
+    """Whether c(x) = c(-x) follows from the description."""
+    kind = loss["kind"]
+    if kind == "sides":
+        return [Fraction(c) for c in loss["right"]] == [Fraction(c) for c in loss["left"]]
+    if kind == "broken":
+        knots, values = ([Fraction(v) for v in loss[name]] for name in ("knots", "values"))
+        mirrored = [-x for x in reversed(knots)] == knots and values == values[::-1]
+        return mirrored and Fraction(loss["first"]) == -Fraction(loss["last"])
+    if kind == "table":
+        return bool(loss["symmetric"])
+    return True
+
+
+def _broken(loss: Document, x: Fraction) -> Fraction:
+    knots, values = loss["knots"], loss["values"]
+    first, last = Fraction(knots[0]), Fraction(knots[-1])
+    if x <= first:
+        return Fraction(values[0]) + Fraction(loss["first"]) * (x - first)
+    if x >= last:
+        return Fraction(values[-1]) + Fraction(loss["last"]) * (x - last)
+    right = next(i for i, knot in enumerate(knots) if Fraction(knot) >= x)
+    low, high = Fraction(knots[right - 1]), Fraction(knots[right])
+    left = Fraction(values[right - 1])
+    return left + (Fraction(values[right]) - left) * (x - low) / (high - low)
+
+
+def _root_dip(loss: Document, near: Fraction, far: Fraction) -> Fraction:
+    top, bottom = loss["top"], loss["bottom"]
+    if top <= bottom:  # concave on each side: the chord lies below
+        return Fraction(0)
+    power, factor, length = Fraction(top, bottom), Fraction(loss["factor"]), far - near
+    slope = _power(far, top - bottom, bottom, True) - _power(near, top - bottom, bottom, False)
+    depth = length / 4 * power * slope  # convex: length/4 times the change of the slope
+    steep = far if top >= 2 * bottom else near
+    if steep > 0 or top >= 2 * bottom:
+        bend = power * (power - 1) * _signed_power(steep, top - 2 * bottom, bottom)
+        depth = min(depth, length**2 / 8 * bend)
+    return factor * depth
+
+
+def _signed_power(x: Fraction, top: int, bottom: int) -> Fraction:
+    return _power(x, top, bottom, True) if top >= 0 else _power(1 / x, -top, bottom, True)
+
+
+def _power(x: Fraction, top: int, bottom: int, up: bool) -> Fraction:
+    """x**(top/bottom) for x >= 0, to 2**-128, rounded as asked."""
+    if x == 0:
+        return Fraction(1 if top == 0 else 0)
+    scaled = x**top * (1 << ROOT_BITS * bottom)
+    root = _whole_root(scaled.numerator // scaled.denominator, bottom)
+    exact = Fraction(root**bottom) == scaled
+    return Fraction(root + (1 if up and not exact else 0), 1 << ROOT_BITS)
+
+
+def _whole_root(n: int, degree: int) -> int:
+    """The largest r with r**degree <= n."""
+    if degree == 1:
+        return n
+    if degree == 2:
+        return isqrt(n)
+    low, high = 0, 1 << (n.bit_length() // degree + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= n else (low, middle)
+    return low
+
+
+# --- the exponential ------------------------------------------------------------------------------
+
+
+def exp_bounds(x: Fraction, bits: int = 160) -> tuple[Fraction, Fraction]:
+    r"""Rationals around :math:`e^x`, x >= 0, at a relative distance near 2**-bits.
+
+    :math:`e^x = (e^y)^{2^h}`, y <= 1/2: the Taylor sum is below, twice the next term above it.
+    """
+    halvings = max(0, (2 * x).__ceil__().bit_length())
+    places = bits + 2 * halvings + 32
+    num, den = x.numerator, x.denominator << halvings
+    low_term = high_term = low = high = 1 << places
+    j = 0
+    while high_term > 1:
+        j += 1
+        low_term = low_term * num // (den * j)
+        high_term = -(-high_term * num // (den * j))
+        low, high = low + low_term, high + high_term
+    high += 2 * high_term
+    for _ in range(halvings):
+        low, high = low * low >> places, -(-high * high >> places)
+    return Fraction(low, 1 << places), Fraction(high, 1 << places)
+
+
+def check_exponential(document: Document) -> tuple[Fraction, Fraction]:
+    """The stated bounds of e**epsilon, once they are proved to lie on their sides of it."""
+    epsilon = Fraction(document["epsilon"])
+    demand(0 < epsilon <= 1 << 10, "epsilon is out of range")
+    low, high = Fraction(document["exp_low"]), Fraction(document["exp_high"])
+    below, above = exp_bounds(epsilon)
+    demand(0 < low <= below, "exp_low is not below e**epsilon")
+    demand(above <= high, "exp_high is not above e**epsilon")
+    return low, high
+
+
+# --- the noise ------------------------------------------------------------------------------------
+
+
+def shortfall(weights: list[int], shift: int, factor: Fraction) -> Fraction:
+    """The larger of the sums of (w_i - factor w_{i-shift})_+ and of the same, mirrored."""
+    n, num, den = len(weights), factor.numerator, factor.denominator
+    if shift >= n:
+        return Fraction(sum(weights))
+    right, left = sum(weights[:shift]) * den, sum(weights[n - shift :]) * den
+    for here, there in zip(weights[shift:], weights, strict=False):
+        right += max(here * den - there * num, 0)
+        left += max(there * den - here * num, 0)
+    return Fraction(max(right, left), den)
+
+
+def check_noise(document: Document, factor: Fraction) -> Fraction:
+    """The expected loss, once the noise is proved private and within its side constraints."""
+    if document["kind"] == "staircase":
+        demand(document["integer"] == ("core" in document["noise"]), "not integers")
+        return _check_staircase(document)
+    noise, delta = document["noise"], Fraction(document["delta"])
+    weights, atom, total = noise["weights"], noise["atom"], noise["total"]
+    demand(all(type(w) is int and w >= 0 for w in [*weights, atom]), "a weight is not natural")
+    demand(total == sum(weights) + atom > 0, "the weights do not sum to the total")
+    demand(type(noise["cells"]) is int and noise["cells"] >= 1, "no cells")
+    if document["integer"]:
+        demand(atom == 0 and noise["cells"] == Fraction(document["sensitivity"]), "not integers")
+    for shift in range(1, min(noise["cells"], len(weights)) + 1):
+        lost = (shortfall(weights, shift, factor) + atom) / total
+        demand(lost <= delta, f"a shift by {shift} cells loses more than delta")
+    _check_shape(document)
+    return _expected(document, document["loss"])
+
+
+def _expected(document: Document, loss: Document) -> Fraction:
+    noise = document["noise"]
+    if loss["kind"] == "table":
+        costs, at_zero = map(Fraction, loss["cells"]), Fraction(loss["at_zero"])
+        demand(len(loss["cells"]) == len(noise["weights"]), "costs and weights do not match")
+    else:
+        costs, at_zero = _costs(document, loss), value(loss, Fraction(0), up=True)
+    spent = sum((w * c for w, c in zip(noise["weights"], costs, strict=True)), Fraction(0))
+    return (spent + noise["atom"] * at_zero) / noise["total"]
+
+
+def _costs(document: Document, loss: Document) -> Iterable[Fraction]:
+    noise = document["noise"]
+    first, last = noise["start"], noise["start"] + len(noise["weights"])
+    if document["integer"]:
+        return (value(loss, Fraction(i), up=True) for i in range(first, last))
+    width = Fraction(document["sensitivity"]) / noise["cells"]
+    return (mean(loss, i * width, (i + 1) * width) for i in range(first, last))
+
+
+def _check_shape(document: Document) -> None:
+    sides, noise = document["constraints"], document["noise"]
+    weights, start = noise["weights"], noise["start"]
+    whole = document["integer"]
+    if sides["monotone"]:
+        left = weights[: max(-start, 0) + (1 if whole else 0)]
+        right = weights[max(-start, 0) :]
+        demand(left == sorted(left), "not monotone below zero")
+        demand(right == sorted(right, reverse=True), "not monotone above zero")
+    if sides["symmetric"]:
+        demand(weights == weights[::-1], "the weights are not symmetric")
+        demand(2 * start + len(weights) == (1 if whole else 0), "the cells are not symmetric")
+    if sides["support"] is not None:
+        bound = Fraction(sides["support"])
+        width = Fraction(1) if whole else Fraction(document["sensitivity"]) / noise["cells"]
+        last = start + len(weights) - (1 if whole else 0)
+        demand(-bound <= start * width and last * width <= bound, "wider than the support")
+    if sides["second_loss"] is not None:
+        second = sides["second_loss"]
+        demand(_expected(document, second["loss"]) <= Fraction(second["bound"]), "second loss")
+
+
+def _check_staircase(document: Document) -> Fraction:
+    """E c of a density ~ q**level, q = e**-epsilon; for shifts up to the sensitivity the level
+    floor(abs(x)/sensitivity + 1 - core) moves by at most 1, so the noise is epsilon-private.
+    """
+    sides, loss = document["constraints"], document["loss"]
+    demand(sides["support"] is None and sides["second_loss"] is None, "not for a staircase")
+    demand(loss["kind"] == "sides", "the loss of a staircase must be a polynomial")
+    unit = Fraction(document["sensitivity"])
+    below, above = exp_bounds(Fraction(document["epsilon"]))
+    least, most = 1 / above, 1 / below  # around q
+    costs = (loss["right"], loss["left"])
+    if "core" in document["noise"]:  # integers: level floor((abs(z) + L - core)/L)
+        core, width = document["noise"]["core"], int(unit)
+        demand(width == unit and type(core) is int and 1 <= core <= width, "core is out of range")
+        mass = 2 * core - 1 + 2 * width * least / (1 - least)
+        spent = sum(
+            (
+                Fraction(c) * _steps_sum(core, width, most, j)
+                for side in costs
+                for j, c in enumerate(side)
+                if j > 0
+            ),
+            Fraction(0),
+        )
+        return spent / mass + Fraction(costs[0][0])
+    share = Fraction(document["noise"]["core_share"])
+    demand(0 <= share <= 1, "core_share must lie in [0, 1]")
+    spent = sum(
+        (
+            Fraction(c) * unit**j * _steps_integral(share, most, j)
+            for side in costs
+            for j, c in enumerate(side)
+        ),
+        Fraction(0),
+    )
+    return spent / (2 * (share + least / (1 - least)))
+
+
+def _power_sums(q: Fraction, power: int) -> list[Fraction]:
+    """Sums of n**i q**n over n >= 0, i = 0..power: s_i = q/(1-q) sum of C(i,j) s_j over j < i."""
+    sums = [1 / (1 - q)]
+    for i in range(1, power + 1):
+        sums.append(q / (1 - q) * sum((_choose(i, j) * sums[j] for j in range(i)), Fraction(0)))
+    return sums
+
+
+def _steps_sum(core: int, width: int, q: Fraction, power: int) -> Fraction:
+    """The sum of z**power q**level over the integers z >= 1; it rises with q."""
+    sums = _power_sums(q, power)
+    whole = Fraction(sum(z**power for z in range(1, core)))
+    for j in range(power + 1):  # z = core + u + n width, at level n + 1
+        part = sum((core + u) ** (power - j) for u in range(width)) * width**j
+        whole += q * _choose(power, j) * sums[j] * part
+    return whole
+
+
+def _steps_integral(core: Fraction, q: Fraction, power: int) -> Fraction:
+    """The integral of x**power q**level over x >= 0, sensitivity 1; it rises with q."""
+    sums = _power_sums(q, power)
+    whole = core ** (power + 1) / (power + 1)
+    for j in range(power + 1):  # x = core + n + u, 0 <= u < 1, at level n + 1
+        part = ((core + 1) ** (power - j + 1) - core ** (power - j + 1)) / (power - j + 1)
+        whole += q * _choose(power, j) * sums[j] * part
+    return whole
+
+
+def _choose(n: int, k: int) -> int:
+    out = 1
+    for i in range(k):
+        out = out * (n - i) // (i + 1)
+    return out
+
+
+# --- the lower bound ------------------------------------------------------------------------------
+
+
+def nodes(document: Document, loss: Document) -> list[Fraction]:
+    """a_j for j = -J..J: values whose interpolant lies below the loss."""
+    proof = document["proof"]
+    reach, count = proof["reach"], range(-proof["reach"], proof["reach"] + 1)
+    if loss["kind"] == "table":
+        demand(len(loss["nodes"]) == len(count), "nodes do not match")
+        return [Fraction(a) for a in loss["nodes"]]
+    if document["integer"]:
+        step = Fraction(1)
+        values = [value(loss, Fraction(j)) for j in count]
+    else:
+        step = Fraction(document["sensitivity"]) / proof["cells"]
+        dips = [dip(loss, j * step, (j + 1) * step) for j in range(-reach - 1, reach + 1)]
+        values = [
+            value(loss, j * step) - max(Fraction(0), left, right)
+            for j, (left, right) in zip(count, pairwise(dips), strict=True)
+        ]
+    outer = grows_from(loss)
+    if document["constraints"]["support"] is None:
+        demand(reach * step >= outer, "the loss may fall beyond the last node")
+    return values
+
+
+def check_bound(document: Document, factor: Fraction) -> Fraction:
+    """The lower bound that the multipliers of the proof imply."""
+    proof, sides = document["proof"], document["constraints"]
+    reach, one = proof["reach"], 1 << proof["bits"]
+    unit, delta = Fraction(proof["unit"]), Fraction(document["delta"])
+    demand(type(reach) is int and reach >= 1 and proof["cells"] >= 1 and unit > 0, "no proof")
+    if document["integer"]:
+        demand(proof["cells"] == Fraction(document["sensitivity"]), "not integers")
+    gain, cover, prices = _tally(proof, reach, closed=sides["support"] is not None)
+    values = nodes(document, document["loss"])
+    tails = [values[0], values[-1]]
+    offset = -delta * Fraction(prices, one) * unit
+    if sides["second_loss"] is not None:
+        price = Fraction(proof["second_price"])
+        demand(price >= 0, "a negative multiplier")
+        others = nodes(document, sides["second_loss"]["loss"])
+        values = [a + price * c for a, c in zip(values, others, strict=True)]
+        tails, offset = (
+            [values[0], values[-1]],
+            offset - price * Fraction(sides["second_loss"]["bound"]),
+        )
+    if sides["monotone"] and proof["steps"]:
+        _tally_steps(proof["steps"], reach, gain, joined=not document["integer"])
+    brackets = [
+        a + unit * (g - factor * c) / one for a, g, c in zip(values, gain, cover, strict=True)
+    ]
+    if proof["mirrored"]:
+        second = sides["second_loss"]
+        fair = symmetric(document["loss"]) and (second is None or symmetric(second["loss"]))
+        demand(fair or sides["symmetric"], "only symmetric problems may be mirrored")
+        brackets = [(a + b) / 2 for a, b in zip(brackets, brackets[::-1], strict=True)]
+        tails = [sum(tails, Fraction(0)) / 2]
+    least = min(brackets)
+    if sides["support"] is None:
+        least = min([least, *tails])
+    else:
+        step = 1 if document["integer"] else Fraction(document["sensitivity"])
+        cells = 1 if document["integer"] else proof["cells"]
+        demand(reach * step >= cells * Fraction(sides["support"]), "the proof is too narrow")
+    return least + offset
+
+
+def _tally(proof: Document, reach: int, closed: bool) -> tuple[list[int], list[int], int]:
+    """Sums over m of y_{m,j} and of y_{m,j+m}, for j = -J..J, and the sum of the prices.
+
+    ``closed`` says that no mass lies outside -J..J, so that nothing is covered from there.
+    """
+    gain, cover, prices = [0] * (2 * reach + 1), [0] * (2 * reach + 1), 0
+    seen = set()
+    for entry in proof["shifts"]:
+        shift, price, start = entry["shift"], entry["price"], entry["start"]
+        demand(type(shift) is int and 1 <= abs(shift) <= proof["cells"], "a shift is too large")
+        demand(shift not in seen, "a shift is counted twice")
+        seen.add(shift)
+        prices += price
+        for i, y in enumerate(entry["multipliers"], start):
+            demand(type(y) is int and 0 <= y <= price, "a multiplier exceeds its price")
+            if y:
+                inside = abs(i - shift) <= reach
+                demand(abs(i) <= reach and (inside or closed), "a multiplier lies outside")
+                gain[i + reach] += y
+                if inside:
+                    cover[i - shift + reach] += y
+    return gain, cover, prices
+
+
+def _tally_steps(steps: Document, reach: int, gain: list[int], joined: bool) -> None:
+    """Multipliers of p_{j+1} <= p_j (j >= 1) and their mirror; in the middle of the integers too.
+
+    On the line (``joined``) the tents of a monotone law only give p_1 + p_{-1} <= 2 p_0.
+    """
+    demand(len(steps["right"]) == len(steps["left"]) == reach, "steps do not match")
+    demand(not joined or steps["right"][0] == steps["left"][0], "the middle is one constraint")
+    for name, sign in (("right", 1), ("left", -1)):
+        for j, g in enumerate(steps[name]):
+            demand(type(g) is int and g >= 0, "a negative multiplier")
+            gain[reach + sign * (j + 1)] += g
+            gain[reach + sign * j] -= g
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+def digest(document: Document) -> str:
+    """A checksum of everything but itself, against accidents; the proof is what counts."""
+    body = {name: part for name, part in document.items() if name != "sha256"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def verify(document: Document) -> tuple[Fraction, Fraction]:
+    """The proved (lower, upper); raises :class:`Refuted` with the reason otherwise."""
+    try:
+        demand(document["format"] == FORMAT, "an unknown format")
+        demand(document["sha256"] == digest(document), "the checksum does not match")
+        demand(document["kind"] in ("cells", "staircase"), "an unknown kind")
+        demand(0 <= Fraction(document["delta"]) < 1, "delta must lie in [0, 1)")
+        demand(Fraction(document["sensitivity"]) > 0, "the sensitivity must be > 0")
+        below, above = check_exponential(document)
+        upper, lower = check_noise(document, below), check_bound(document, above)
+        demand(upper == Fraction(document["upper"]), "the expected loss is not `upper`")
+        demand(lower == Fraction(document["lower"]), "the proof does not give `lower`")
+        demand(lower <= upper, "the bounds are the wrong way round")
+    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, AttributeError) as e:
+        raise Refuted(f"the document is damaged ({type(e).__name__}: {e})") from None
+    return lower, upper
+
+
+def main(arguments: list[str]) -> int:
+    """Verify files; 0 when all are proved."""
+    failed = 0
+    for path in arguments:
+        try:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+            lower, upper = verify(document)
+        except (OSError, ValueError, Refuted) as reason:
+            failed += 1
+            print(f"{path}: REFUTED: {reason}")
+            continue
+        spent = f"epsilon {float(Fraction(document['epsilon'])):g}, delta {document['delta']}"
+        print(f"{path}: proved. {spent}; least loss in [{float(lower):.6g}, {float(upper):.6g}]")
+    return 1 if failed or not arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
