@@ -239,6 +239,15 @@ class RegressionMoments(Statistic):
                 out[..., places, places] = out[..., 0, places]
         return out
 
+    def paired(self) -> NDArray[np.bool_]:
+        """Which pairs of columns of the design are not indicators of one category."""
+        free = np.ones((len(self.design), len(self.design)), dtype=bool)
+        for name in self.features:
+            if name not in self._numeric:
+                places = np.array(self._groups_of[name]) - 1
+                free[np.ix_(places, places)] = False
+        return free
+
 
 def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
     """Entries in the order of :class:`~tightdp.MomentBody` for features x and a last column y."""

@@ -8,9 +8,9 @@ singular, the noise of C is multiplied by b, and a noisy g is longer than the tr
 1. covariances between features are shrunk towards 0 by the positive-part James-Stein factor, which
    is 1 where they stand out of the noise and 0 where they cannot be told from it;
 2. negative eigenvalues of the shrunk C become 0;
-3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)`, :math:`b \sim N(0, \tau^2 I)`, where R
-   is the variance of the noise of g plus that of C times b, and :math:`\tau^2` maximises the
-   likelihood of g. Directions in which C is small compared with the noise stay near 0.
+3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)` and :math:`b \sim N(0, \tau^2 I)`,
+   where R is the variance of the noise of g plus that of C times b, and :math:`\tau^2` maximises
+   the likelihood of g. Directions in which C is small compared with the noise stay near 0.
 
 As epsilon grows R tends to 0 and b to the least-squares estimate.
 """

@@ -1,0 +1,73 @@
+"""Tables of coefficients as text and HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tightdp.errors import FloatArray
+from tightdp.privacy import Guarantee
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoefficientTable:
+    """Rows of text with a title and notes; prints as text, shows as HTML in notebooks."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        table = [self.head, *self.rows]
+        widths = [max(len(row[i]) for row in table) for i in range(len(self.head))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w)
+                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in table
+        ]
+        rule = "-" * len(lines[0])
+        return "\n".join([self.title, rule, lines[0], rule, *lines[1:], rule, *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows
+        )
+        notes = "<br>".join(html.escape(note) for note in self.notes)
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return f"<table>{caption}<tr>{head}</tr>{body}</table><p>{notes}</p>"
+
+
+def coefficient_table(
+    title: str,
+    names: Sequence[str],
+    values: FloatArray,
+    spread: FloatArray,
+    bounds: FloatArray,
+    level: float,
+    guarantee: Guarantee,
+    *,
+    rows: int,
+    first: int = 0,
+) -> CoefficientTable:
+    """Coefficients, the spread of the privacy noise, and intervals; ``first`` skips rows."""
+    body = [
+        (name, f"{v:.5g}", f"{s:.3g}", f"{low:.5g}", f"{high:.5g}")
+        for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True)
+    ][first:]
+    return CoefficientTable(
+        f"{title}, {rows} rows",
+        ("", "coef", "noise std", f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"),
+        tuple(body),
+        (
+            str(guarantee),
+            f"{level:.0%} intervals: privacy noise and sampling error together.",
+        ),
+    )
