@@ -172,6 +172,8 @@ class FiniteImage(RowImage):
         return self.points
 
     def replace_hull(self) -> Hull:
+        if self._one_hot():
+            return OneHotImage("cell", range(self.dim)).replace_hull()
         if len(self.points) > _MOST_POINTS:
             fail(
                 f"The row image has {len(self.points)} vertices, too many for the hull of their "
@@ -182,7 +184,19 @@ class FiniteImage(RowImage):
         return _hull_in_span(halves, "differences of vertices")
 
     def add_hull(self) -> Hull:
+        if self._one_hot():
+            return OneHotImage("cell", range(self.dim)).add_hull()
         return _hull_in_span(self.points, "vertices +-phi")
+
+    def _one_hot(self) -> bool:
+        """Whether the points are the unit vectors: a joint table of categories is a histogram."""
+        ones = self.points == 1.0
+        return bool(
+            self.points.shape == (self.dim, self.dim) != (1, 1)
+            and ((self.points == 0.0) | ones).all()
+            and (ones.sum(axis=0) == 1).all()
+            and (ones.sum(axis=1) == 1).all()
+        )
 
 
 class ProductImage(RowImage):

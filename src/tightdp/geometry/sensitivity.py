@@ -46,6 +46,8 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, SeededSource, source
 from tightdp.schema import Category, Interval
 
+_MOST_CORNERS = 2000  # pairs of more are too many to look at
+
 
 class Sensitivity(float):
     """A sensitivity: a float that knows whether it is exact or a proved upper bound.
@@ -256,13 +258,32 @@ class SensitivitySpace:
         return Sensitivity(reach.upper, self.exact and reach.exact)
 
     def _known(self, ball: NormBall) -> tuple[float, bool] | None:
-        """Closed-form l_p sensitivities of the row image (replace-one, one radius)."""
+        """Closed-form l_p sensitivities of the row image (one radius)."""
         if not (isinstance(ball, LpBall) and np.ptp(ball.radius) == 0):
             return None
+        whole = self._of_integers(ball.p) if ball.radius[0] == 1 else None
+        if whole is not None:
+            return whole, True
         if self.neighbors is not Neighbors.REPLACE_ONE:
             return None
         found = self._image.lp_sensitivity(ball.p)
         return None if found is None else (found[0] / float(ball.radius[0]), found[1])
+
+    def _of_integers(self, p: float) -> float | None:
+        """The l_1 or l_infinity sensitivity of counts: a whole number, without any rounding.
+
+        A norm is largest at a vertex of the hull: a corner, or a difference of two.
+        """
+        corners = self._image.corners() if p in (1, np.inf) else None
+        if corners is None or len(corners) > _MOST_CORNERS or (corners != np.rint(corners)).any():
+            return None
+        if not np.abs(corners).sum(axis=1).max() < 2.0**50:
+            return None
+        ends = [np.zeros((1, self.dim))]
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            ends = [corner[None, :] for corner in corners]
+        sizes = [np.abs(corners - end) for end in ends]
+        return float(max((s.sum(axis=1) if p == 1 else s.max(axis=1)).max() for s in sizes))
 
     # --- points of the space ----------------------------------------------------------------
 
