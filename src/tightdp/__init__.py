@@ -29,6 +29,7 @@ from tightdp.errors import (
     TightdpError,
     UndecidedError,
 )
+from tightdp.estimators.doors import lazy as __lazy
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
@@ -59,6 +60,15 @@ from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 
 __version__ = "0.1.0"
+
+# the estimators need scikit-learn, which is imported when one of them is first named
+__getattr__ = __lazy(
+    __name__,
+    {
+        "LinearRegression": "tightdp.estimators.linear",
+        "Ridge": "tightdp.estimators.linear",
+    },
+)
 
 __all__ = [
     "K2",
@@ -93,6 +103,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LinearImage",
+    "LinearRegression",
     "LpBall",
     "MissingDependencyError",
     "MomentBody",
@@ -111,6 +122,7 @@ __all__ = [
     "Product",
     "Products",
     "Release",
+    "Ridge",
     "Schema",
     "SensitivitySpace",
     "Staircase",

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tightdp.errors import require
+
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """A module ``__getattr__`` that finds each name in its home module, once.
@@ -17,6 +19,7 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        require("sklearn", "learn")
         return getattr(importlib.import_module(homes[name]), name)
 
     return find
