@@ -111,15 +111,20 @@ class ScaledRows:
     def read(self, frame: Any, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
         """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        rows, unit = np.empty((len(cells), len(self.names))), 2.0**-self.schema.bits
-        for j in range(len(self.features)):
-            rows[:, j] = (cells[:, j] * unit + self._shift[j]) * self._stretch[j]
-        rows[:, len(self.features) :] = 1.0
-        np.clip(rows, -1.0, 1.0, out=rows)
+        unit = 2.0**-self.schema.bits
+        rows = self.scaled(np.asarray(cells[:, :-1] * unit, dtype=np.float64))
         target = cells[:, -1].astype(np.float64)
         if not self.binary:
             target = np.clip((target * unit + self._shift[-1]) * self._stretch[-1], -1.0, 1.0)
         return rows, target
+
+    def scaled(self, cells: FloatArray) -> FloatArray:
+        """Points of the cube from cells that run over [-1, 1] between their bounds."""
+        rows = np.empty((len(cells), len(self.names)))
+        for j in range(len(self.features)):
+            rows[:, j] = (cells[:, j] + self._shift[j]) * self._stretch[j]
+        rows[:, len(self.features) :] = 1.0
+        return np.clip(rows, -1.0, 1.0, out=rows)
 
     def recover(self, theta: FloatArray) -> FloatArray:
         """Parameters in user units."""
