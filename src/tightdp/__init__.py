@@ -12,10 +12,12 @@ from tightdp.data.statistics import (
     SumsAndSquares,
 )
 from tightdp.design.certificate import Certificate
+from tightdp.design.data_dependent import design_data_dependent_noise
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
+from tightdp.design.range_law import DataDependentDesign
 from tightdp.errors import (
     BudgetError,
     BurnedError,
@@ -45,6 +47,7 @@ from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
@@ -82,6 +85,8 @@ __all__ = [
     "Certificate",
     "CountBall",
     "Counts",
+    "DataDependentDesign",
+    "DataDependentMechanism",
     "DataError",
     "DegenerateBodyError",
     "Design",
@@ -144,6 +149,7 @@ __all__ = [
     "certify_contains",
     "containment",
     "count",
+    "design_data_dependent_noise",
     "design_noise",
     "design_planar_noise",
     "histogram",

@@ -1,0 +1,202 @@
+"""The data-dependent mechanism: an exact integer statistic plus noise chosen by where it lies."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from tightdp.data.frames import check_frame
+from tightdp.data.statistics import Statistic
+from tightdp.errors import DimensionError, FloatArray, check_probability, fail
+from tightdp.mechanisms.additive import _known
+from tightdp.noise.enclosures import float_up
+from tightdp.noise.range_noise import RangeNoise
+from tightdp.privacy import Guarantee, Numerics
+from tightdp.randomness import RandomSource, source
+from tightdp.release import Release
+
+_FINEST = 1 << 20  # lattice points per unit of the scaled statistic
+
+
+class RangeDesign(Protocol):
+    """What the mechanism needs of a design; :class:`~tightdp.DataDependentDesign` has it."""
+
+    @property
+    def epsilon(self) -> Fraction: ...
+    @property
+    def delta(self) -> Fraction: ...
+    @property
+    def sensitivity(self) -> Fraction: ...
+    @property
+    def low(self) -> Fraction: ...
+    @property
+    def resolution(self) -> int: ...
+
+    def noise(self, points: int = 1) -> RangeNoise: ...
+    def verify(self) -> bool: ...
+
+
+class DataDependentMechanism:
+    r"""Releases :math:`t(X) + Z_g`: the law of the noise depends on the interval g of :math:`t(X)`.
+
+    **Privacy.**
+    Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
+    person with at most ``rows_per_person`` rows.
+    Needs: [P1] the design's proof, checked again at construction; [P2] t(X) is the exact integer of
+    quantised rows, clamped to the public range; [P3] ``reach`` cells of ``points`` integers hold
+    the largest change of t(X).
+    Proof: neighbours move t(X), also clamped, by at most its integer sensitivity [P2], which is at
+    most ``reach * points`` [P3]; :class:`~tightdp.noise.range_noise.RangeNoise` is
+    (epsilon, delta)-DP for it [P1]. Which interval was met stays inside: the random integers are
+    drawn before the data are read, and the stated errors are those of the worst interval.
+    Numerics: ``exact``.
+    Order of events: as in :class:`~tightdp.AdditiveMechanism`.
+
+    Parameters
+    ----------
+    statistic : Statistic
+        With one entry.
+    design : DataDependentDesign
+        For the sensitivity of the statistic in the units of its releases.
+
+    Examples
+    --------
+    >>> from tightdp import Interval, Schema, Sums, design_data_dependent_noise
+    >>> sums = Sums(Schema({"x": Interval(0, 10)}, rows=20))
+    >>> design = design_data_dependent_noise(
+    ...     epsilon=1.0, delta=0.1, sensitivity=10, query_range=(0, 200), resolution=2)
+    >>> mechanism = DataDependentMechanism(sums, design=design)
+    >>> release = mechanism.release({"x": [5.0] * 20}, rng=1)
+    >>> 0 < float(release.noise_std[0]) < 15
+    True
+    """
+
+    def __init__(self, statistic: Statistic, *, design: RangeDesign) -> None:
+        if not isinstance(statistic, Statistic):
+            fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
+        if len(statistic) != 1:
+            fail(f"`statistic` must have one entry. Got {len(statistic)}.", DimensionError)
+        if not hasattr(design, "verify") or not hasattr(design, "low"):
+            fail(f"`design` must be a DataDependentDesign. Got {type(design).__name__}.")
+        design.verify()  # [P1]
+        self.statistic, self.design = statistic, design
+        self.bits = statistic.bits_for(_FINEST)
+        origin, unit = (float(statistic.recover(np.array([s]))[0]) for s in (0.0, 1.0))
+        self._slope = unit - origin
+        if not self._slope > 0:
+            fail("`statistic` must grow with its scaled values.")
+        rows = statistic.schema.rows_per_person
+        change = float(statistic.sensitivity_space().sensitivity(p=1)) * rows
+        self._check_sensitivity(change * self._slope)
+        steps = math.ceil(Fraction(change) * self.resolution)
+        self.noise = design.noise(-(-steps // design.resolution))  # [P3]
+        start = (design.low - Fraction(origin)) / Fraction(self._slope) * self.resolution
+        self.first = math.floor(start)
+
+    def _check_sensitivity(self, change: float) -> None:
+        given = float(self.design.sensitivity)
+        if abs(given - change) > 1e-9 * change:
+            fail(
+                "`design` must be made for the sensitivity of the statistic, "
+                f"{change:.10g}. Got a design for {given:.10g}."
+            )
+
+    # --- facts known in advance ---------------------------------------------------------------
+
+    @property
+    def resolution(self) -> int:
+        """Lattice points per unit of the scaled statistic."""
+        return self.statistic.resolution(self.bits)
+
+    @property
+    def law(self) -> str:
+        """The exact law of the noise, in words."""
+        digest = hashlib.sha256(repr(self.noise.tables).encode()).hexdigest()[:16]
+        return (
+            f"{len(self.noise.tables)} tables {digest} of {len(self.noise.tables[0])} cells of "
+            f"{self.noise.points} integers from cell {self.noise.start}, for values from "
+            f"{self.first} cut at cells {list(self.noise.edges)}, in units of 1/{self.resolution}"
+        )
+
+    def guarantee(self, *, seeded: bool = False) -> Guarantee:
+        """What a release promises."""
+        return Guarantee(
+            epsilon=float_up(self.design.epsilon),
+            delta=float_up(self.design.delta),
+            neighbors=self.statistic.schema.neighbors,
+            numerics=Numerics.EXACT,
+            seeded=seeded,
+        )
+
+    def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Mean square and half-width of the noise of the worst interval, in user units."""
+        scale = self._slope / self.resolution
+        square = float(self.noise.second_moments().max()) * scale**2
+        return np.array([[square]]), np.array([self.noise.half_width(confidence) * scale])
+
+    # --- the release --------------------------------------------------------------------------
+
+    def release(
+        self,
+        frame: Any,
+        *,
+        ledger: Any = None,
+        key: str | None = None,
+        confidence: float = 0.95,
+        rng: Any = None,
+        progress: bool = False,
+    ) -> Release:
+        """Pay, draw random integers, read the data once, and publish.
+
+        ``covariance`` holds the mean square error in the worst interval of the range: the error in
+        the interval that was met is not public. Keys work as in :class:`~tightdp.AdditiveMechanism`.
+        """
+        level, bits = check_probability("confidence", confidence), source(rng)
+        guarantee = self.guarantee(seeded=bits.seeded)
+        if ledger is None:
+            if key is not None:
+                fail("`key` needs a `ledger` that remembers it.")
+            return self._publish(frame, guarantee, level, bits, progress, {})
+        if not _known(ledger, key):
+            check_frame(frame, self.statistic.schema, self.statistic.columns)  # costs nothing
+        facts = [repr(self.statistic), str(self.statistic.schema), self.law, str(level)]
+        digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+        with ledger.charge(
+            guarantee, key=key, label=repr(self.statistic), fingerprint=digest
+        ) as charge:
+            if charge.stored is not None:
+                return Release.from_dict(charge.stored)
+            release = self._publish(frame, guarantee, level, bits, progress, charge.receipt())
+            charge.store(release.to_dict())
+        return release
+
+    def _publish(
+        self,
+        frame: Any,
+        guarantee: Guarantee,
+        confidence: float,
+        bits: RandomSource,
+        progress: bool,
+        receipt: dict[str, Any],
+    ) -> Release:
+        drawn = self.noise.prepare(bits)[0]  # before the data are read
+        covariance, half = self._errors(confidence)
+        exact = self.statistic.measure(frame, bits=self.bits, progress=progress)[0]
+        query = self.noise.clamp(int(exact) - self.first)  # [P2]
+        noisy = self.first + query + self.noise.noise(query, drawn)
+        return Release(
+            names=self.statistic.names,
+            value=self.statistic.recover(np.array([noisy / self.resolution])),
+            integers=(noisy,),
+            resolution=self.resolution,
+            guarantee=guarantee,
+            noise=self.law,
+            covariance=covariance,
+            half_width=half,
+            confidence=confidence,
+            receipt=receipt,
+        )
