@@ -68,7 +68,7 @@ class PaidMechanism(ABC):
         """
         level, bits = check_probability("confidence", confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
-        common = {"guarantee": guarantee, "confidence": level}
+        common: dict[str, Any] = {"guarantee": guarantee, "confidence": level}
         if ledger is None:
             if key is not None:
                 fail("`key` needs a `ledger` that remembers it.")

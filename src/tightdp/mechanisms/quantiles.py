@@ -36,7 +36,7 @@ class Quantile(KNormGradient):
     Statement: a release is epsilon-DP under the neighbour relation of the schema, for one person
     with at most ``rows_per_person`` = k rows.
     Needs: the schema's clamp and grid.
-    Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each and leaves n;
+    Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each, n not at all;
     adding one changes :math:`N^- - n\tau` and :math:`N - n\tau` by :math:`1 - \tau` or
     :math:`-\tau`. A maximum of functions changes by at most the largest change: s has sensitivity
     :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). 2. On the grid
@@ -127,7 +127,7 @@ class Quantile(KNormGradient):
         ``n tau - x`` at or below it. Public: it depends on the grid and epsilon only.
         """
         miss = 1 - check_probability("confidence", confidence)
-        return _ranks(self.schema.resolution, miss, self._rate())
+        return rank_reach(self.schema.resolution, miss, self._rate())
 
     # --- the law ------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Quantile(KNormGradient):
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
 
         Sample: with probability 1 - miss/2 the lower end has :math:`N^- \le` target + x, for
-        :math:`x` = ``_ranks(miss/2)``. Aiming at :math:`n\tau - x - 1` leaves at most
+        :math:`x` = ``rank_reach(miss/2)``. Aiming at :math:`n\tau - x - 1` leaves at most
         :math:`n\tau - 1` rows below it: it is at most the :math:`\lceil n\tau \rceil`-th smallest
         row. The upper end mirrors this. Population: let B be binomial(n, tau). If the lower end
         exceeds the quantile, then the rows below it are at least those at or below the quantile,
@@ -160,7 +160,9 @@ class Quantile(KNormGradient):
         with probability at most miss/4 + miss/4.
         """
         shares = 2 if self.covers == "sample" else 4
-        reach = Fraction(math.ceil(_ranks(self.schema.resolution, miss / shares, self._rate())) + 1)
+        reach = Fraction(
+            math.ceil(rank_reach(self.schema.resolution, miss / shares, self._rate())) + 1
+        )
         low = high = rows * self.tau
         if self.covers == "population":
             from scipy.stats import binom  # slow to import, and rarely needed
@@ -208,7 +210,9 @@ def check_tau(tau: Any) -> Fraction:
     """A share strictly between 0 and 1, as a fraction with a denominator up to 2**20."""
     given = exact_amount("tau", tau)
     if not 0 < given < 1:
-        fail(f"`tau` must lie strictly between 0 and 1. Got {tau}: extremes have no private answer.")
+        fail(
+            f"`tau` must lie strictly between 0 and 1. Got {tau}: extremes have no private answer."
+        )
     near = given.limit_denominator(_FINEST)
     if not 0 < near < 1:
         fail(f"`tau` must lie at least 2**-20 inside (0, 1). Got {tau}.")
@@ -236,7 +240,7 @@ def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
     return schema.rows_per_person * added
 
 
-def _ranks(edge: int, miss: float, rate: Fraction) -> float:
+def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 

@@ -27,57 +27,57 @@ from tightdp.randomness import RandomSource
 Integers = NDArray[Any]  # int64, or Python integers of any size
 
 PLACES = 30
-_FINE = 64  # places of the recurrences behind the tables
+_GUARD = 34  # further places of the recurrences behind the tables
 _STEP = Fraction(1, 256)  # levels are grouped while r times the group is at most this
 _MOST_WEIGHT = 1 << 31  # above it, int64 sums of w * T could overflow
 
 
 class ExpTable:
-    r"""Integers around :math:`2^{30} e^{-r k}` for arrays of levels k >= 0.
+    r"""Integers around :math:`2^P e^{-r k}` for arrays of levels k >= 0.
 
     Levels are grouped by ``2**shift`` so that one table of a few thousand entries serves any k: the
     upper bound is that of the first level of the group, the lower bound that of the first level of
     the next one. Beyond the table the bounds are 1 and 0.
 
-    Proof: with :math:`a \ge 2^{64} e^{-r 2^s}`, ``t -> ceil(t * a / 2**64)`` keeps
-    :math:`t_j \ge 2^{64} e^{-r 2^s j}`, and with the lower enclosure and floors the other side.
+    Proof: let F = P + 34. With :math:`a \ge 2^F e^{-r 2^s}`, ``t -> ceil(t * a / 2**F)`` keeps
+    :math:`t_j \ge 2^F e^{-r 2^s j}`, and with the lower enclosure and floors the other side.
 
     >>> table = ExpTable(Fraction(1, 2))
     >>> table.upper(np.array([0, 2, 10**6])).tolist(), math.ceil(2**30 / math.e)
     ([1073741824, 395007543, 1], 395007543)
     """
 
-    def __init__(self, rate: Fraction) -> None:
+    def __init__(self, rate: Fraction, places: int = PLACES, step: Fraction = _STEP) -> None:
         if not rate > 0:
             fail("`rate` must be > 0.")
-        self.shift = max(0, math.floor(_STEP / rate).bit_length() - 1)
-        low, high = exp_minus_bounds(rate * 2**self.shift, _FINE)
+        fine = places + _GUARD
+        self.shift = max(0, math.floor(step / rate).bit_length() - 1)
+        low, high = exp_minus_bounds(rate * 2**self.shift, fine)
         uppers, lowers = [], []
-        t = b = 1 << _FINE
-        down = _FINE - PLACES
-        while t >> down:  # ends: a < 2**64 for every rate >= 2**-64, else the levels were grouped
-            uppers.append(-(-t >> down))
-            lowers.append(b >> down)
-            t, b = -(-t * high >> _FINE), b * low >> _FINE
-        self._upper = np.array([*uppers, 1], dtype=np.int64)
+        t = b = 1 << fine
+        while t >> _GUARD:  # falls by a constant factor: the groups are not too small
+            uppers.append(-(-t >> _GUARD))
+            lowers.append(b >> _GUARD)
+            t, b = -(-t * high >> fine), b * low >> fine
+        kind: Any = np.int64 if places <= PLACES else object
+        self._upper = np.array([*uppers, 1], dtype=kind)
         follow = lowers if self.shift == 0 else [*lowers[1:], 0]
-        self._lower = np.array([*follow, 0], dtype=np.int64)
+        self._lower = np.array([*follow, 0], dtype=kind)
 
     def _cells(self, levels: Integers) -> NDArray[np.int64]:
-        return np.minimum(levels >> self.shift, len(self._upper) - 1).astype(np.int64)
+        cells = np.minimum(levels >> self.shift, len(self._upper) - 1)
+        return np.asarray(cells, dtype=np.int64)
 
-    def upper(self, levels: Integers) -> NDArray[np.int64]:
-        """Integers at least 1, and at least ``2**30 * exp(-rate * level)``."""
+    def upper(self, levels: Integers) -> Integers:
+        """Integers at least 1, and at least ``2**places * exp(-rate * level)``."""
         return self._upper[self._cells(levels)]
 
-    def lower(self, levels: Integers) -> NDArray[np.int64]:
-        """Integers at most ``2**30 * exp(-rate * level)``."""
+    def lower(self, levels: Integers) -> Integers:
+        """Integers at most ``2**places * exp(-rate * level)``."""
         return self._lower[self._cells(levels)]
 
 
-def below_exp(
-    word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1
-) -> bool:
+def below_exp(word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1) -> bool:
     r"""Whether :math:`U < (\text{num}/\text{den})\, e^{-x}`, for a uniform U with leading ``word``.
 
     ``word`` holds the first 64 bits of U. While the enclosure of the right side does not settle the

@@ -14,7 +14,7 @@ from tightdp.mechanisms.exponential.utilities import Budget, called, check_bits,
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomSource
 from tightdp.schema import Interval
 
 
@@ -32,6 +32,7 @@ class PieceLaw:
 
     Examples
     --------
+    >>> from tightdp.randomness import source
     >>> law = PieceLaw(np.array([0, 10]), 20, np.array([0, 3]), Fraction(1))
     >>> law.probabilities().round(3)
     array([0.953, 0.047])
