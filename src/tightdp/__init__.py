@@ -48,7 +48,13 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
+from tightdp.mechanisms.dyadic_bounds import find_bounds
+from tightdp.mechanisms.exponential import ExponentialMechanism
+from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.joint_quantiles import Quantiles
 from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
+from tightdp.mechanisms.order_statistics import median, quantile, quantiles
+from tightdp.mechanisms.quantiles import Median, Quantile
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -93,6 +99,7 @@ __all__ = [
     "DimensionError",
     "DiscreteGaussian",
     "Ellipsoid",
+    "ExponentialMechanism",
     "Finding",
     "Gaussian",
     "Geometric",
@@ -102,6 +109,7 @@ __all__ = [
     "InfeasibleSamplingError",
     "Intersection",
     "Interval",
+    "KNormGradient",
     "KNormNoise",
     "Laplace",
     "LatticeNoise",
@@ -110,6 +118,7 @@ __all__ = [
     "LinearImage",
     "LinearRegression",
     "LpBall",
+    "Median",
     "MissingDependencyError",
     "MomentBody",
     "MomentHull",
@@ -126,6 +135,8 @@ __all__ = [
     "Preview",
     "Product",
     "Products",
+    "Quantile",
+    "Quantiles",
     "Release",
     "Ridge",
     "Schema",
@@ -152,11 +163,15 @@ __all__ = [
     "design_data_dependent_noise",
     "design_noise",
     "design_planar_noise",
+    "find_bounds",
     "histogram",
     "hockey_stick",
     "lattice_noise",
     "load_design",
     "mean",
+    "median",
+    "quantile",
+    "quantiles",
     "rank_norms",
     "sum",
     "variance",

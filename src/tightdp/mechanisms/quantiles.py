@@ -36,7 +36,7 @@ class Quantile(KNormGradient):
     Statement: a release is epsilon-DP under the neighbour relation of the schema, for one person
     with at most ``rows_per_person`` = k rows.
     Needs: the schema's clamp and grid.
-    Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each, n not at all;
+    Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each, not n;
     adding one changes :math:`N^- - n\tau` and :math:`N - n\tau` by :math:`1 - \tau` or
     :math:`-\tau`. A maximum of functions changes by at most the largest change: s has sensitivity
     :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). 2. On the grid
@@ -171,6 +171,21 @@ class Quantile(KNormGradient):
             high = Fraction(int(binom.isf(miss / 4, rows, float(self.tau))))
         return low - reach, high + reach
 
+    @staticmethod
+    def conf_int(release: Release) -> FloatArray:
+        """The private interval (low, high) of a quantile released with ``interval``.
+
+        >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
+        >>> median = Median(schema, "age", epsilon=5.0, interval="sample")
+        >>> release = median.release({"age": np.linspace(0, 100, 1001)}, confidence=0.999)
+        >>> low, high = median.conf_int(release)
+        >>> bool(low < 50 < high), bool(high - low < 15)
+        (True, True)
+        """
+        if len(release.names) != 3 or not release.names[1].endswith(" low"):
+            fail("`release` must be a quantile released with `interval`: ask for it when paying.")
+        return np.array([release.value[1], release.value[2]])
+
 
 class Median(Quantile):
     """Releases the median of a column: :class:`Quantile` at one half.
@@ -187,20 +202,6 @@ class Median(Quantile):
         self, schema: Schema, column: str, *, epsilon: Any, interval: str = "none"
     ) -> None:
         super().__init__(schema, column, Fraction(1, 2), epsilon=epsilon, interval=interval)
-
-
-def conf_int(release: Release) -> FloatArray:
-    """The private interval (low, high) of a quantile released with ``interval``.
-
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
-    >>> median = Median(schema, "age", epsilon=5.0, interval="sample")
-    >>> low, high = conf_int(median.release({"age": np.linspace(0, 100, 1001)}, confidence=0.999))
-    >>> bool(low < 50 < high), bool(high - low < 15)
-    (True, True)
-    """
-    if len(release.names) != 3 or not release.names[1].endswith(" low"):
-        fail("`release` must be a quantile released with `interval`: ask for it when paying.")
-    return np.array([release.value[1], release.value[2]])
 
 
 # --- shared by the order statistics ---------------------------------------------------------------
