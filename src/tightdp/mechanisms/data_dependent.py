@@ -153,7 +153,8 @@ class DataDependentMechanism:
         """Pay, draw random integers, read the data once, and publish.
 
         ``covariance`` holds the mean square error in the worst interval of the range: the error in
-        the interval that was met is not public. Keys work as in :class:`~tightdp.AdditiveMechanism`.
+        the interval that was met is not public. A ``key`` works as in
+        :class:`~tightdp.AdditiveMechanism`.
         """
         level, bits = check_probability("confidence", confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
