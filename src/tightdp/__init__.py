@@ -52,6 +52,7 @@ from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.mechanisms.order_statistics import median, quantile, quantiles
 from tightdp.mechanisms.quantiles import Median, Quantile
@@ -75,6 +76,7 @@ __getattr__ = __lazy(
     __name__,
     {
         "LinearRegression": "tightdp.estimators.linear",
+        "LogisticRegression": "tightdp.estimators.logistic",
         "Ridge": "tightdp.estimators.linear",
     },
 )
@@ -117,6 +119,7 @@ __all__ = [
     "LedgerError",
     "LinearImage",
     "LinearRegression",
+    "LogisticRegression",
     "LpBall",
     "Median",
     "MissingDependencyError",
@@ -127,6 +130,7 @@ __all__ = [
     "NoiseProblem",
     "NormBall",
     "NormRanking",
+    "ObjectivePerturbation",
     "ParameterError",
     "PiecewiseNoise",
     "PlanarDesign",
