@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from tightdp.design.planar_balls import BALLS
-from tightdp.design.planar_bound import PlanarBound
+from tightdp.design.planar_bound import NO_BOUND, PlanarBound
 from tightdp.design.planar_grid import LOSSES, PlanarGrid
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.planar_programs import propose_bound, propose_noise
@@ -27,7 +29,6 @@ from tightdp.noise.rates import check_epsilon
 _WEIGHT_BITS = 52
 _ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared
 _TRIPLES = (5, 10, 13, 15, 17, 20, 25)  # lattices with many points on the circle
-_NO_BOUND = PlanarBound(1, 1, 0, (), (), ())
 
 
 def design_planar_noise(
@@ -72,119 +73,112 @@ def design_planar_noise(
     >>> 0 < design.lower < design.upper, str(design.guarantee())
     (True, 'epsilon = 1, delta = 0.3, replace-one neighbours, exact')
     """
-    facts: dict[str, Any] = {
-        "ball": check_choice("ball", ball, BALLS),
-        "loss": check_choice("loss", loss, LOSSES),
-    }
     asked, spare = check_epsilon(epsilon), _check_delta(delta)
     if asked > 30:
         fail(f"`epsilon` must be at most 30 for a designed noise. Got {shown(epsilon)}.")
     check_positive("sensitivity", sensitivity)
-    cells = check_count("resolution", resolution, most=64)
     width = _support(asked, spare) if support is None else check_positive("support", support)
     if width < 1:
         fail(f"`support` must be at least 1, the radius of the ball. Got {width}.")
-    fine = _lower_resolution(cells) if lower_resolution is None else lower_resolution
-    fine = check_count("lower_resolution", fine, most=64)
-    say = print if progress else _silent
-    half, centred, weights, atom = _noise(
-        facts, asked, spare, cells, width, grow=support is None, say=say
-    )
-    say(f"lower bound at resolution {fine}")
-    window = math.ceil(width * fine)
-    proposal = propose_bound(
-        PlanarGrid(window + fine, window=window),
-        cells=fine,
-        factor=math.exp(asked),
-        delta=float(spare),
-        **facts,
-    )
-    design = PlanarDesign(
+    task = _Task(
         epsilon=asked,
         delta=spare,
+        ball=check_choice("ball", ball, BALLS),
+        loss=check_choice("loss", loss, LOSSES),
+        cells=check_count("resolution", resolution, most=64),
+        width=width,
+        widenings=0 if support is not None else 3,
+    )
+    fine = _lower_resolution(task.cells) if lower_resolution is None else lower_resolution
+    fine = check_count("lower_resolution", fine, most=64)
+    say = print if progress else _silent
+    noise = _best_noise(task, say)
+    say(f"lower bound at resolution {fine}")
+    design = replace(
+        noise,
         sensitivity=exact_fraction("sensitivity", sensitivity),
-        resolution=cells,
-        half=half,
-        centred=centred,
-        weights=weights,
-        atom=atom,
-        bound=PlanarBound.rounded(proposal, fine),
-        **facts,
+        bound=_bound(task, fine),
     )
     design.verify()
     return design
 
 
-def _noise(
-    facts: dict[str, Any],
-    epsilon: Fraction,
-    delta: Fraction,
-    cells: int,
-    width: float,
-    *,
-    grow: bool,
-    say: Any,
-) -> tuple[int, bool, tuple[int, ...], int]:
-    """The better of the two layouts, rounded and proved private."""
+@dataclass(frozen=True)
+class _Task:
+    """The problem for a ball of radius 1, with ``cells`` cells per radius."""
+
+    epsilon: Fraction
+    delta: Fraction
+    ball: str
+    loss: str
+    cells: int
+    width: float
+    widenings: int
+
+
+def _best_noise(task: _Task, say: Callable[[str], None]) -> PlanarDesign:
+    """The better of the two layouts, rounded and proved private; its bound is empty."""
     best: PlanarDesign | None = None
     for centred in (True, False):
-        found = None
         for samples, share in _ATTEMPTS:
-            say(f"noise at resolution {cells}, {'centred' if centred else 'between'} cells")
-            found = _rounded(facts, epsilon, delta, cells, width, centred, samples, share, grow)
-            if found is not None and found.is_private(delta):
+            say(f"noise at resolution {task.cells}, {'centred' if centred else 'between'} cells")
+            found = _noise(task, centred, samples, share)
+            if found is not None and found.is_private(task.delta):
+                if best is None or found.upper < best.upper:
+                    best = found
                 break
-        else:
-            continue
-        if best is None or found.upper < best.upper:
-            best = found
     if best is None:
         fail(
             "No noise on this grid is proved private: use a larger `resolution` or `support`.",
             UndecidedError,
         )
-    return best.half, best.centred, best.weights, best.atom
+    return best
 
 
-def _rounded(
-    facts: dict[str, Any],
-    epsilon: Fraction,
-    delta: Fraction,
-    cells: int,
-    width: float,
-    centred: bool,
-    samples: int,
-    share: float,
-    grow: bool,
-) -> PlanarDesign | None:
+def _noise(task: _Task, centred: bool, samples: int, share: float) -> PlanarDesign | None:
     """One proposal as integers; the support is widened when nothing private fits into it."""
-    for _ in range(4 if grow else 1):
-        grid = PlanarGrid(math.ceil(width * cells), centred=centred)
+    for widening in range(task.widenings + 1):
+        grid = PlanarGrid(math.ceil(task.width * 1.5**widening * task.cells), centred=centred)
         try:
             noise = propose_noise(
                 grid,
-                cells=cells,
-                factor=math.exp(epsilon),
-                delta=float(delta) * (1 - share),
+                cells=task.cells,
+                ball=task.ball,
+                loss=task.loss,
+                factor=math.exp(task.epsilon),
+                delta=float(task.delta) * (1 - share),
                 samples=samples,
-                **facts,
             )
         except InfeasibleError:
-            width *= 1.5
             continue
         return PlanarDesign(
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=task.epsilon,
+            delta=task.delta,
             sensitivity=Fraction(1),
-            resolution=cells,
+            ball=task.ball,
+            loss=task.loss,
+            resolution=task.cells,
             half=grid.half,
             centred=centred,
             weights=tuple(int(w * 2.0**_WEIGHT_BITS) for w in noise.weights),
             atom=int(noise.atom * 2.0**_WEIGHT_BITS),
-            bound=_NO_BOUND,
-            **facts,
+            bound=NO_BOUND,
         )
     return None
+
+
+def _bound(task: _Task, cells: int) -> PlanarBound:
+    """The lower bound of a lattice with ``cells`` cells per radius."""
+    window = math.ceil(task.width * cells)
+    proposal = propose_bound(
+        PlanarGrid(window + cells, window=window),
+        cells=cells,
+        ball=task.ball,
+        loss=task.loss,
+        factor=math.exp(task.epsilon),
+        delta=float(task.delta),
+    )
+    return PlanarBound.rounded(proposal, cells)
 
 
 def _check_delta(delta: Any) -> Fraction:

@@ -121,3 +121,7 @@ class PlanarBound:
             tuple(map(int, record["multipliers"])),
             tuple(tuple(map(int, z)) for z in record["row_multipliers"]),
         )
+
+
+NO_BOUND = PlanarBound(1, 1, 0, (), (), ())
+"""Proves that losses are at least 0."""

@@ -205,7 +205,7 @@ class PlanarDesign:
         if min(*self.weights, self.atom) < 0 or not 0 < self.total < 1 << 62 or self.points % 2:
             fail("The weights are not those of a law that can be drawn.", UndecidedError)
         check_epsilon(self.epsilon)
-        if not self.is_private(self.delta):
+        if not 0 < self.delta < 1 or not self.is_private(self.delta):
             fail("The shortfall of this noise is not proved to be <= delta.", UndecidedError)
         if self.lower > self.upper:
             fail("The lower bound exceeds the loss of a private noise.", UndecidedError)
@@ -247,18 +247,21 @@ class PlanarDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
         if record.get("format") != _FORMAT:
             fail(f"This is not a record of the format {_FORMAT!r}.")
-        facts: dict[str, Any] = {
-            **{name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity")},
-            **{name: int(record[name]) for name in ("resolution", "half", "atom", "points")},
-        }
-        design = cls(
-            **facts,
-            ball=str(record["ball"]),
-            loss=str(record["loss"]),
-            centred=bool(record["centred"]),
-            weights=tuple(map(int, record["weights"])),
-            bound=PlanarBound.from_dict(record["bound"]),
-        )
+        try:
+            facts: dict[str, Any] = {
+                **{name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity")},
+                **{name: int(record[name]) for name in ("resolution", "half", "atom", "points")},
+            }
+            design = cls(
+                **facts,
+                ball=str(record["ball"]),
+                loss=str(record["loss"]),
+                centred=bool(record["centred"]),
+                weights=tuple(map(int, record["weights"])),
+                bound=PlanarBound.from_dict(record["bound"]),
+            )
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            fail("This record of a design is not complete.")
         design.verify()
         if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
             fail("The bounds in the record are not those of its weights.", UndecidedError)

@@ -199,22 +199,25 @@ class DataDependentDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
         if record.get("format") != _FORMAT:
             fail(f"This is not a record of the format {_FORMAT!r}.")
-        most = record["instance_optimal"]
-        facts: dict[str, Any] = {
-            name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity", "low")
-        }
-        design = cls(
-            **facts,
-            loss=str(record["loss"]),
-            resolution=int(record["resolution"]),
-            start=int(record["start"]),
-            monotone=bool(record["monotone"]),
-            edges=tuple(map(int, record["edges"])),
-            weights=tuple(map(Fraction, record["weights"])),
-            instance_optimal=None if most is None else Fraction(most),
-            tables=tuple(tuple(map(int, table)) for table in record["tables"]),
-            bound=RangeBound.from_dict(record["bound"]),
-        )
+        try:
+            most = record["instance_optimal"]
+            facts: dict[str, Any] = {
+                name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity", "low")
+            }
+            design = cls(
+                **facts,
+                loss=str(record["loss"]),
+                resolution=int(record["resolution"]),
+                start=int(record["start"]),
+                monotone=bool(record["monotone"]),
+                edges=tuple(map(int, record["edges"])),
+                weights=tuple(map(Fraction, record["weights"])),
+                instance_optimal=None if most is None else Fraction(most),
+                tables=tuple(tuple(map(int, table)) for table in record["tables"]),
+                bound=RangeBound.from_dict(record["bound"]),
+            )
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            fail("This record of a design is not complete.")
         design.verify()
         if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
             fail("The bounds in the record are not those of its tables.", UndecidedError)
