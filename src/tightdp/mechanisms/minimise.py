@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,12 @@ from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.losses import MarginLoss
 
 _UNIT = 2.0**-53
-_GRADIENT_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
+_FAST_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
+_SPLIT_ROWS = 1 << 12
+_SPLIT = 2.0**30  # terms are cut into multiples of 2**-30, whose sums are exact, and a small rest
+_STEEPEST = 64.0  # up to this slope
 _MOST_STEPS, _HALVINGS = 500, 40
+_NEAR = 1e-3  # moves of every margin by less leave the Hessian as it is
 
 
 class ConvergenceError(TightdpError):
@@ -155,6 +160,14 @@ class Smooth(Penalty):
 # --- the objective -------------------------------------------------------------------------------
 
 
+class Precision(IntEnum):
+    """How sums over rows are made: by products of doubles, without rounding, or wider."""
+
+    FAST = 0
+    SPLIT = 1
+    EXTENDED = 2
+
+
 class Derivatives(NamedTuple):
     """Gradient and Hessian of the smooth part, and the sum of the losses' curvatures."""
 
@@ -191,16 +204,16 @@ class Objective:
         """A lower bound on the curvature in every direction."""
         return self.ridge + self.penalty.strength
 
-    def _blocks(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        for start in range(0, len(self.rows), _GRADIENT_ROWS):
-            part = slice(start, start + _GRADIENT_ROWS)
+    def _blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for start in range(0, len(self.rows), size):
+            part = slice(start, start + size)
             yield self.rows[part], self.target[part]
 
     def derivatives(self, theta: FloatArray) -> Derivatives:
         """Gradient and Hessian of the smooth part, in one pass."""
         sums, width, bend = [], len(theta), 0.0
         hessian = np.zeros((width, width))
-        for x, y in self._blocks():
+        for x, y in self._blocks(_FAST_ROWS):
             first, second = self.loss.both(x @ theta, y)
             sums.append(first @ x)
             hessian += (x.T * second) @ x
@@ -208,12 +221,21 @@ class Objective:
         hessian += self.ridge * np.eye(width) + self.penalty.hessian(theta)
         return Derivatives(self._total(sums, theta), hessian, bend)
 
-    def gradient(self, theta: FloatArray, kind: Any = np.float64) -> FloatArray:
-        """Gradient of the smooth part, in double or (``np.longdouble``) extended precision."""
-        wide = theta.astype(kind)
-        sums = [
-            self.loss.first(x.astype(kind) @ wide, y) @ x.astype(kind) for x, y in self._blocks()
-        ]
+    def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
+        """Gradient of the smooth part: summed without rounding, or in extended precision."""
+        if precision is Precision.EXTENDED:
+            wide: Any = theta.astype(np.longdouble)
+            products: list[Any] = []
+            for x, y in self._blocks(_FAST_ROWS):
+                cells: Any = x.astype(np.longdouble)
+                products.append(self.loss.first(cells @ wide, y) @ cells)
+            return self._total(products, theta)
+        sums = []
+        for x, y in self._blocks(_SPLIT_ROWS):
+            terms = self.loss.first(x @ theta, y)[:, None] * x
+            whole = np.rint(terms * _SPLIT)
+            terms -= whole / _SPLIT  # exact: the rest of a division
+            sums += [whole.sum(axis=0) / _SPLIT, terms.sum(axis=0)]
         return self._total(sums, theta)
 
     def _total(self, sums: list[Any], theta: FloatArray) -> FloatArray:
@@ -227,24 +249,28 @@ class Objective:
             ]
         )
 
-    def rounding(self, theta: FloatArray, bend: float, kind: Any = np.float64) -> float:
-        """A bound on the Euclidean floating-point error of :meth:`gradient`.
+    def rounding(self, theta: FloatArray, bend: float, precision: Precision) -> float:
+        """A bound on the Euclidean floating-point error of the gradient.
 
         Row by row: the margin is off by at most e = (m + 2) u |theta|_1, its slope by e times the
-        curvature and by the error of the slope itself; a product over a block of b rows adds b u
-        times the slope. ``bend`` is the sum of the curvatures at ``theta``.
+        curvature and by the error of the slope itself, and a term by one rounding more; a product
+        over a block of b rows adds b u times the slope. ``bend`` is the sum of the curvatures at
+        ``theta``.
         """
         n, m = self.rows.shape
-        unit = float(np.finfo(kind).eps) / 2.0
+        extended = precision is Precision.EXTENDED
+        unit = float(np.finfo(np.longdouble).eps) / 2.0 if extended else _UNIT
         length = float(np.abs(theta).sum())
         steep = min(self.loss.slope(math.inf), length + 1.0)
+        if precision is Precision.SPLIT and steep > _STEEPEST:
+            return math.inf
         margin = (m + 2) * length * unit
         moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
-        per_row = (self.loss.rounding + min(n, _GRADIENT_ROWS) * steep) * unit
+        added = 2.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS))
+        per_row = (self.loss.rounding + added * steep) * unit
         smooth = float(np.abs(self.penalty.gradient(theta)).max(initial=0.0))
         rest = 8.0 * _UNIT * (self.ridge * length + float(np.abs(self.noise).max()) + smooth)
-        # a block's sum becomes a double: one rounding of at most b times the slope
-        stored = _UNIT * n * steep if kind is not np.float64 else 0.0
+        stored = _UNIT * n * steep if extended else 0.0  # sums of blocks become doubles
         return float(math.sqrt(m) * (moved + n * per_row + stored + rest))
 
 
@@ -269,8 +295,8 @@ def minimise(objective: Objective, tolerance: float) -> Certified:
         size, error = search.size, search.rounding()
         if size + error <= tolerance:
             return Certified(search.theta, (size + error) / objective.convexity, step)
-        if error > 0.75 * tolerance:
-            search.refine()
+        if error > 0.75 * tolerance and size <= 4.0 * error and search.refine():
+            continue
         search.advance()
     fail(
         "The minimiser could not be certified to the promised distance; nothing was released. "
@@ -284,46 +310,53 @@ class _Search:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self.kind: Any = np.float64
-        start = objective.derivatives(np.zeros(objective.rows.shape[1]))
+        self.precision = Precision.FAST
+        start = np.zeros(objective.rows.shape[1])
+        self.here = objective.derivatives(start)
         # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
-        bound = objective.loss.curvature * objective.rows.size + np.trace(start.hessian)
+        bound = objective.loss.curvature * objective.rows.size + np.trace(self.here.hessian)
         self.c = 1.0 / float(bound)
-        self._move(np.zeros(objective.rows.shape[1]))
+        self._take(start, *self._at(start))
 
-    def _at(self, p: FloatArray) -> tuple[FloatArray, Derivatives, FloatArray]:
+    def _at(self, p: FloatArray, *, near: bool = False) -> tuple[FloatArray, Derivatives, float]:
+        """Parameters, derivatives and the size of the residual; ``near`` keeps the Hessian."""
         theta = self.objective.penalty.prox(p, self.c)[0]
-        here = self.objective.derivatives(theta)
-        if self.kind is not np.float64:
-            here = here._replace(gradient=self.objective.gradient(theta, self.kind))
-        return theta, here, here.gradient + (p - theta) / self.c
+        precise = self.precision is not Precision.FAST
+        here = self.here if precise and near else self.objective.derivatives(theta)
+        if precise:
+            here = here._replace(gradient=self.objective.gradient(theta, self.precision))
+        return theta, here, float(np.linalg.norm(here.gradient + (p - theta) / self.c))
 
-    def _move(self, p: FloatArray) -> None:
-        self.p = p
-        self.theta, self.here, self.residual = self._at(p)
-        self.size = float(np.linalg.norm(self.residual))
+    def _take(self, p: FloatArray, theta: FloatArray, here: Derivatives, size: float) -> None:
+        self.p, self.theta, self.here, self.size = p, theta, here, size
 
     def rounding(self) -> float:
         """Floating-point error of the residual."""
-        return self.objective.rounding(self.theta, self.here.bend, self.kind)
+        # the Hessian may be that of a nearby point: curvatures there differ by less than a tenth
+        return self.objective.rounding(self.theta, 1.1 * self.here.bend, self.precision)
 
-    def refine(self) -> None:
-        """Take gradients in extended precision from here on."""
-        if self.kind is np.float64:
-            self.kind = np.longdouble
-            self._move(self.p)
+    def refine(self) -> bool:
+        """Sum more precisely from here on; False if that is not possible."""
+        if self.precision is Precision.EXTENDED:
+            return False
+        self.precision = Precision(self.precision + 1)
+        self._take(self.p, *self._at(self.p, near=True))
+        return True
 
     def advance(self) -> None:
         """A Newton step, shortened until the residual shrinks; else a proximal gradient step."""
         slope = self.objective.penalty.prox(self.p, self.c)[1]
         rest = (np.eye(len(self.p)) - slope) / self.c
-        direction = np.linalg.solve(self.here.hessian @ slope + rest, self.residual)
+        residual = self.here.gradient + (self.p - self.theta) / self.c
+        direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
+        near = float(np.abs(direction).sum()) <= _NEAR
         for halving in range(_HALVINGS):
             trial = self.p - direction / 2.0**halving
-            theta, here, residual = self._at(trial)
-            size = float(np.linalg.norm(residual))
-            if size <= self.size * (1.0 - 1e-4 / 2.0**halving):
-                self.p, self.theta, self.here = trial, theta, here
-                self.residual, self.size = residual, size
-                return
-        self._move(self.theta - self.c * self.here.gradient)
+            found = self._at(trial, near=near)
+            if found[2] <= self.size * (1.0 - 1e-4 / 2.0**halving):
+                return self._take(trial, *found)
+        if self.precision is Precision.FAST and self.size <= 1e3 * self.rounding():
+            self.refine()  # nothing but rounding is left to shrink
+            return None
+        step = self.theta - self.c * self.here.gradient
+        return self._take(step, *self._at(step))

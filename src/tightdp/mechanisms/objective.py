@@ -42,7 +42,7 @@ from tightdp.schema import Schema
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
 _LEAST_EPSILON = Fraction(1, 1 << 33)
 _LEVEL_BITS, _FINEST_BITS = 44, 40
-_TOLERANCE = 2.0**-42  # of the gradient, relative to its size
+_TOLERANCE = 2.0**-46  # of the gradient, relative to its size
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
 
 
