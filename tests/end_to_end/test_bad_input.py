@@ -208,6 +208,22 @@ def test_a_request_beyond_the_budget_costs_nothing() -> None:
     )
 
 
+def test_many_entries_and_long_names_fit_a_ledger() -> None:
+    """The label of a spend is short, and still differs where the names do."""
+    ledger, name = tdp.Ledger(10), "x" * 500
+    facts = tdp.Schema({name: tdp.Interval(0, 1), "k": tdp.Category(range(300))}, rows=4)
+    frame = {name: [0.5] * 4, "k": [7] * 4}
+    tdp.count(frame, ["k"], schema=facts, epsilon=1, ledger=ledger)
+    tdp.sum(frame, [name], schema=facts, epsilon=1, ledger=ledger)
+    labels = [row.label for row in ledger.history()]
+    assert len(labels) == 2
+    assert max(map(len, labels)) < 400
+    bins = [tdp.Histogram(SCHEMA, "x", [*range(10), i]) for i in (10, 11)]
+    assert repr(bins[0]) != repr(bins[1])
+    wide = [tdp.Counts(tdp.Schema({"k": tdp.Category([*range(300), e])}, 4)) for e in (300, 301)]
+    assert repr(wide[0]) != repr(wide[1])
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"format": 1}', '{"format": 2}', ""])
 def test_a_damaged_release_is_refused(text: str) -> None:
     refused(lambda: tdp.Release.from_json(text), "release")

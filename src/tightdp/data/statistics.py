@@ -8,6 +8,7 @@ one ``resolution``, so that one lattice noise serves them all.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,8 @@ from tightdp.schema import Category, Interval, Schema
 
 Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
+
+_LONGEST_LIST = 300  # characters of names in a repr, which labels spends in ledgers
 
 
 class Statistic(ABC):
@@ -94,7 +97,11 @@ class Statistic(ABC):
         return len(self.names)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.names)})"
+        text = ", ".join(self.names)
+        if len(text) > _LONGEST_LIST:  # cut, with a mark that tells long lists apart
+            mark = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:8]
+            text = f"{text[:_LONGEST_LIST]}... {len(self.names)} entries, {mark}"
+        return f"{type(self).__name__}({text})"
 
 
 class Reducer:
