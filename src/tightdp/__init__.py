@@ -52,6 +52,7 @@ from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.mechanisms.order_statistics import median, quantile, quantiles
@@ -113,6 +114,7 @@ __all__ = [
     "Interval",
     "KNormGradient",
     "KNormNoise",
+    "KolmogorovSample",
     "Laplace",
     "LatticeNoise",
     "Ledger",

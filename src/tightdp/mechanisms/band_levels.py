@@ -1,0 +1,176 @@
+r"""Exact draws of paths with weight :math:`\prod_j \frac{1}{c_j!}\, e^{-r Q}`, Q their distance.
+
+The exponential is a sum of levels, :math:`e^{-rQ} \propto \sum_{q \ge Q} e^{-rq}`. So a path may be
+drawn together with a level q, with joint weight :math:`\prod 1/c_j! \cdot e^{-rq}` on
+:math:`Q \le q`, and the level forgotten. Levels come in blocks; within a block the band of its last
+level serves all, and what lies above the level is rejected. The last block has no end and no band:
+its proposals are independent uniform points. Every decision is an exact coin, so what is accepted
+has exactly the law; floats only choose the blocks, that is, how long it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.mechanisms.band_paths import (
+    Band,
+    BandPaths,
+    any_sample,
+    ratio_bound,
+    whole_up,
+)
+from tightdp.noise.tilted import TiltedLaw, below_exp
+from tightdp.randomness import RandomSource
+
+_TAIL = 30.0  # nats below the heaviest block at which the tail may begin
+_REJECTED = 12.0  # proposals for a draw, at most about this many
+_BLOCKS = 1000
+_BITS = 100  # of the weight of the heaviest block
+
+
+class BandLevels:
+    """The law of (level, path) for one table.
+
+    Parameters
+    ----------
+    paths : BandPaths
+    rate : Fraction
+        r > 0.
+
+    Examples
+    --------
+    >>> from tightdp.randomness import source
+    >>> levels = BandLevels(BandPaths(np.array([1, 3, 4]), size=2), Fraction(1, 2))
+    >>> int(levels.draw(source(1)).sum())
+    2
+    """
+
+    def __init__(self, paths: BandPaths, rate: Fraction) -> None:
+        self.paths, self.rate = paths, rate
+        self._known: dict[int, float] = {}
+        self._ends = self._refined(self._doubled())
+        self._starts = [paths.least, *(end + 1 for end in self._ends)]
+        self._reach = max(1, math.ceil(1 / rate))  # blocks of the tail: r times it is at least ln 2
+        self._bands: dict[int, Band] = {}
+        self._law = self._weigh()
+
+    # --- choosing blocks: floats, for speed only ----------------------------------------------
+
+    def _log_weight(self, level: int) -> float:
+        """Log of the weight of all paths within a level."""
+        if level not in self._known:
+            self._known[level] = self.paths.band(level).log_total
+        return self._known[level]
+
+    def _upper(self, start: int, end: int) -> float:
+        drop = float(self.rate * (start - self.paths.least))
+        return self._log_weight(end) + math.log(end - start + 1) - drop
+
+    def _lower(self, start: int, end: int) -> float:
+        drop = float(self.rate * (start - self.paths.least))
+        spread = -math.expm1(-float(self.rate * (end - start + 1)))
+        width = spread / -math.expm1(-float(self.rate))
+        return self._log_weight(max(start - 1, self.paths.least)) + math.log(width) - drop
+
+    def _doubled(self) -> list[int]:
+        """Ends of blocks that double, until what follows weighs next to nothing."""
+        least, last = self.paths.least, self.paths.rows * self.paths.size
+        total = float(np.log(self.paths.cells)) * self.paths.size
+        total -= float(self.paths.log_factorials[-1])
+        width, best = max(1, math.floor(1 / self.rate)), -math.inf
+        ends: list[int] = []
+        while True:
+            start = ends[-1] + 1 if ends else least
+            end = min(start + width - 1, last)
+            ends.append(end)
+            best = max(best, self._upper(start, end))
+            beyond = total - float(self.rate * (end + 1 - least)) - math.log(float(self.rate))
+            if end == last or beyond < best - _TAIL:
+                return ends
+            width *= 2
+
+    def _refined(self, ends: list[int]) -> list[int]:
+        """Split the block that wastes most until few proposals are wasted."""
+        while len(ends) < _BLOCKS:
+            starts = [self.paths.least, *(end + 1 for end in ends[:-1])]
+            pairs = list(zip(starts, ends, strict=True))
+            upper = np.array([self._upper(*pair) for pair in pairs])
+            lower = np.array([self._lower(*pair) for pair in pairs])
+            top = upper.max()
+            waste = np.exp(upper - top) - np.exp(lower - top)
+            if np.exp(upper - top).sum() <= _REJECTED * np.exp(lower - top).sum():
+                break
+            splittable = np.array([end > start for start, end in pairs])
+            if not splittable.any():
+                break
+            worst = np.flatnonzero(splittable & (waste >= waste[splittable].max() / 8))
+            ends = sorted({*ends, *(sum(pairs[i]) // 2 for i in worst)})
+        return ends
+
+    # --- the law: integers --------------------------------------------------------------------
+
+    def _weigh(self) -> TiltedLaw:
+        """Integer bounds of every block, in units so small that none is coarse."""
+        top = max(
+            self._upper(start, end) for start, end in zip(self._starts, self._ends, strict=False)
+        )
+        places = _BITS - math.floor(top / math.log(2))
+        self._unit = Fraction(1 << places) if places >= 0 else Fraction(1, 1 << -places)
+        self._bounds = [
+            whole_up(ratio_bound(self._log_weight(end)) * self._unit) for end in self._ends
+        ]
+        tail = whole_up(self.paths.total() * self._unit)
+        lengths = [e - s + 1 for s, e in zip(self._starts, self._ends, strict=False)]
+        weights = [b * n for b, n in zip(self._bounds, lengths, strict=True)]
+        weights.append(2 * self._reach * tail)
+        self._bounds.append(tail)
+        levels = np.array([s - self.paths.least for s in self._starts], dtype=object)
+        return TiltedLaw(np.array(weights, dtype=object), levels, self.rate)
+
+    def _band(self, i: int) -> Band:
+        if i not in self._bands:
+            if len(self._bands) > 16:  # bands are large; those in use come again and again
+                self._bands.pop(next(iter(self._bands)))
+            self._bands[i] = self.paths.band(self._ends[i])
+        return self._bands[i]
+
+    def draw(self, rng: RandomSource) -> NDArray[np.int64]:
+        """The counts of one sample."""
+        while True:
+            i = self._law.draw(rng)
+            level = self._level(i, rng)
+            if level is None:
+                continue
+            counts, chance = self._propose(i, rng)
+            if self.paths.distance(counts) > level:
+                continue
+            kept = self.paths.weight(counts) * self._unit / (chance * self._bounds[i])
+            assert kept <= 1, "the bound of a band was computed wrongly"
+            if rng.below(kept.denominator) < kept.numerator:
+                return counts
+
+    def _level(self, i: int, rng: RandomSource) -> int | None:
+        """A level of the block with weight exp(-rate * level), or None when the coin says no."""
+        if i < len(self._ends):
+            width, jump = self._ends[i] - self._starts[i] + 1, 0
+        else:  # blocks without end: the j-th with chance 2**-(j+1), kept with (2 e^{-r reach})^j
+            width, jump = self._reach, 0
+            while rng.below(2):
+                jump += 1
+            x = self.rate * self._reach * jump
+            if not below_exp(int(rng.words(1)[0]), x, rng, num=1 << jump):
+                return None
+        inside = rng.below(width)
+        if not below_exp(int(rng.words(1)[0]), self.rate * inside, rng):
+            return None
+        return self._starts[i] + jump * width + inside
+
+    def _propose(self, i: int, rng: RandomSource) -> tuple[NDArray[np.int64], Fraction]:
+        if i < len(self._ends):
+            return self.paths.propose(self._band(i), rng)
+        counts = any_sample(self.paths.cells, self.paths.size, rng)
+        return counts, self.paths.weight(counts) / self.paths.total()

@@ -1,0 +1,214 @@
+"""The Kolmogorov-Smirnov sample: its law by enumeration, its privacy on every neighbouring pair."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import tightdp as tdp
+from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.ledger import Ledger
+from tightdp.mechanisms.band_levels import BandLevels
+from tightdp.mechanisms.band_paths import BandPaths, exp_up
+from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.randomness import source
+
+DRAWS = 3000
+
+
+def compositions(total: int, cells: int) -> list[tuple[int, ...]]:
+    bars = itertools.combinations(range(total + cells - 1), cells - 1)
+    out = []
+    for places in bars:
+        edges = (-1, *places, total + cells - 1)
+        out.append(tuple(b - a - 1 for a, b in itertools.pairwise(edges)))
+    return out
+
+
+def law(table: tuple[int, ...], size: int, rate: Fraction) -> dict[tuple[int, ...], float]:
+    """P(counts) by summing over all samples; written without the paths."""
+    rows, below = sum(table), np.cumsum(table)
+    weights = {}
+    for counts in compositions(size, len(table)):
+        apart = int(np.abs(rows * np.cumsum(counts) - size * below).max())
+        many = math.factorial(size) // math.prod(map(math.factorial, counts))
+        weights[counts] = many * math.exp(-float(rate) * apart)
+    total = sum(weights.values())
+    return {counts: weight / total for counts, weight in weights.items()}
+
+
+def misfit(seen: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+    """p-value of a chi-square test, rare cells joined."""
+    draws = sum(seen.values())
+    common = [c for c, p in expected.items() if draws * p >= 5]
+    rest = 1 - sum(expected[c] for c in common)
+    stat = sum((seen[c] - draws * expected[c]) ** 2 / (draws * expected[c]) for c in common)
+    if draws * rest >= 5:
+        left = draws - sum(seen[c] for c in common)
+        stat += (left - draws * rest) ** 2 / (draws * rest)
+    return float(chi2.sf(stat, len(common) - 1 + (draws * rest >= 5)))
+
+
+CASES = [
+    ((1, 2, 1), 2, Fraction(1, 2)),
+    ((0, 0, 5, 1), 3, Fraction(1, 10)),
+    ((2, 0, 0, 0, 4), 4, Fraction(1, 7)),
+    ((1, 1), 3, Fraction(5)),
+    ((3, 3), 3, Fraction(1, 100)),
+    ((6, 0, 0), 4, Fraction(1, 3)),
+]
+
+
+@pytest.mark.parametrize(("table", "size", "rate"), CASES)
+def test_draws_follow_the_enumerated_law(table, size, rate, seed) -> None:
+    levels = BandLevels(BandPaths(np.cumsum(table), size), rate)
+    bits = source(seed)
+    seen = Counter(tuple(map(int, levels.draw(bits))) for _ in range(DRAWS))
+    assert misfit(seen, law(table, size, rate)) > 1e-5
+
+
+def test_a_rate_wrong_by_a_fifth_is_caught(seed) -> None:
+    table, size, rate = CASES[2]
+    levels = BandLevels(BandPaths(np.cumsum(table), size), rate)
+    bits = source(seed)
+    seen = Counter(tuple(map(int, levels.draw(bits))) for _ in range(DRAWS))
+    assert misfit(seen, law(table, size, rate * Fraction(5, 4))) < 1e-6
+
+
+def neighbours(table: tuple[int, ...], relation: str) -> list[tuple[int, ...]]:
+    out = []
+    for i, j in itertools.permutations(range(len(table)), 2):
+        if relation == "replace-one" and table[i]:
+            moved = list(table)
+            moved[i], moved[j] = moved[i] - 1, moved[j] + 1
+            out.append(tuple(moved))
+    if relation == "add-remove" and sum(table) > 1:
+        out += [
+            tuple(c - (i == j) for i, c in enumerate(table)) for j in range(len(table)) if table[j]
+        ]
+    return out
+
+
+def worst_ratio(rows: int, cells: int, size: int, rate: Fraction, relation: str) -> float:
+    worst = 0.0
+    for table in compositions(rows, cells):
+        here = law(table, size, rate)
+        for other in neighbours(table, relation):
+            there = law(other, size, rate)
+            worst = max(worst, *(abs(math.log(here[c] / there[c])) for c in here))
+    return worst
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize(("rows", "cells", "size"), [(6, 3, 4), (4, 5, 2), (5, 2, 4), (3, 4, 3)])
+def test_every_neighbouring_pair_is_private(relation, rows, cells, size) -> None:
+    epsilon = 1.0
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows, neighbors=relation)
+    rate = KolmogorovSample(schema, "x", cells, epsilon=epsilon, size=size).rate
+    assert worst_ratio(rows, cells, size, rate, relation) <= epsilon + 1e-9
+
+
+def test_without_the_factor_two_privacy_is_lost() -> None:
+    assert worst_ratio(6, 3, 4, Fraction(1, 4), "replace-one") > 1.0
+
+
+def test_the_mean_distance_of_the_errata(seed) -> None:
+    """Two cells, n = 100, 80 in one, epsilon = 1: too large a sample is pulled to uniform (E35)."""
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=100)
+    bits = source(seed)
+    for size, mean in ((22, 0.037), (100, 0.178), (1000, 0.288)):
+        levels = KolmogorovSample(schema, "x", 2, epsilon=1.0, size=size).law_on([20, 80])
+        assert levels is not None
+        apart = [levels.paths.distance(levels.draw(bits)) / (100 * size) for _ in range(300)]
+        assert abs(np.mean(apart) - mean) <= 4 * np.std(apart) / np.sqrt(300) + 5e-4
+
+
+def test_a_release_is_paid_and_close(seed) -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=20_000)
+    mechanism = KolmogorovSample(schema, "x", 50, epsilon=1.0)
+    rows = np.random.default_rng(seed).beta(2, 5, 20_000)
+    ledger = Ledger(epsilon=1)
+    release = mechanism.release({"x": rows}, ledger=ledger, key="sample")
+    assert ledger.remaining.epsilon == 0
+    assert mechanism.release({"x": rows}, ledger=ledger, key="sample").integers == release.integers
+    points = mechanism.points(release)
+    assert len(points) == mechanism.size == 737
+    grid = np.linspace(0, 1, 51)
+    apart = np.abs(
+        np.searchsorted(np.sort(points), grid) / 737 - np.searchsorted(np.sort(rows), grid) / 20_000
+    )
+    assert apart.max() < 0.05
+
+
+@pytest.mark.parametrize("rows", [[], [0.5], [np.nan, np.inf, -np.inf]])
+def test_odd_tables_give_a_sample(rows, seed) -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3)
+    mechanism = KolmogorovSample(schema, "x", 4, epsilon=1.0, size=5)
+    assert sum(mechanism.release({"x": np.array(rows)}, rng=seed).integers) == 5
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e3])
+def test_extreme_budgets_draw(epsilon, seed) -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=50)
+    mechanism = KolmogorovSample(schema, "x", 5, epsilon=epsilon, size=20)
+    release = mechanism.release({"x": np.linspace(0, 1, 50) ** 3}, rng=seed)
+    assert sum(release.integers) == 20
+    if epsilon > 1:
+        levels = mechanism.law_on(mechanism.statistic.measure({"x": np.linspace(0, 1, 50) ** 3}))
+        assert levels is not None
+        assert levels.paths.distance(np.array(release.integers)) == levels.paths.least
+
+
+def test_bands_count_paths_exactly() -> None:
+    paths = BandPaths(np.array([1, 4, 5, 7]), size=5)
+    for distance in (paths.least, 8, 14, 35):
+        inside = [
+            paths.weight(np.array(c))
+            for c in compositions(5, 4)
+            if paths.distance(np.array(c)) <= distance
+        ]
+        assert math.exp(paths.band(distance).log_total) == pytest.approx(float(sum(inside)))
+    assert sum(paths.weight(np.array(c)) for c in compositions(5, 4)) == paths.total()
+
+
+def test_proposals_are_bounded_by_their_band(seed) -> None:
+    paths = BandPaths(np.array([1, 4, 5, 7]), size=5)
+    band, bits = paths.band(10), source(seed)
+    for _ in range(200):
+        counts, chance = paths.propose(band, bits)
+        assert paths.distance(counts) <= 10
+        ratio = paths.weight(counts) / chance / exp_up(band.log_total)
+        assert 1 - Fraction(1, 10**6) < ratio <= 1 + Fraction(1, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"epsilon": 0}, ParameterError, "epsilon"),
+        ({"size": 0}, ParameterError, "size"),
+        ({"bins": 1}, ParameterError, "bins"),
+        ({"column": "k"}, ParameterError, "category"),
+        ({"column": "y"}, ParameterError, "'y'"),
+        ({"size": 10**5, "bins": 5000}, InfeasibleSamplingError, "smaller sample or fewer bins"),
+    ],
+)
+def test_bad_input(change, error, text) -> None:
+    facts = {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"])}
+    given = {"column": "x", "bins": 10, "epsilon": 1.0, **change}
+    with pytest.raises(error, match=text):
+        KolmogorovSample(tdp.Schema(facts, rows=100), **given)
+
+
+def test_a_release_of_another_mechanism_has_no_points(seed) -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10)
+    one = KolmogorovSample(schema, "x", 4, epsilon=1.0, size=5)
+    other = KolmogorovSample(schema, "x", 4, epsilon=1.0, size=6)
+    release = one.release({"x": np.zeros(10)}, rng=seed)
+    with pytest.raises(ParameterError, match="same cells and size"):
+        other.points(release)
