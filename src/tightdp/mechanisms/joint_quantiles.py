@@ -16,7 +16,7 @@ from tightdp.mechanisms.exponential.pieces import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric
 from tightdp.mechanisms.ranks import Ranks
-from tightdp.noise.tilted import ExpTable, below_exp
+from tightdp.noise.tilted import below_exp, exp_table
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
@@ -81,7 +81,7 @@ class JointLaw:
         levels = [Fraction(0), *self.taus, Fraction(1)]
         self.wanted = [int((b - a) * self.den) * len(rows) for a, b in pairwise(levels)]
         self._places = self._precision()
-        self._table = ExpTable(self.rate, self._places, _COARSE)
+        self._table = exp_table(self.rate, self._places, _COARSE)
         self.cells = [self._partition(tau) for tau in self.taus]
         self._forward = self._sums()
 

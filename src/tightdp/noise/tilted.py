@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,12 @@ class ExpTable:
         return self._lower[self._cells(levels)]
 
 
+@lru_cache(maxsize=16)
+def exp_table(rate: Fraction, places: int = PLACES, step: Fraction = _STEP) -> ExpTable:
+    """The table of a rate; those of the last few rates are kept."""
+    return ExpTable(rate, places, step)
+
+
 def below_exp(word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1) -> bool:
     r"""Whether :math:`U < (\text{num}/\text{den})\, e^{-x}`, for a uniform U with leading ``word``.
 
@@ -133,7 +140,7 @@ class TiltedLaw:
             self._bounds: Integers = self._exact_bounds()
         else:
             self._places = PLACES
-            self._table = ExpTable(rate)
+            self._table = exp_table(rate)
             self._bounds = self._table.upper(self.levels)
         self._edges = np.cumsum(weights * self._bounds)
         self._total = int(self._edges[-1])
@@ -204,7 +211,7 @@ def permute_and_flip(levels: Integers, rate: Fraction, rng: RandomSource) -> int
     above = levels - levels.min()
     order = rng.permutations(1, len(above))[0]
     words = rng.words(len(above))
-    possible = (words >> np.uint64(64 - PLACES)).astype(np.int64) < ExpTable(rate).upper(above)
+    possible = (words >> np.uint64(64 - PLACES)).astype(np.int64) < exp_table(rate).upper(above)
     for i in order[possible[order]]:
         if below_exp(int(words[i]), rate * int(above[i]), rng):
             return int(i)

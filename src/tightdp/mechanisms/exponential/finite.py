@@ -41,13 +41,15 @@ class ExponentialMechanism(PaidMechanism):
     monotonic utilities under add-remove :math:`b - a \le s`, for a constant normaliser the second
     change is absent: :math:`r = \epsilon/s` [P1, P2]. 3. Permute-and-flip: with coins
     :math:`p_j = e^{r(u_j - \max u)}` the chance of i is
-    :math:`\int_0^{p_i} \prod_{j \ne i} (1 - p_j v)\,dv` (given the coins the choice is uniform
-    among the yeses, and :math:`1/(1+N) = \int_0^1 w^N dw`). It depends on differences of utilities
-    only, grows in :math:`u_i` and falls in the others, so the worst neighbour raises
-    :math:`u_i` by b and lowers the others to a: all that changes is :math:`u_i`, by b - a. While i
-    is not the best, the integral grows at most by the factor :math:`e^{r(b-a)}` of its upper end;
-    once it is the best, the others' coins shrink by a factor 1/c, and
-    :math:`\int_0^1 \prod(1 - p_j v/c)\,dv = c \int_0^{1/c} \prod(1 - p_j v)\,dv \le c \int_0^1`.
+    :math:`p_i \int_0^1 \prod_{j \ne i} (1 - p_j v)\,dv` (given the coins the choice is uniform
+    among the yeses, and :math:`1/(1+N) = \int_0^1 (1-v)^N dv`). It depends on differences of
+    utilities only and falls as another utility grows (if that one is the best, all coins shrink by
+    1/c, and :math:`\frac{p_i}{c} \int_0^1 (1-v) \prod (1 - p_j v/c)\,dv =
+    p_i \int_0^{1/c} (1-cv) \prod (1 - p_j v)\,dv` falls in c). So the worst neighbour changes
+    :math:`u_i` by b and all others by a, as if :math:`u_i` alone grew by b - a. While i is not the
+    best, this multiplies its chance by the growth of :math:`p_i`; beyond, the others' coins shrink
+    by 1/c, and :math:`\int_0^1 \prod(1 - p_j v/c)\,dv = c \int_0^{1/c} \prod(1 - p_j v)\,dv \le
+    c \int_0^1 \prod(1 - p_j v)\,dv`: together at most :math:`e^{r(b-a)}`.
     4. The draw has exactly this law: integers and lazily settled coins
     (:mod:`tightdp.noise.tilted`).
     Numerics: ``exact``. The running time depends on the utilities.
@@ -161,7 +163,7 @@ class ExponentialMechanism(PaidMechanism):
         if not self.permute_and_flip:
             return TiltedLaw(self._base(), levels, rate).probabilities()
         coins = np.exp(-float(rate) * (levels - levels.min()).astype(np.float64))
-        return np.array([_first_yes(coins, i) for i in range(len(coins))])
+        return _first_yes(coins)
 
     def candidate(self, release: Any) -> Any:
         """The candidate that a release names."""
@@ -215,10 +217,9 @@ def _measure(base_measure: Any, count: int) -> Integers | None:
     return np.array(weights, dtype=np.int64 if fits else object)
 
 
-def _first_yes(coins: Any, i: int) -> float:
-    """The integral over v in [0, p_i] of the product of 1 - p_j v, by Gauss-Legendre panels."""
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    v = coins[i] * (nodes + 1) / 2
-    rest = np.delete(coins, i)
-    logs = np.log1p(-np.multiply.outer(v, rest)).sum(axis=1)
-    return float(coins[i] / 2 * (weights * np.exp(logs)).sum())
+def _first_yes(coins: Any) -> Any:
+    """p_i times the integral over v in [0, 1] of the product of 1 - p_j v, j != i, for every i."""
+    nodes, weights = np.polynomial.legendre.leggauss(64)  # exact up to 128 candidates
+    logs = np.log1p(-np.multiply.outer((nodes + 1) / 2, coins))
+    others = np.exp(logs.sum(axis=1, keepdims=True) - logs)
+    return coins * (weights / 2 @ others)
