@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import itertools
 import math
 import pickle
 import sqlite3
@@ -451,6 +452,45 @@ def test_tight_epsilon_counts_a_partition_once_and_needs_delta_for_deltas():
         ledger.spend(1, 0.01, partition=("p", cell))
     assert 1.9 < ledger.tight_epsilon(0.02) <= 2
     assert ledger.tight_epsilon(1e-3) == math.inf
+
+
+def optimal_delta(epsilons: list[float], at: float) -> float:
+    """The delta of composed randomised responses, by enumeration of all their answers."""
+    total = 0.0
+    for signs in itertools.product((0, 1), repeat=len(epsilons)):
+        p = math.prod(
+            math.exp(e * s) / (1 + math.exp(e)) for e, s in zip(epsilons, signs, strict=True)
+        )
+        q = math.prod(
+            math.exp(e * (1 - s)) / (1 + math.exp(e)) for e, s in zip(epsilons, signs, strict=True)
+        )
+        total += max(0.0, p - math.exp(at) * q)
+    return total
+
+
+@accounting
+@pytest.mark.parametrize("epsilons", [[0.1, 0.7, 1.3], [0.5, 0.25, 0.125, 2.0], [0.3] * 5 + [1.0]])
+def test_tight_epsilon_of_unequal_spends_is_above_the_optimum_and_near_it(epsilons):
+    ledger = Ledger(100)
+    for epsilon in epsilons:
+        ledger.spend(epsilon)
+    for delta in (1e-5, 1e-2, 0.1):
+        found = ledger.tight_epsilon(delta)
+        assert optimal_delta(epsilons, found) <= delta
+        assert optimal_delta(epsilons, found - 0.01) > delta or found >= sum(epsilons) - 1e-9
+    assert ledger.tight_epsilon(0) >= sum(epsilons) - 1e-12
+
+
+def test_spends_below_one_are_added_and_never_multiplied():
+    """Erratum E36: a product of epsilons would make the second of two spends of 1/2 cost -1/4."""
+    ledger = Ledger(2)
+    for cell in (None, ("p", 1), ("p", 1)):
+        if cell and not ledger.history()[1:]:
+            ledger.declare_partition("p", [1, 2], fixed=True)
+        before = ledger.spent.epsilon
+        ledger.spend(Fraction(1, 2), partition=cell)
+        assert ledger.spent.epsilon - before == Fraction(1, 2)
+    assert ledger.spent.epsilon == Fraction(3, 2)
 
 
 # --- looking and life -----------------------------------------------------------------------------
