@@ -218,7 +218,6 @@ def lower_bound(
         folded=problem.folded,
         rows=rows,
         upper=upper,
-        scale=_scale(problem, lattice, cells),
     )
     answer = program.solve(tolerance=tolerance, deadline=deadline)
     unit = 2.0 ** math.ceil(math.log2(max(abs(float(values[-1])), abs(float(values[0])), 1e-300)))

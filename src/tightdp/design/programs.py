@@ -85,19 +85,21 @@ def solve(
 
     least = np.broadcast_to(np.asarray(lower, dtype=np.float64), (len(cost),))
     bounds = np.column_stack([least, np.full(len(cost), np.inf)])
-    options: dict[str, Any] = dict(_TIGHT)
-    if seconds is not None:
-        options["time_limit"] = max(seconds, 0.01)
-    found = linprog(
-        cost,
-        A_ub=matrix,
-        b_ub=upper,
-        A_eq=equal,
-        b_eq=equal_to,
-        bounds=bounds,
-        method="highs-ipm" if interior else "highs",
-        options=options,
-    )
+    limit = {} if seconds is None else {"time_limit": max(seconds, 0.01)}
+    ways = ["highs-ipm" if interior else "highs-ds", "highs", "highs-ipm"]
+    for way, tight in [*((way, _TIGHT) for way in ways), ("highs-ds", {})]:
+        found = linprog(
+            cost,
+            A_ub=matrix,
+            b_ub=upper,
+            A_eq=equal,
+            b_eq=equal_to,
+            bounds=bounds,
+            method=way,
+            options={**limit, **tight},
+        )
+        if found.status != 4:  # numerical trouble: another way
+            break
     if found.status == 2:
         fail("No point meets all constraints of the program.", InfeasibleError)
     if found.status == 1 and seconds is not None:
@@ -181,7 +183,8 @@ class ShiftProgram:
         Side constraints ``rows @ p <= upper``; the atom takes part by ``atom_rows``.
     folded : bool
     scale : array, optional
-        The size that masses are expected to have: variables and rows are counted in it.
+        The size that masses are expected to have: variables and rows are counted in it, which
+        keeps small masses accurate. Multipliers are accurate without it.
     """
 
     def __init__(
@@ -206,6 +209,7 @@ class ShiftProgram:
         self._variable = np.maximum(at, lattice.mirror - at) if folded else at - lattice.first
         self._count = int(self._variable.max()) + 1
         self._scale = np.ones(lattice.size) if scale is None else scale
+        self._whole = 1.0 if scale is None else delta  # what the sum of a shift is counted in
         self._fold = sparse.csr_array(
             (self._scale, (np.arange(lattice.size), self._variable)),
             shape=(lattice.size, self._count),
@@ -319,13 +323,13 @@ class ShiftProgram:
                 np.zeros(len(i)),
             )
             return _Place(-1, alone, start - len(alone), i, start)
-        top = parts.add_rows(None, None, None, np.ones(1))
-        parts.put(top, self._variable[alone], self._scale[alone] / self.delta)
+        top = parts.add_rows(None, None, None, np.array([self.delta / self._whole]))
+        parts.put(top, self._variable[alone], self._scale[alone] / self._whole)
         if self.has_atom:
-            parts.put(top, np.array([self._count]), np.array([1 / self.delta]))
+            parts.put(top, np.array([self._count]), np.array([1 / self._whole]))
         ratio = -self.factor * self._scale[j] / self._scale[i]
         start = parts.add_rows(self._variable[i], self._variable[j], ratio, np.zeros(len(i)))
-        share = self._scale[i] / self.delta
+        share = self._scale[i] / self._whole
         loose = np.flatnonzero(share <= _SLACK_RANGE)
         slack = parts.columns + np.arange(len(loose))
         parts.columns += len(loose)
@@ -345,7 +349,7 @@ class ShiftProgram:
                 each[at.alone] = lonely / self._scale[at.alone]
                 price = float(each.max(initial=0.0))
             else:
-                price = float(found.row_duals[at.top]) / self.delta
+                price = float(found.row_duals[at.top]) / self._whole
                 each[at.alone] = price
             prices[shift] = (price * self._unit, each * self._unit)
         return Answer(

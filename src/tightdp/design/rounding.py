@@ -60,7 +60,7 @@ def rounded(
     masses: FloatArray, atom: float, *, cells: int, start: int, bits: int, monotone: bool
 ) -> Weights:
     """Floors over 2**bits; the rest goes to the middle, evenly when the masses are symmetric."""
-    whole = float(masses.sum()) + atom
+    whole = (float(masses.sum()) + atom) * (1 + 2.0**-44)  # floats round: never above the total
     if monotone:
         masses = falling(masses, start, cells)
     floor = [int(math.ldexp(p / whole, bits)) for p in masses.tolist()]

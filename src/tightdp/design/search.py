@@ -126,6 +126,7 @@ class Search:
     # --- one bound ----------------------------------------------------------------------------
 
     def _improve_lower(self, cells: int) -> None:
+        wider_than: Fraction | None = None
         while True:
             window = math.ceil(self.widening * self.reach_units * cells)
             begun = time.monotonic()
@@ -142,9 +143,12 @@ class Search:
             self._say("lower", cells, float(found.value), begun)
             if self.lower is None or found.value > self.lower.value:
                 self.lower = found
-            if found.padding <= self.gap / 1000 or self.widening > 20:
+            if found.padding <= self.gap / 1000:
                 return
-            self.widening *= 1.5
+            if wider_than is not None and not _rose(wider_than, found.value, self.gap / 50):
+                self.widening /= 1.5  # what lies in the padding does not matter
+                return
+            self.widening, wider_than = self.widening * 1.5, found.value
 
     def _improve_upper(self, cells: int, centred: bool) -> None:
         reach = self._reach(cells, centred)
@@ -240,11 +244,15 @@ class Search:
             print(f"{which} bound, {cells} cells: {value:.6g} ({took:.2f} s)", file=sys.stderr)
 
 
+def _rose(before: Fraction, after: Fraction, share: float) -> bool:
+    return after - before > abs(before) * Fraction(share)
+
+
 def support_units(problem: NoiseProblem) -> float:
     """Sensitivities on each side that a truncated Laplace law at delta/4 needs."""
     epsilon = float(problem.epsilon)
     if problem.delta == 0:
-        return math.ceil(25 / epsilon) + 1
+        return math.ceil(16 / epsilon) + 1
     odds = math.expm1(epsilon) / (2 * float(problem.delta))
     units = math.ceil(math.log1p(odds) / epsilon) + 1
     growth = problem.loss.near() / problem.sensitivity
