@@ -1,0 +1,182 @@
+"""What K-norm gradient mechanisms for regression share: a lattice of planes, paid for and named."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import (
+    FloatArray,
+    PendingError,
+    check_choice,
+    check_probability,
+    exact_amount,
+    fail,
+    shown,
+)
+from tightdp.mechanisms.box_sampling import Point
+from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_grid
+from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.noise.rates import check_epsilon
+from tightdp.randomness import RandomSource
+from tightdp.release import Release
+
+SHAPES = ("l1", "box")
+
+
+class PlaneGradient(PaidMechanism):
+    """Base: coefficients of scaled columns on the lattice ``2**-grid`` of a bounded set.
+
+    Attributes
+    ----------
+    rows : RegressionRows
+    radius : Fraction
+    shape : {"l1", "box"}
+    grid : int
+    edge : int
+        The largest lattice coordinate.
+    """
+
+    rows: RegressionRows
+
+    def _set_up(
+        self,
+        schema: Any,
+        features: Sequence[str] | None,
+        target: str | None,
+        *,
+        intercept: bool,
+        epsilon: Any,
+        radius: Any,
+        shape: str,
+        grid: Any,
+    ) -> None:
+        self.epsilon = check_epsilon(epsilon)
+        self.rows = RegressionRows(schema, features, target, intercept=intercept)
+        self.neighbors = self.rows.schema.neighbors
+        self.shape = check_choice("shape", shape, SHAPES)
+        self.radius = check_radius(radius)
+        self.grid = theta_grid(
+            grid,
+            rows=self.rows.schema.rows,
+            epsilon=self.epsilon,
+            radius=self.radius,
+            dim=self.rows.dim,
+            bits=self.rows.schema.bits,
+        )
+        self.edge = math.floor(self.radius * (1 << self.grid))
+        if self.edge < 1:
+            fail(f"`radius` must be at least one step of the grid, 2**-{self.grid}.")
+
+    # --- the law ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def rate(self) -> Fraction:
+        """The rate r of the weights exp(-r * level)."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> int:
+        """The largest change of a level between neighbours."""
+
+    @abstractmethod
+    def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
+        """Read the rows and draw a lattice point."""
+
+    @property
+    def _reach(self) -> int | None:
+        return self.edge if self.shape == "l1" else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the released coefficients."""
+        return self.rows.names
+
+    def _set(self) -> str:
+        norm = "sum of absolute values" if self.shape == "l1" else "absolute values"
+        return f"multiples of 2^-{self.grid} with {norm} at most {self.radius}"
+
+    def _facts(self) -> list[str]:
+        return [f"{type(self).__name__}({', '.join(self.names)})", *self.rows.facts()]
+
+    def coefficients(self, point: Sequence[int]) -> FloatArray:
+        """A lattice point as coefficients in user units."""
+        return self.rows.recover(np.array([z / (1 << self.grid) for z in point]))
+
+    def gradient_radius(self, confidence: float = 0.95) -> float:
+        r"""How far the gradient at the release can be from the smallest one, in sensitivities.
+
+        With at least this probability the norm of the gradient at the released point exceeds the
+        smallest norm on the lattice by at most this many :math:`\Delta`: of N points those above
+        :math:`k_{\min} + t` have together at most :math:`N e^{-rt}` times the weight of the best
+        one. Public: it depends on N, epsilon and the confidence alone.
+        """
+        level = check_probability("confidence", confidence)
+        points = self.rows.dim * math.log(2 * self.edge + 1)
+        bound = (points - math.log1p(-level)) / float(self.rate) / float(self.sensitivity)
+        return bound * (1 + 1e-12)
+
+    # --- the release --------------------------------------------------------------------------
+
+    def release(
+        self, frame: Any, *, ledger: Any = None, key: str | None = None, **options: Any
+    ) -> Release:
+        """Check names and types of columns, then pay, read the data once, draw, and publish.
+
+        See :meth:`~tightdp.AdditiveMechanism.release` for the parameters.
+        """
+        if not _known(ledger, key):
+            self.rows.check(frame)  # a table that cannot be read must cost nothing
+        return super().release(frame, ledger=ledger, key=key, **options)
+
+    def _publish(
+        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
+    ) -> dict[str, Any]:
+        drawn = self._draw(frame, rng, progress)
+        value = self.coefficients(drawn)
+        spread = self._spread()
+        return {
+            "names": self.names,
+            "value": value,
+            "integers": drawn,
+            "resolution": 1 << self.grid,
+            "noise": self.law,
+            "covariance": np.diag(spread**2),  # what the range allows
+            "half_width": np.abs(value - self.rows.recover(np.zeros(self.rows.dim))) + spread,
+        }
+
+    def _spread(self) -> FloatArray:
+        """How far the coefficients can be from their centre, in user units."""
+        sizes = np.abs(self.rows.linear())
+        reach = sizes.max(axis=1) if self.shape == "l1" else sizes.sum(axis=1)
+        return np.asarray(float(self.radius) * reach)
+
+    def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:
+        return self.rows.read(frame, progress=progress)
+
+
+def check_radius(radius: Any) -> Fraction:
+    """A public bound on coefficients of scaled columns."""
+    if radius is None:
+        fail(
+            "`radius` must be given: without a bound on the coefficients the density of the "
+            "K-norm gradient mechanism has no normaliser."
+        )
+    number = exact_amount("radius", radius)
+    if not 0 < number <= 1024:
+        fail(f"`radius` must lie in (0, 1024]. Got {shown(radius)}: rescale the columns.")
+    return number
+
+
+def _known(ledger: Any, key: str | None) -> bool:
+    """Whether the ledger holds the release of the key, or will in a moment."""
+    try:
+        return ledger is not None and key is not None and ledger.find(key) is not None
+    except PendingError:
+        return True

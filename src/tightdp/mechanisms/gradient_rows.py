@@ -1,0 +1,169 @@
+"""Rows of a regression as integers on a public grid, and coefficients back in user units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.privacy import Neighbors
+from tightdp.schema import Interval, Schema
+
+Integers = NDArray[np.int64]
+
+_SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
+_WORD = 62
+
+
+class RegressionRows:
+    """Features, a constant and a target, each scaled to [-1, 1] and on the grid of the schema.
+
+    With an intercept the columns are centred at the middle of their intervals, which changes no
+    fitted plane. Without one, zero must stay zero: columns are divided by the larger of their two
+    bounds.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str, optional
+        All columns but the target by default.
+    target : str, optional
+        The last column by default.
+    intercept : bool
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(0, 4), "y": Interval(-1, 1)}, rows=2, bits=4)
+    >>> rows = RegressionRows(schema)
+    >>> rows.names, rows.read({"x": [0, 3], "y": [1, 0.5]})[0].tolist()
+    (('intercept', 'x'), [[16, -16], [16, 8]])
+    >>> rows.recover(np.array([0.0, 1.0]))  # y = x / 2 - 1
+    array([-1. ,  0.5])
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        *,
+        intercept: bool = True,
+    ) -> None:
+        if not isinstance(schema, Schema):
+            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        self.target = list(schema)[-1] if target is None else target
+        known = [name for name in schema if name != self.target]
+        self.features = tuple(known if features is None else features)
+        self.intercept = bool(intercept)
+        if not self.features and not self.intercept:
+            fail("There is nothing to fit: name a feature, or keep the intercept.", DimensionError)
+        if self.target in self.features or len(set(self.features)) < len(self.features):
+            fail("`features` and `target` must be distinct columns.")
+        columns = {name: self._interval(schema, name) for name in self.columns}
+        self.given = schema
+        self.schema = Schema(
+            columns if schema.person is None else schema.select(schema) | columns,
+            rows=schema.rows,
+            neighbors=schema.neighbors,
+            bits=schema.bits,
+            person=schema.person,
+            rows_per_person=schema.rows_per_person,
+        )
+        self._scales = columns
+
+    def _interval(self, schema: Schema, name: str) -> Interval:
+        column = schema[name]
+        if not isinstance(column, Interval):
+            fail(f"Column {name!r} must be an Interval: code its levels as numbers first.")
+        if self.intercept:
+            return column
+        reach = max(abs(column.low), abs(column.high))
+        return Interval(-reach, reach, missing=column.missing)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features, then the target."""
+        return (*self.features, self.target)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return ("intercept", *self.features) if self.intercept else self.features
+
+    @property
+    def dim(self) -> int:
+        """Number of coefficients."""
+        return len(self.features) + self.intercept
+
+    @property
+    def persons(self) -> int:
+        """Rows that change between neighbours: those of one person."""
+        return self.schema.rows_per_person
+
+    @property
+    def moves(self) -> int:
+        """How many gradients of one row a neighbour changes: one goes, and another one comes."""
+        return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+
+    def check(self, frame: Any) -> None:
+        """Raise if the table lacks a column; reads no row."""
+        check_frame(frame, self.schema, self.columns)
+
+    def read(self, frame: Any, *, progress: bool = False) -> tuple[Integers, Integers]:
+        """Integers ``2**bits * x``, shape (n, d), the constant first, and ``2**bits * y``."""
+        cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
+        rows = cells[:, :-1]
+        if self.intercept:
+            ones = np.full((len(cells), 1), self.schema.resolution, dtype=np.int64)
+            rows = np.concatenate([ones, rows], axis=1)
+        return rows, cells[:, -1]
+
+    def recover(self, theta: FloatArray) -> FloatArray:
+        """Coefficients in user units from those of the scaled columns."""
+        slopes = theta[1:] if self.intercept else theta
+        halves = np.array([self._scales[name].half for name in self.features])
+        target = self._scales[self.target]
+        beta = slopes * target.half / halves
+        if not self.intercept:
+            return np.asarray(beta)
+        middles = np.array([self._scales[name].middle for name in self.features])
+        alpha = target.middle + target.half * theta[0] - float(beta @ middles)
+        return np.concatenate([[alpha], beta])
+
+    def linear(self) -> FloatArray:
+        """The matrix of :meth:`recover` without its constant, shape (d, d)."""
+        origin = self.recover(np.zeros(self.dim))
+        return np.column_stack([self.recover(e) - origin for e in np.eye(self.dim)])
+
+    def facts(self) -> list[str]:
+        """What defines the coefficients, in words."""
+        return [str(self.given), ", ".join(self.columns), str(self.intercept)]
+
+
+def theta_grid(
+    grid: Any, *, rows: int, epsilon: Fraction, radius: Fraction, dim: int, bits: int
+) -> int:
+    """The number k such that coefficients live on multiples of ``2**-k``.
+
+    The default makes one step change the gradient by less than the noise: about
+    ``log2(64 * rows * epsilon)``, from public facts. Products of cells and coefficients must fit
+    64 bits.
+
+    >>> theta_grid(
+    ...     None, rows=10_000, epsilon=Fraction(1), radius=Fraction(1), dim=2, bits=16)
+    20
+    """
+    room = math.ceil(4 * dim * max(radius, Fraction(1))).bit_length() + bits
+    finest = _WORD - room
+    if finest < 1:
+        fail("`radius` is too large: no grid of coefficients fits 64-bit integers.")
+    if grid is not None:
+        return check_count("grid", grid, most=finest)
+    wanted = math.ceil(rows * max(epsilon, Fraction(1))).bit_length() + _SPARE_BITS
+    return min(max(wanted, 10), 40, finest)
