@@ -28,6 +28,7 @@ from tightdp.noise.rates import check_epsilon
 
 _WEIGHT_BITS = 52
 _ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared
+_MOST_CELLS, _CHEAP = 20_000, 5_000
 _TRIPLES = (5, 10, 13, 15, 17, 20, 25)  # lattices with many points on the circle
 
 
@@ -55,7 +56,9 @@ def design_planar_noise(
     loss : {"l1", "l2"}
         abs(x1) + abs(x2), or x1**2 + x2**2.
     resolution : int
-        Cells per ``sensitivity``; 8 takes seconds, 10 a minute.
+        Cells per ``sensitivity``. The work grows with the number of cells in the support: at
+        epsilon = 2 a resolution of 8 takes seconds, 10 a minute or two; smaller epsilon and delta
+        need wider supports and smaller resolutions.
     support : float, optional
         Half-width of the support, in units of ``sensitivity``.
     lower_resolution : int, optional
@@ -89,8 +92,13 @@ def design_planar_noise(
         width=width,
         widenings=0 if support is not None else 3,
     )
-    fine = _lower_resolution(task.cells) if lower_resolution is None else lower_resolution
+    fine = _lower_resolution(task) if lower_resolution is None else lower_resolution
     fine = check_count("lower_resolution", fine, most=64)
+    if max(_square(width, 0, task.cells), _square(width, 1, fine)) > _MOST_CELLS:
+        fail(
+            f"`resolution` must leave at most {_MOST_CELLS} cells in the plane. The support is "
+            f"{width:g} times the sensitivity: use a smaller `resolution` or `lower_resolution`."
+        )
     say = print if progress else _silent
     noise = _best_noise(task, say)
     say(f"lower bound at resolution {fine}")
@@ -195,9 +203,15 @@ def _support(epsilon: Fraction, delta: Fraction) -> float:
     return max(1.0, math.ceil(2.7 * reach) / 2)
 
 
-def _lower_resolution(cells: int) -> int:
-    """The least Pythagorean hypotenuse that is not coarser than the noise."""
-    return next((r for r in _TRIPLES if r >= cells), cells)
+def _lower_resolution(task: _Task) -> int:
+    """The least Pythagorean hypotenuse that is not coarser than the noise, if it is affordable."""
+    finer = next((r for r in _TRIPLES if r >= task.cells), task.cells)
+    return finer if _square(task.width, 1, finer) <= _CHEAP else task.cells
+
+
+def _square(width: float, padding: int, cells: int) -> int:
+    """Cells of the square that holds a support and its padding, both in radii."""
+    return (2 * math.ceil((width + padding) * cells) + 1) ** 2
 
 
 def _silent(message: str) -> None:
