@@ -9,10 +9,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.errors import FloatArray, check_count, check_probability, check_real, fail
+from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
 from tightdp.estimators.base import PrivateEstimator
+from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.logistic_intervals import Intervals
+from tightdp.estimators.intervals import quantile_intervals, simultaneous_intervals
+from tightdp.estimators.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
@@ -20,7 +22,7 @@ from tightdp.schema import Category, Interval, Schema
 
 _SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
-    "`interval_share`, the part of epsilon that buys it (for instance 0.3), or give "
+    "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows that look like the private ones."
 )
 
@@ -195,69 +197,70 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
     # --- intervals ----------------------------------------------------------------------------
 
     def conf_int(
-        self, alpha: float = 0.05, *, covariates: Any = None, draws: int = 4000
+        self,
+        alpha: float = 0.05,
+        *,
+        simultaneous: bool = False,
+        intercept: bool = False,
+        covariates: Any = None,
     ) -> FloatArray:
-        """Intervals for the coefficients and the intercept, in the order of the release.
+        """Intervals for the coefficients of the population, rows (low, high).
 
-        They cover the parameters of the model that made the data: sampling error, the noise of the
-        mechanism and the pull of its ridge are all in. See
-        :class:`~tightdp.estimators.logistic_intervals.Intervals` for the method and what it
-        assumes. Costs no budget beyond that of the fit.
+        Sampling error, the noise of the mechanism and the pull of its ridge are all in, see
+        :class:`~tightdp.estimators.logistic_intervals.Cloud` for the method and what it assumes.
+        They are centred at the estimate with the pull taken out, and cost nothing more.
 
         Parameters
         ----------
         alpha : float
-            One minus the coverage of each interval.
-        covariates : array of public rows, or "uniform", optional
+            1 minus the level.
+        simultaneous : bool
+            Whether all rows hold at once at that level.
+        intercept : bool
+            Whether the first row is the intercept.
+        covariates : table of public rows, or "uniform", optional
             Instead of a paid information matrix: public rows that look like the private ones, or
             the assumption that columns are independent and uniform within their bounds.
-        draws : int
-            Size of the simulation; its seed is fixed.
-
-        Returns
-        -------
-        array, shape (coefficients, 2)
         """
-        level = check_probability("alpha", alpha)
-        return self._intervals(covariates, draws).limits(level)
+        check_probability("alpha", alpha)
+        rule = simultaneous_intervals if simultaneous else quantile_intervals
+        bounds = self._with_intercept(rule(self._cloud(covariates).values, alpha))
+        return bounds if intercept else bounds[1:]
 
-    def standard_errors(self, *, covariates: Any = None, draws: int = 4000) -> FloatArray:
-        """Standard errors of the debiased coefficients, as for :meth:`conf_int`."""
-        return self._intervals(covariates, draws).standard_errors()
+    def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> CoefficientTable:
+        """A table of coefficients, noise and intervals, as text and HTML."""
+        bounds = self.conf_int(alpha, intercept=True, covariates=covariates)
+        spread = self._with_intercept(self._cloud(covariates).noise_only.std(axis=0))
+        return coefficient_table(
+            type(self).__name__,
+            ("intercept", *self.mechanism_.rows.features),
+            np.append(self.intercept_, self.coef_[0]),
+            spread,
+            bounds,
+            1 - alpha,
+            self.guarantee_,
+            rows=self.schema_.rows,
+            first=0 if self.fit_intercept else 1,
+        )
 
-    def _intervals(self, covariates: Any, draws: int) -> Intervals:
+    def _with_intercept(self, values: FloatArray) -> FloatArray:
+        """Entries of the mechanism, the intercept (or zeros) moved to the front."""
+        width = len(self.mechanism_.rows.features)
+        last = values[width:] if self.fit_intercept else np.zeros((1, *values.shape[1:]))
+        return np.concatenate([last, values[:width]])
+
+    def _cloud(self, covariates: Any) -> Cloud:
         check_is_fitted(self, "release_")
-        check_count("draws", draws, least=100, most=10**6)
+        if self.l1 > 0 or self.theta_set is not None:
+            fail("Intervals are for the plain model: fit without `l1` and without `theta_set`.")
         if covariates is None:
             if self.mechanism_.information is None:
                 fail(_SHARE_HELP)
-            return Intervals.paid(self.mechanism_, self.release_, draws)
+            return Cloud.paid(self.mechanism_, self.release_)
         if isinstance(covariates, str):
-            if covariates != "uniform":
-                fail(f"`covariates` must be public rows or 'uniform'. Got {covariates!r}.")
-            return Intervals.assumed(self.mechanism_, self.release_, draws, None)
-        return Intervals.assumed(
-            self.mechanism_, self.release_, draws, self._scaled_rows(covariates)
-        )
-
-    def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> str:
-        """A table of the coefficients with standard errors and intervals."""
-        level = check_probability("alpha", alpha)
-        found = self._intervals(covariates, 4000)
-        limits, errors = found.limits(level), found.standard_errors()
-        names = self.mechanism_.names
-        width = max(9, *map(len, names))
-        head = (
-            f"{'':{width}}  {'estimate':>12}  {'std error':>12}  {f'{1 - level:.0%} interval':>27}"
-        )
-        lines = [head, "-" * len(head)]
-        lines += [
-            f"{name:{width}}  {value:12.5g}  {error:12.5g}  [{low:12.5g}, {high:12.5g}]"
-            for name, value, error, (low, high) in zip(
-                names, found.centre, errors, limits, strict=True
-            )
-        ]
-        return "\n".join([*lines, "", f"{self.release_.guarantee}; {found.basis}"])
+            check_choice("covariates", covariates, ["uniform"])
+            return Cloud.assumed(self.mechanism_, self.release_, None)
+        return Cloud.assumed(self.mechanism_, self.release_, self._scaled_rows(covariates))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from tightdp.release import Release
 
 _SEED = 20_21
 _UNIFORM_ROWS = 4096
+_DRAWS = 4000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
+class Cloud:
     r"""The law of the true parameters around a release, by simulation from what is public.
 
     At the released :math:`\theta` the perturbed gradient vanishes, so to first order
@@ -37,20 +38,17 @@ class Intervals:
 
     Attributes
     ----------
-    centre : array
-        The debiased estimate, in user units.
-    cloud : array, shape (draws, parameters)
+    values : array, shape (draws, parameters)
         Simulated true parameters, in user units.
-    basis : str
-        Where H comes from.
+    noise_only : array, shape (draws, parameters)
+        The part of the noise in them.
     """
 
-    centre: FloatArray
-    cloud: FloatArray
-    basis: str
+    values: FloatArray
+    noise_only: FloatArray
 
     @classmethod
-    def paid(cls, mechanism: ObjectivePerturbation, release: Release, draws: int) -> Self:
+    def paid(cls, mechanism: ObjectivePerturbation, release: Release) -> Self:
         """With the information matrix of the release."""
         info = mechanism.information
         assert info is not None
@@ -59,18 +57,16 @@ class Intervals:
         least = float(np.sqrt(info.errors(0.95)[0].diagonal().max()))
         values, vectors = np.linalg.eigh(noisy)
         matrix = (vectors * np.maximum(values, least)) @ vectors.T
-        return cls._simulate(mechanism, release, matrix, draws, "paid information matrix")
+        return cls._simulate(mechanism, release, matrix)
 
     @classmethod
     def assumed(
         cls,
         mechanism: ObjectivePerturbation,
         release: Release,
-        draws: int,
         cells: FloatArray | None,
     ) -> Self:
         """With public rows (scaled to [-1, 1]), or uniform ones, in place of the private ones."""
-        basis = "information of public rows" if cells is not None else "uniform rows assumed"
         if cells is None:
             shape = (_UNIFORM_ROWS, len(mechanism.rows.features))
             cells = 2.0 * source(_SEED).uniform(shape) - 1.0
@@ -80,35 +76,22 @@ class Intervals:
         matrix = (rows.T * weight) @ rows * (mechanism.schema.rows / len(rows))
         if np.linalg.eigvalsh(matrix)[0] <= 1e-9 * np.trace(matrix):
             fail("`covariates` must be public rows that span all columns: give more of them.")
-        return cls._simulate(mechanism, release, matrix, draws, basis)
+        return cls._simulate(mechanism, release, matrix)
 
     @classmethod
     def _simulate(
-        cls,
-        mechanism: ObjectivePerturbation,
-        release: Release,
-        information: FloatArray,
-        draws: int,
-        basis: str,
+        cls, mechanism: ObjectivePerturbation, release: Release, information: FloatArray
     ) -> Self:
         theta, bits = _scaled(mechanism, release), source(_SEED)
         rate, ridge = mechanism.calibration.rate, mechanism.calibration.ridge
         values, vectors = np.linalg.eigh(information)
-        noise = KNormNoise(mechanism.ball, rate).sample(draws, rng=bits)
-        score = bits.normal((draws, len(theta))) * np.sqrt(values)
+        noise = KNormNoise(mechanism.ball, rate).sample(_DRAWS, rng=bits)
+        score = bits.normal((_DRAWS, len(theta))) * np.sqrt(values)
         centre = theta + vectors @ (vectors.T @ (ridge * theta) / values)
         moves = ((noise @ vectors + score) / values) @ vectors.T
         linear = mechanism.rows.linear
-        return cls(linear @ centre, (centre + moves) @ linear.T, basis)
-
-    def limits(self, alpha: float) -> FloatArray:
-        """Rows (low, high) at coverage 1 - alpha each."""
-        found: Any = np.quantile(self.cloud, [alpha / 2.0, 1.0 - alpha / 2.0], axis=0)
-        return np.asarray(found.T)
-
-    def standard_errors(self) -> FloatArray:
-        """Standard deviations of the simulated parameters."""
-        return np.asarray(self.cloud.std(axis=0))
+        bare = ((noise @ vectors) / values) @ vectors.T
+        return cls((centre + moves) @ linear.T, bare @ linear.T)
 
 
 def _scaled(mechanism: ObjectivePerturbation, release: Release) -> FloatArray:

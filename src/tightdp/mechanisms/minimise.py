@@ -224,7 +224,7 @@ class Objective:
     def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
         """Gradient of the smooth part: summed without rounding, or in extended precision."""
         if precision is Precision.EXTENDED:
-            wide: Any = theta.astype(np.longdouble)
+            wide: Any = theta.astype(np.longdouble)  # no change if it is so already
             products: list[Any] = []
             for x, y in self._blocks(_FAST_ROWS):
                 cells: Any = x.astype(np.longdouble)
@@ -268,10 +268,11 @@ class Objective:
         moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
         added = 2.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS))
         per_row = (self.loss.rounding + added * steep) * unit
-        smooth = float(np.abs(self.penalty.gradient(theta)).max(initial=0.0))
-        rest = 8.0 * _UNIT * (self.ridge * length + float(np.abs(self.noise).max()) + smooth)
         stored = _UNIT * n * steep if extended else 0.0  # sums of blocks become doubles
-        return float(math.sqrt(m) * (moved + n * per_row + stored + rest))
+        # ridge, noise and penalty: each is rounded once, and so is the sum
+        parts = [self.ridge * theta, self.noise, self.penalty.gradient(theta)]
+        rest = 2.0 * _UNIT * sum(float(np.linalg.norm(part)) for part in parts)
+        return float(math.sqrt(m) * (moved + n * per_row + stored) + rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +323,15 @@ class _Search:
         """Parameters, derivatives and the size of the residual; ``near`` keeps the Hessian."""
         theta = self.objective.penalty.prox(p, self.c)[0]
         precise = self.precision is not Precision.FAST
-        here = self.here if precise and near else self.objective.derivatives(theta)
+        here = self.here
+        if not (precise and near):
+            here = self.objective.derivatives(theta.astype(np.float64))
         if precise:
             here = here._replace(gradient=self.objective.gradient(theta, self.precision))
-        return theta, here, float(np.linalg.norm(here.gradient + (p - theta) / self.c))
+        return theta, here, float(np.linalg.norm(self._residual(p, theta, here)))
+
+    def _residual(self, p: FloatArray, theta: FloatArray, here: Derivatives) -> FloatArray:
+        return np.asarray(here.gradient + (p - theta) / self.c, dtype=np.float64)
 
     def _take(self, p: FloatArray, theta: FloatArray, here: Derivatives, size: float) -> None:
         self.p, self.theta, self.here, self.size = p, theta, here, size
@@ -340,23 +346,24 @@ class _Search:
         if self.precision is Precision.EXTENDED:
             return False
         self.precision = Precision(self.precision + 1)
-        self._take(self.p, *self._at(self.p, near=True))
+        wide = self.precision is Precision.EXTENDED
+        p: Any = self.p.astype(np.longdouble) if wide else self.p  # the point itself gets finer
+        self._take(p, *self._at(p, near=True))
         return True
 
     def advance(self) -> None:
         """A Newton step, shortened until the residual shrinks; else a proximal gradient step."""
         slope = self.objective.penalty.prox(self.p, self.c)[1]
         rest = (np.eye(len(self.p)) - slope) / self.c
-        residual = self.here.gradient + (self.p - self.theta) / self.c
+        residual = self._residual(self.p, self.theta, self.here)
         direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
         near = float(np.abs(direction).sum()) <= _NEAR
-        for halving in range(_HALVINGS):
+        for halving in range(4 if near and self.precision is not Precision.EXTENDED else _HALVINGS):
             trial = self.p - direction / 2.0**halving
             found = self._at(trial, near=near)
             if found[2] <= self.size * (1.0 - 1e-4 / 2.0**halving):
                 return self._take(trial, *found)
-        if self.precision is Precision.FAST and self.size <= 1e3 * self.rounding():
-            self.refine()  # nothing but rounding is left to shrink
-            return None
+        if near and self.refine():
+            return None  # nothing but rounding was left to shrink
         step = self.theta - self.c * self.here.gradient
         return self._take(step, *self._at(step))

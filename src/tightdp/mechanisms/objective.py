@@ -42,7 +42,8 @@ from tightdp.schema import Schema
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
 _LEAST_EPSILON = Fraction(1, 1 << 33)
 _LEVEL_BITS, _FINEST_BITS = 44, 40
-_TOLERANCE = 2.0**-46  # of the gradient, relative to its size
+_TOLERANCE = 2.0**-49  # of the gradient, relative to its size and for each column
+_RIDGE_BELOW_NOISE = 64.0
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
 
 
@@ -240,7 +241,10 @@ class ObjectivePerturbation(PaidMechanism):
         self.facts = replace(self.facts, rounding=1.0 / self.noise_resolution + 1.0 / level)
         share = self._share(noise_share, main, least + self.penalty.strength)
         found = calibrate(self.facts, main, share)
-        needed = max(found.ridge - self.penalty.strength, least, 0.0)
+        # where the guarantee needs next to no ridge, keep one that the noise makes invisible:
+        # without it the minimiser, and with it the solver, would have no hold in flat directions
+        floor = (width + 1) / (_RIDGE_BELOW_NOISE * found.rate)
+        needed = max(max(found.ridge, floor) - self.penalty.strength, least, 0.0)
         self.calibration = Calibration(share, found.rate, needed)
         self.noise = LatticeNoise(body, Fraction(found.rate), level)
         self.noise.check_feasible()
@@ -261,7 +265,7 @@ class ObjectivePerturbation(PaidMechanism):
         typical = (width + 1) / self.calibration.rate * float(self.ball.bounding_box().max())
         slope = self.loss.slope(self.facts.reach)
         root = math.sqrt(width)
-        self.tolerance = _TOLERANCE * root * (self.schema.rows * slope + typical)
+        self.tolerance = _TOLERANCE * (width + 8) * root * (self.schema.rows * slope + typical)
         self.distance = (self.tolerance + root / (2.0 * self.noise_resolution)) / convexity
         self.resolution = 1 << max(0, math.ceil(math.log2(4.0 / self.distance)))
         steps = math.floor(self.distance * self.resolution * (1.0 + 1e-9) + 1.0)
@@ -357,7 +361,7 @@ class ObjectivePerturbation(PaidMechanism):
         objective = Objective(rows, target, self.loss, ridge, tilt, self.penalty)
         found = minimise(objective, self.tolerance)  # [P4]
         return tuple(
-            round(Fraction(float(t)) * self.resolution) + int(z)
+            round(Fraction(*t.as_integer_ratio()) * self.resolution) + int(z)
             for t, z in zip(found.theta, draws.output, strict=True)
         )
 
