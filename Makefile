@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Tests are spread over all cores (loadgroup keeps those of Spark on one: one session is enough).
 # One thread of linear algebra per test process, and no window from a plot.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
@@ -26,12 +25,12 @@ test: $(VENV)/.dev  ## Set up, then check style, types, tests, README and docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto --dist loadgroup
+	$(BIN)/pytest -q -n auto
 
 check: test  ## The same as `make test`: the one command to know
 
 slow: $(VENV)/.dev  ## The long statistical runs (TIGHTDP_SEED=0-9 sweeps seeds)
-	$(BIN)/pytest -q -n auto --dist loadgroup -m slow
+	$(BIN)/pytest -q -n auto -m slow
 
 docs: $(VENV)/.dev  ## Build the site in docs/_build/html, offline, warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

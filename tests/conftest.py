@@ -7,6 +7,7 @@ seeds 0 to 99. Without the variable the suite is deterministic.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,3 +34,21 @@ settings.load_profile("sweep" if "TIGHTDP_SEED" in os.environ else "one-seed")
 def seed(request: pytest.FixtureRequest) -> int:
     """Seed of a statistical test."""
     return int(request.param)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go one by one to whoever is free; those in a class ``TestSpark`` to one process.
+
+    One session of Spark is enough. The mark ``xdist_group`` would say the same, but pytest 9.2 has
+    taken away the way in which pytest-xdist 3.8 passes it on, without a word.
+    """
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if "::TestSpark::" in nodeid else nodeid
+
+    return OneSpark(config, log)

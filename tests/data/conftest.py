@@ -12,6 +12,13 @@ from typing import Any
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs Spark is in a class ``TestSpark``, and so in one process of the run."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and "::TestSpark::" not in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} needs Spark: put it into a class TestSpark.")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session on two cores of this machine, with no network but the loopback."""

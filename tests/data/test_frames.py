@@ -952,11 +952,6 @@ def test_reading_imports_no_engine():
 
 # --- Spark: one session, few tests ---------------------------------------------------------------
 
-spark_only = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore"),  # Spark's own
-]
-
 
 def on_spark(session: Any, table: Any, parts: int = 3) -> Any:
     """An Arrow table as a Spark frame in several partitions; Spark has no dictionaries."""
@@ -979,10 +974,9 @@ def steps(rows: np.ndarray) -> np.ndarray:
     return np.maximum(rows, 0)
 
 
+@pytest.mark.filterwarnings("ignore")  # Spark's own
 class TestSpark:
     """The nasty table, a million rows, persons and errors on a real local session."""
-
-    pytestmark = spark_only
 
     def test_integers(self, spark):
         names = [name for name in NAMES if name != "nothing"]

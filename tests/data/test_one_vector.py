@@ -154,7 +154,6 @@ def test_a_million_rows_of_all_types(tmp_path):
     assert vector(plain, 1_000_000) == want
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore")  # Spark's own
 class TestSpark:
     """The same on a real local session, and the words of the documents."""
