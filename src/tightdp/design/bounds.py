@@ -99,10 +99,13 @@ def upper_bound(
     centred: bool,
     tolerance: float,
     deadline: float | None,
+    solver: type[ShiftProgram] = ShiftProgram,
+    groups: Any = None,
 ) -> Upper:
     """The best noise with ``cells`` cells a sensitivity, out to ``reach`` of them on each side.
 
     ``centred`` puts the middle of a cell at zero instead of an edge; integers are centred.
+    ``groups`` numbers the cells of a coarser partition, whose mass is spread evenly.
     """
     lattice = Lattice(
         first=-reach,
@@ -116,11 +119,12 @@ def upper_bound(
         _costs(problem, problem.second[0], lattice, cells) if problem.second else ([], at_zero)
     )
     rows, upper, atom_rows = _side_rows(problem, lattice, seconds, lower=False)
-    program = ShiftProgram(
+    program = solver(
         lattice,
         factor=math.exp(problem.epsilon),
         delta=float(problem.delta),
         cost=_per_position(costs, lattice),
+        groups=groups,
         folded=problem.folded,
         atom_cost=None if problem.integer else float(at_zero),
         rows=rows,
@@ -195,6 +199,7 @@ def lower_bound(
     window: int,
     tolerance: float,
     deadline: float | None,
+    solver: type[ShiftProgram] = ShiftProgram,
 ) -> Lower:
     """What no noise can beat, from a lattice of ``cells`` steps a sensitivity.
 
@@ -210,7 +215,7 @@ def lower_bound(
     values = _node_values(problem, problem.loss, reach, cells)
     seconds = _node_values(problem, problem.second[0], reach, cells) if problem.second else []
     rows, upper, _ = _side_rows(problem, lattice, (seconds, Fraction(0)), lower=True)
-    program = ShiftProgram(
+    program = solver(
         lattice,
         factor=math.exp(problem.epsilon),
         delta=float(problem.delta),

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.design.certificate import Certificate, DesignedNoise
+from tightdp.design.cutting_planes import CutProgram
 from tightdp.design.losses import CallableLoss
 from tightdp.design.problem import NoiseProblem
+from tightdp.design.programs import ShiftProgram
 from tightdp.design.search import Found, search
 from tightdp.errors import check_choice, check_count, check_positive, check_real, fail
 from tightdp.noise.enclosures import float_up
@@ -240,7 +242,10 @@ def _solve(
     deadline: float | None,
     progress: bool,
 ) -> Found:
-    return search(problem, gap=gap, cells=cells, deadline=deadline, progress=progress)
+    solver = ShiftProgram if method == "extended" else CutProgram
+    return search(
+        problem, gap=gap, cells=cells, deadline=deadline, progress=progress, solver=solver
+    )
 
 
 def _known(key: str, problem: NoiseProblem, cache: Any) -> Found | None:
@@ -268,4 +273,3 @@ def _keep(key: str, found: Found, problem: NoiseProblem, cache: Any) -> None:
 
 def _file(key: str, cache: Any) -> Path:
     return Path(cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-

@@ -185,6 +185,8 @@ class ShiftProgram:
     scale : array, optional
         The size that masses are expected to have: variables and rows are counted in it, which
         keeps small masses accurate. Multipliers are accurate without it.
+    groups : array of int, optional
+        Positions of one number share their mass evenly: a partition coarser than the lattice.
     """
 
     def __init__(
@@ -200,6 +202,7 @@ class ShiftProgram:
         upper: FloatArray | None = None,
         atom_rows: FloatArray | None = None,
         scale: FloatArray | None = None,
+        groups: Any = None,
     ) -> None:
         from scipy import sparse
 
@@ -207,6 +210,8 @@ class ShiftProgram:
         self.folded, self.has_atom = folded, atom_cost is not None
         at = np.arange(lattice.first, lattice.last)
         self._variable = np.maximum(at, lattice.mirror - at) if folded else at - lattice.first
+        if groups is not None:
+            self._variable = np.asarray(groups)
         self._count = int(self._variable.max()) + 1
         self._scale = np.ones(lattice.size) if scale is None else scale
         self._whole = 1.0 if scale is None else delta  # what the sum of a shift is counted in

@@ -12,7 +12,7 @@ from typing import Any
 from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
 from tightdp.design.certificate import Certificate
 from tightdp.design.problem import NoiseProblem
-from tightdp.design.programs import InfeasibleError, OutOfTimeError
+from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
 from tightdp.errors import ParameterError, UndecidedError, fail
 
 _EXACT = 1e-7  # excess of a shortfall, relative to delta, at which the solver's answer is taken
@@ -39,8 +39,9 @@ class Search:
         cells: int | None,
         deadline: float | None,
         progress: bool,
+        solver: type[ShiftProgram] = ShiftProgram,
     ) -> None:
-        self.problem, self.gap, self.cells = problem, gap, cells
+        self.problem, self.gap, self.cells, self.solver = problem, gap, cells, solver
         self.deadline, self.progress = deadline, progress
         self.upper: Upper | None = None
         self.lower: Lower | None = None
@@ -57,7 +58,7 @@ class Search:
         if self.problem.integer:
             return self._integers()
         cells = self._first_cells()
-        limit, self.deadline = self.deadline, None  # the first round always ends
+        limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
             try:
                 self._round(cells)
@@ -86,7 +87,7 @@ class Search:
     def _integers(self) -> Found:
         """No grid to refine: only the window and the support grow."""
         cells = int(self.problem.sensitivity)
-        limit, self.deadline = self.deadline, None
+        limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
             try:
                 self._improve_lower(cells)
@@ -107,7 +108,7 @@ class Search:
 
         self.upper = staircase(self.problem)
         cells = int(self.problem.sensitivity) if self.problem.integer else self._first_cells()
-        limit, self.deadline = self.deadline, None
+        limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
             try:
                 self._improve_lower(cells)
@@ -137,6 +138,7 @@ class Search:
                     window=window,
                     tolerance=max(self.gap / 100, 1e-8),
                     deadline=self.deadline,
+                    solver=self.solver,
                 )
             except InfeasibleError:
                 fail(_impossible(self.problem), ParameterError)
@@ -162,6 +164,7 @@ class Search:
                     centred=centred,
                     tolerance=_EXACT,
                     deadline=self.deadline,
+                    solver=self.solver,
                 )
             except InfeasibleError:
                 if self.problem.plain and self.cells is None:
@@ -213,6 +216,10 @@ class Search:
         if self.upper is None or self.lower is None or self.lower.value <= 0:
             return math.inf
         return float((self.upper.value - self.lower.value) / self.lower.value)
+
+    def _first_limit(self) -> float | None:
+        """The first round of the extended program always ends; cutting planes may stop early."""
+        return None if self.solver is ShiftProgram else self.deadline
 
     def _late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline

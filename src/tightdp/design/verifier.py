@@ -275,7 +275,8 @@ def check_noise(document: Document, factor: Fraction) -> Fraction:
 def _expected(document: Document, loss: Document) -> Fraction:
     noise = document["noise"]
     if loss["kind"] == "table":
-        costs, at_zero = map(Fraction, loss["cells"]), Fraction(loss["at_zero"])
+        costs: Iterable[Fraction] = [Fraction(c) for c in loss["cells"]]
+        at_zero = Fraction(loss["at_zero"])
         demand(len(loss["cells"]) == len(noise["weights"]), "costs and weights do not match")
     else:
         costs, at_zero = _costs(document, loss), value(loss, Fraction(0), up=True)
