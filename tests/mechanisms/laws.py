@@ -40,16 +40,15 @@ def normaliser(law: PieceLaw) -> tuple[Fraction, Fraction]:
 
 def losses(first: PieceLaw, second: PieceLaw) -> list[tuple[Fraction, Fraction, Fraction]]:
     """For every common piece ``(x, low, high)``: the log ratio is x + ln(z), low <= z <= high."""
-    rate = first.tilted.rate
-    assert rate == second.tilted.rate
     (a, b), (c, d) = normaliser(first), normaliser(second)
     starts = np.unique(np.concatenate([first.starts, second.starts]))
-    found = set()
-    for start in starts[starts < first.end]:
-        i = np.searchsorted(first.starts, start, side="right") - 1
-        j = np.searchsorted(second.starts, start, side="right") - 1
-        found.add(int(second.tilted.levels[j]) - int(first.tilted.levels[i]))
-    return [(rate * change, c / b, d / a) for change in sorted(found)]
+    exponents = [
+        [law.tilted.rate * int(law.tilted.levels[i]) for i in np.searchsorted(law.starts, at) - 1]
+        for law in (first, second)
+        for at in [starts[starts < first.end] + 1]  # the last piece that starts there: not empty
+    ]
+    found = {y - x for x, y in zip(*exponents, strict=True)}
+    return [(change, c / b, d / a) for change in sorted(found)]
 
 
 def largest_loss(first: PieceLaw, second: PieceLaw) -> float:

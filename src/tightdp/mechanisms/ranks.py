@@ -12,7 +12,7 @@ from tightdp.data.frames import Block, integer_sums, quantized_matrix
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.schema import Schema
 
-_DENSE = 1 << 20  # grids up to this size are counted point by point, larger ones are sorted
+_DENSE = 1 << 20  # grids up to this size are counted point by point if there are many rows
 _WORD = 1 << 62
 
 
@@ -59,7 +59,7 @@ class Ranks:
     def of(cls, frame: Any, schema: Schema, column: str, *, progress: bool = False) -> Ranks:
         """Read one column of a table, in one pass."""
         edge = schema.resolution
-        if 2 * edge + 1 <= _DENSE:
+        if 2 * edge < min(_DENSE, 8 * schema.rows):
             counts = integer_sums(
                 frame,
                 schema,
