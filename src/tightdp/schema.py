@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,10 @@ def _level(name: str, value: Any) -> Any:
         fail(f"`{name}` must not contain None or NaN: missing cells count as `other`.")
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, (str, numbers.Real, Decimal)):
+    if isinstance(value, (Decimal, Fraction)):  # as cells are compared: ints, or nearest doubles
+        number = float(value) if isinstance(value, Fraction) or not value.is_snan() else math.nan
+        return _level(name, int(value) if math.isfinite(number) and value % 1 == 0 else number)
+    if not isinstance(value, (str, numbers.Real)):
         fail(
             f"`{name}` must be texts or numbers, as cells are. Got {type(value).__name__}: write "
             "it as a text."

@@ -260,6 +260,18 @@ def test_an_unseen_level_is_the_declared_one(cell: Any) -> None:
     assert integers(TABLE | {"k": column}) == integers(TABLE)
 
 
+def test_levels_are_compared_as_cells_are() -> None:
+    """A level of any numeric class is found by cells of every other that equal it."""
+    levels = [Decimal("0.10"), Fraction(1, 2), np.float32(0.25), np.int8(3), Decimal("4.0"), 10**30]
+    rule = tdp.Category(["none", *levels])
+    assert rule.levels == ("none", 0.1, 0.5, 0.25, 3, 4, 10**30)
+    column = [0.1, "0.5", Decimal("0.25"), 3.0, "4", 10**30, "x"]
+    counts = tdp.Counts(tdp.Schema({"k": rule}, rows=7), ["k"]).measure({"k": column})
+    assert counts == [1] * 7
+    for bad in (Decimal("NaN"), Decimal("sNaN"), np.float64(NAN)):
+        refused(lambda bad=bad: tdp.Category(["a", bad]), "`levels`", "NaN")  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(
     "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?", "O"]
 )
