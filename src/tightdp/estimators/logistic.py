@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -139,6 +140,8 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
                 "`classes` must state the two public labels, or the schema must hold the target as "
                 "a Category: a table is not searched for its labels."
             )
+        if np.asarray(y).dtype.kind == "f":
+            assert_all_finite(y, input_name="y")  # labels are public here, NaN is none
         check_classification_targets(y)
         return _two_labels(np.unique(np.asarray(y)).tolist())
 

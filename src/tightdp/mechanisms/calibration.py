@@ -181,7 +181,7 @@ def best_share(
     deviation 1.15): moderate effects. The simulation is seeded, so that the same public facts
     always give the same share. ``ridge`` is one that is there in any case.
     """
-    return _best_share(facts.loss.name, facts, repr(ball), _Held(ball), epsilon, rows, ridge)
+    return _best_share(facts, repr(ball), _Held(ball), epsilon, rows, ridge)
 
 
 class _Held:
@@ -199,7 +199,7 @@ class _Held:
 
 @functools.lru_cache(maxsize=256)
 def _best_share(
-    name: str, facts: PublicFacts, shape: str, held: _Held, epsilon: float, rows: int, least: float
+    facts: PublicFacts, shape: str, held: _Held, epsilon: float, rows: int, least: float
 ) -> float:
     model = _Reference.draw(facts.loss, facts.width, rows, held.ball)
     errors = {}

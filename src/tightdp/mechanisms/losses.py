@@ -72,6 +72,12 @@ class MarginLoss(ABC):
     def __repr__(self) -> str:
         return f"{self.name} loss"
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(other) == repr(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
 
 class LogisticLoss(MarginLoss):
     r""":math:`\log(1 + e^t) - y t` for labels y in {0, 1}.
