@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightdp.data.frames import blocks
@@ -136,7 +136,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _check_target(y, rows)
         else:
             # Types and shapes only: cells are the business of the schema's public rules.
-            X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
+            if y is None:
+                validate_data(self, X, y, dtype=None, ensure_all_finite=False)  # says it is needed
+            X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            if y.dtype.kind == "c":
+                fail("Complex data not supported: `y` must be real.")
             features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
             rows = len(X)
         return read_arrays(features, y, self.bounds, rows, column, named=names is not None)
@@ -201,7 +207,8 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
 
 
 def _out_of_memory(X: Any) -> bool:
-    return public_rows(X) is None and named_columns(X) is not None
+    sparse = hasattr(X, "tocsr")  # scikit-learn has the words for those
+    return not sparse and public_rows(X) is None and named_columns(X) is not None
 
 
 def _text_names(X: Any) -> list[str] | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, check_probability
 from tightdp.randomness import RandomSource
@@ -40,7 +41,7 @@ def candidates(
     rows: int,
     rng: RandomSource,
     *,
-    intercept: bool,
+    shift: FloatArray | None,
     ridge: FloatArray,
 ) -> Candidates:
     """Coefficients that the released moments are compatible with.
@@ -53,12 +54,14 @@ def candidates(
         Count to that many matrices of noise of the same law.
     rows : int
         The public n, which sets the sampling error.
+    shift : array, shape (q + 1,), or None
+        Without an intercept, minus the point that the line passes; None for an intercept.
     ridge : array, shape (q,)
         Penalty on every scaled coefficient, divided by n.
     """
     kept, bare, tried, good = [], [], 0, 0
     for _ in range(_BATCHES):
-        found, noise_only, fits = _batch(M - draw(_BATCH), rows, rng, intercept, ridge)
+        found, noise_only, fits = _batch(M - draw(_BATCH), rows, rng, shift, ridge)
         kept.append(found[fits])
         bare.append(noise_only[fits])
         tried, good = tried + len(fits), good + int(fits.sum())
@@ -69,18 +72,26 @@ def candidates(
     return Candidates(np.vstack(kept), np.vstack(bare), good / tried)
 
 
+def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
+    """Second moments of (1, d + shift, y + shift), one matrix or many."""
+    T = np.eye(len(shift) + 1)
+    T[1:, 0] = shift
+    return np.asarray(T @ M @ T.T)
+
+
 def _batch(
-    M: FloatArray, rows: int, rng: RandomSource, intercept: bool, ridge: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    M: FloatArray, rows: int, rng: RandomSource, shift: FloatArray | None, ridge: FloatArray
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Coefficients of every matrix with and without sampling error, and which matrices can be."""
-    size = M.shape[0]
+    size, most = M.shape[0], 1.0
     m, y = M[:, 0, 1:-1], M[:, 0, -1]
-    if not intercept:
+    if shift is not None:
+        M, most = moved(M, shift), (1 + abs(float(shift[-1]))) ** 2
         m, y = np.zeros_like(m), np.zeros_like(y)
     C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
     g = M[:, 1:-1, -1] - m * y[:, None]
     total = M[:, -1, -1] - y**2
-    total = np.where(np.isnan(total), 1 - y**2, np.clip(total, 0.0, 1.0))
+    total = np.where(np.isnan(total), most - y**2, np.clip(total, 0.0, most))
     value, vector = np.linalg.eigh(C)
     floor = max(float(np.median(np.abs(value - np.median(value, axis=0)))), 1e-9)
     positive = value[:, 0] > 0
@@ -94,10 +105,17 @@ def _batch(
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
     score = rng.normal((size, value.shape[1])) * np.sqrt(root)
     score = np.einsum("kij,kj->ki", vector, score) * sigma[:, None]
-    moved = slopes + np.linalg.solve(penal, score[:, :, None])[:, :, 0]
-    level = rng.normal(size) * sigma if intercept else np.zeros(size)
-    with_error = np.column_stack([y + level - (m * moved).sum(axis=1), moved])
+    moved_by = slopes + np.linalg.solve(penal, score[:, :, None])[:, :, 0]
+    if shift is not None:
+        return _through(moved_by, shift), _through(slopes, shift), fits
+    level = y + rng.normal(size) * sigma
+    with_error = np.column_stack([level - (m * moved_by).sum(axis=1), moved_by])
     return with_error, np.column_stack([y - (m * slopes).sum(axis=1), slopes]), fits
+
+
+def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:
+    """(intercept, slopes) of lines that pass the public point."""
+    return np.column_stack([slopes @ shift[:-1] - shift[-1], slopes])
 
 
 def quantile_intervals(values: FloatArray, alpha: float) -> FloatArray:

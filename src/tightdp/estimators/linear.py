@@ -26,10 +26,11 @@ from tightdp.estimators.inputs import Problem
 from tightdp.estimators.intervals import (
     Candidates,
     candidates,
+    moved,
     quantile_intervals,
     simultaneous_intervals,
 )
-from tightdp.estimators.moment_solver import centred, shrunk, solve
+from tightdp.estimators.moment_solver import centred, shrunk, solve, through
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
@@ -196,29 +197,38 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _solve(self, moments: RegressionMoments, variance: FloatArray) -> FloatArray:
         """(intercept, slopes) for scaled columns."""
-        M, q = self._moments, len(moments.design)
+        M = self._moments
         if self.post != "shrink":
             return self._published(M, moments)
         noise = np.zeros_like(M)
         i, j, factor = moments.entries.T
         noise[i, j] = noise[j, i] = variance / factor**2
         np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
-        parts = centred(M, noise, intercept=self.fit_intercept)
+        parts = centred(M, noise)
         C, left = shrunk(parts, moments.paired())
-        slopes = solve(C + np.diag(self._ridge(moments)), left, parts.g, parts.g_noise)
-        assert len(slopes) == q
+        g, g_noise = parts.g, parts.g_noise
+        shift = _shift(moments)
+        if not self.fit_intercept:
+            C, left, g, g_noise = through(parts, C, left, noise, shift)
+        slopes = solve(C + np.diag(self._ridge(moments)), left, g, g_noise)
+        if not self.fit_intercept:
+            return np.append(shift[:-1] @ slopes - shift[-1], slopes)
         return np.append(parts.target_mean - parts.mean @ slopes, slopes)
 
     def _published(self, M: FloatArray, moments: RegressionMoments) -> FloatArray:
         """The pseudo-inverse of [1], or its ridge penalty, on the noisy moments as they are."""
-        first = 0 if self.fit_intercept else 1
+        first, shift = (0 if self.fit_intercept else 1), _shift(moments)
+        if not self.fit_intercept:
+            M = moved(M, shift)
         G, c = M[first:-1, first:-1], M[first:-1, -1]
         penalty = np.append([0.0] * (1 - first), self._ridge(moments))
         if self.post == "published":
             epsilon = float(check_epsilon(self.epsilon))
             penalty = penalty + 16 * len(moments) / (epsilon * moments.schema.rows)
         found = np.linalg.pinv(G + np.diag(penalty)) @ c
-        return found if self.fit_intercept else np.append(0.0, found)
+        if not self.fit_intercept:
+            found = np.append(shift[:-1] @ found - shift[-1], found)
+        return np.asarray(found)
 
     def _ridge(self, moments: RegressionMoments) -> FloatArray:
         return np.zeros(len(moments.design))
@@ -234,8 +244,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """(intercept, slopes) of scaled columns, rows of an array, in the units of the user."""
         half, middle = self._half, self._middle
         slopes = scaled[:, 1:] * (half[-1] / half[:-1])
-        shift = middle[-1] - slopes @ middle[:-1] if self.fit_intercept else 0.0
-        return np.column_stack([half[-1] * scaled[:, 0] + shift, slopes])
+        level = half[-1] * scaled[:, 0] + middle[-1] - slopes @ middle[:-1]
+        return np.column_stack([level if self.fit_intercept else np.zeros(len(level)), slopes])
 
     # --- using the model ----------------------------------------------------------------------
 
@@ -304,7 +314,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
                 lambda count: _noise_matrices(moments, self._law.draw(count, rng=rng) / rows),
                 rows,
                 rng,
-                intercept=self.fit_intercept,
+                shift=None if self.fit_intercept else _shift(moments),
                 ridge=self._ridge(moments),
             )
         return self._candidates
@@ -496,6 +506,12 @@ def _units(moments: RegressionMoments) -> tuple[FloatArray, FloatArray]:
             half += [1.0] * (len(column.levels) - 1)
             middle += [0.0] * (len(column.levels) - 1)
     return np.array(half), np.array(middle)
+
+
+def _shift(moments: RegressionMoments) -> FloatArray:
+    """Minus the origin of the user's units, in scaled units: features, then the target."""
+    half, middle = _units(moments)
+    return np.asarray(middle / half)
 
 
 def _noise_matrices(moments: RegressionMoments, noise: FloatArray) -> FloatArray:

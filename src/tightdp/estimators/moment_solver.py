@@ -9,8 +9,9 @@ singular, the noise of C is multiplied by b, and a noisy g is longer than the tr
    is 1 where they stand out of the noise and 0 where they cannot be told from it;
 2. negative eigenvalues of the shrunk C become 0;
 3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)` and :math:`b \sim N(0, \tau^2 I)`,
-   where R is the variance of the noise of g plus that of C times b, and :math:`\tau^2` maximises
-   the likelihood of g. Directions in which C is small compared with the noise stay near 0.
+   where R is the variance of the noise of g plus that of C times b, averaged over
+   :math:`\tau^2` with the likelihood of g. Directions in which C is small compared with the noise
+   stay near 0.
 
 As epsilon grows R tends to 0 and b to the least-squares estimate.
 """
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from tightdp.errors import FloatArray
 
 _ROUNDS = 4
-_SCALES = np.geomspace(1e-6, 1e4, 81)  # candidates for tau^2 in squared units of scaled b
+_SCALES = np.geomspace(1e-6, 1e2, 65)  # values of tau^2, equally likely beforehand
 _LEAST = 1e-12  # a variance of the noise below which nothing is shrunk
 
 
@@ -41,18 +42,32 @@ class Centred:
     target_mean: float
 
 
-def centred(M: FloatArray, noise: FloatArray, *, intercept: bool) -> Centred:
+def centred(M: FloatArray, noise: FloatArray) -> Centred:
     """From second moments of z = (1, d, y) and the variances of their noise, both (q+2, q+2)."""
-    S, c = M[1:-1, 1:-1], M[1:-1, -1]
-    S_noise, c_noise = noise[1:-1, 1:-1], noise[1:-1, -1]
-    if not intercept:
-        zero = np.zeros(len(c))
-        return Centred(S, c, S_noise, c_noise, zero, 0.0)
     m, v = np.clip(M[0, 1:-1], -1, 1), noise[0, 1:-1]
     y, y_noise = float(np.clip(M[0, -1], -1, 1)), float(noise[0, -1])
-    C = S - np.outer(m, m) + np.diag(v)  # E m^2 exceeds the square of the mean by v
-    C_noise = S_noise + np.outer(m**2, v) + np.outer(v, m**2)
-    return Centred(C, c - m * y, C_noise, c_noise + m**2 * y_noise + v * y**2, m, y)
+    C = M[1:-1, 1:-1] - np.outer(m, m) + np.diag(v)  # E m^2 exceeds the square of the mean by v
+    C_noise = noise[1:-1, 1:-1] + np.outer(m**2, v) + np.outer(v, m**2)
+    g_noise = noise[1:-1, -1] + m**2 * y_noise + v * y**2
+    return Centred(C, M[1:-1, -1] - m * y, C_noise, g_noise, m, y)
+
+
+def through(
+    parts: Centred, C: FloatArray, left: FloatArray, noise: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """C, what noise is left in it, g and its noise about a public point instead of the means.
+
+    ``shift`` is minus that point, for the features and then the target: a line without intercept
+    passes it.
+    """
+    m, y = parts.mean + shift[:-1], parts.target_mean + shift[-1]
+    v, y_noise = noise[0, 1:-1], noise[0, -1]
+    return (
+        C + np.outer(m, m),
+        left + np.outer(m**2, v) + np.outer(v, m**2),
+        parts.g + m * y,
+        parts.g_noise + m**2 * y_noise + y**2 * v,
+    )
 
 
 def shrunk(parts: Centred, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
@@ -74,7 +89,7 @@ def shrunk(parts: Centred, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatAr
 
 
 def solve(C: FloatArray, left: FloatArray, g: FloatArray, g_noise: FloatArray) -> FloatArray:
-    """Step 3: the posterior mean of b, its prior variance by maximum likelihood."""
+    """Step 3: the posterior mean of b."""
     if float(g_noise.max(initial=0.0)) < _LEAST**2:
         return np.asarray(np.linalg.lstsq(C, g, rcond=None)[0])
     b = np.zeros(len(g))
@@ -85,12 +100,11 @@ def solve(C: FloatArray, left: FloatArray, g: FloatArray, g_noise: FloatArray) -
 
 
 def _posterior_mean(A: FloatArray, h: FloatArray) -> FloatArray:
-    """For h ~ N(A b, I), b ~ N(0, t I): the mean at the most likely t."""
+    """For h ~ N(A b, I), b ~ N(0, t I): the mean over b and t."""
     U, size, W = np.linalg.svd(A)
     along = U.T @ h
-    spread = np.zeros(len(h))
-    spread[: len(size)] = size**2
-    total = 1 + _SCALES[:, None] * spread
-    likelihood = -(np.log(total) + along**2 / total).sum(axis=1)
-    t = _SCALES[int(likelihood.argmax())]
-    return np.asarray(W.T @ (t * size / (1 + t * size**2) * along[: len(size)]))
+    spread = 1 + _SCALES[:, None] * size**2
+    likelihood = -(np.log(spread) + along**2 / spread).sum(axis=1) / 2
+    weight = np.exp(likelihood - likelihood.max())
+    kept = weight @ (_SCALES[:, None] * size / spread) / weight.sum()
+    return np.asarray(W.T @ (kept * along))

@@ -23,6 +23,8 @@ from tightdp.privacy import Guarantee, Numerics
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 
+_SMALL = Fraction(1, 256)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -132,10 +134,21 @@ class SplitMechanism:
         return np.concatenate(halves)
 
     def draw(self, size: int, *, rng: Any = None) -> FloatArray:
-        """Noise of the same law on the scaled entries, shape (size, entries), for simulations."""
+        """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
+
+        At very small epsilon the lattice is so fine beside the noise that noise of a larger epsilon
+        is drawn and stretched.
+        """
         bits = source(rng)
-        parts = [noise.sample(size, rng=bits) for noise in self.noises]
-        return np.hstack([part.astype(np.float64) for part in parts]) / self.resolution
+        parts = []
+        for part, noise in zip(self.parts, self.noises, strict=True):
+            rate, stretch = self.epsilon * part.share, 1
+            while rate * stretch < _SMALL:
+                stretch *= 2
+            if stretch > 1:
+                noise = lattice_noise(part.ball, rate * stretch, resolution=self.resolution)
+            parts.append(noise.sample(size, rng=bits).astype(np.float64) * stretch)
+        return np.hstack(parts) / self.resolution
 
     # --- the release --------------------------------------------------------------------------
 

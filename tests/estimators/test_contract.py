@@ -1,0 +1,209 @@
+"""The scikit-learn contract, every kind of table, and who pays for what."""
+
+from __future__ import annotations
+
+import pickle
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tightdp as tdp
+from tightdp.errors import BudgetError, LedgerError, ParameterError
+from tightdp.estimators.linear import LinearRegression, Ridge
+
+WIDE = (-1000.0, 1000.0)
+
+CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"
+EXPECTED = {
+    "check_dtype_object": CELLS,
+    "check_supervised_y_no_nan": CELLS,
+}
+
+
+@parametrize_with_checks(
+    [
+        LinearRegression(epsilon=20, bounds=WIDE, random_state=0),
+        Ridge(epsilon=20, bounds=WIDE, random_state=0),
+        LinearRegression(epsilon=20, bounds=WIDE),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED,
+    xfail_strict=False,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows(seed, n=300):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, (n, 2))
+    return X, X @ [1.0, -1.0] + rng.normal(0, 0.1, n)
+
+
+BOUNDS = [(0, 1), (0, 1), (-2, 2)]
+SCHEMA = tdp.Schema(
+    {"a": tdp.Interval(0, 1), "b": tdp.Interval(0, 1), "y": tdp.Interval(-2, 2)}, rows=300
+)
+
+
+# --- noise and money -----------------------------------------------------------------------------
+
+
+def test_two_clones_never_share_noise(seed):
+    X, y = rows(seed)
+    model = LinearRegression(bounds=BOUNDS)
+    releases = [clone(model).fit(X, y).release_.integers for _ in range(3)]
+    releases += [model.fit(X, y).release_.integers for _ in range(2)]
+    assert len(set(releases)) == 5
+    assert not model.guarantee_.seeded
+    seeded = LinearRegression(bounds=BOUNDS, random_state=3)
+    assert seeded.fit(X, y).guarantee_.seeded
+
+
+def test_states_that_move_on_give_new_noise(seed):
+    X, y = rows(seed)
+    model = LinearRegression(bounds=BOUNDS, random_state=np.random.RandomState(seed))
+    first = model.fit(X, y).release_
+    assert first.integers != model.fit(X, y).release_.integers
+    assert first.guarantee.seeded
+
+
+def test_cross_validation_and_search_pay_for_every_fit(seed):
+    X, y = rows(seed)
+    ledger = tdp.Ledger(epsilon=100)
+    model = LinearRegression(epsilon=1, bounds=BOUNDS, ledger=ledger)
+    cross_val_score(model, X, y, cv=4)
+    assert ledger.spent.epsilon == 4
+    assert clone(model).ledger is ledger
+    search = GridSearchCV(
+        Ridge(epsilon=0.5, bounds=BOUNDS, ledger=ledger), {"alpha": [0.1, 1.0]}, cv=3
+    ).fit(X, y)
+    assert ledger.spent.epsilon == 4 + 0.5 * (2 * 3 + 1)
+    assert search.best_estimator_.ledger is ledger
+
+
+def test_a_pipeline_fits_and_pays(seed):
+    X, y = rows(seed)
+    ledger = tdp.Ledger(epsilon=3)
+    step = LinearRegression(epsilon=1, bounds=[(0, 2), (0, 2), (-2, 2)], ledger=ledger)
+    pipe = make_pipeline(FunctionTransformer(lambda X: 2 * X), step).fit(X, y)
+    assert pipe.predict(X).shape == (300,)
+    assert ledger.spent.epsilon == 1
+
+
+def test_the_ledger_stops_a_search_that_is_too_dear(seed):
+    X, y = rows(seed)
+    ledger = tdp.Ledger(epsilon=2)
+    model = LinearRegression(epsilon=1, bounds=BOUNDS, ledger=ledger)
+    with pytest.raises(BudgetError):
+        cross_val_score(model, X, y, cv=5, error_score="raise")
+    assert ledger.spent.epsilon == 2
+
+
+def test_a_key_gives_the_stored_release_again(seed):
+    X, y = rows(seed)
+    ledger = tdp.Ledger(epsilon=2)
+    model = LinearRegression(epsilon=1, bounds=BOUNDS, ledger=ledger)
+    first = model.fit(X, y, key="march")
+    coefficients, intervals = first.coef_, first.conf_int()
+    again = clone(model).fit(X, y, key="march")
+    assert ledger.spent.epsilon == 1
+    np.testing.assert_array_equal(again.coef_, coefficients)
+    np.testing.assert_array_equal(again.conf_int(), intervals)
+    with pytest.raises(LedgerError):
+        model.set_params(epsilon=0.5).fit(X, y, key="march")
+    with pytest.raises(ParameterError, match="ledger"):
+        LinearRegression(bounds=BOUNDS).fit(X, y, key="march")
+
+
+def test_a_fitted_model_can_be_pickled(seed):
+    X, y = rows(seed)
+    model = LinearRegression(bounds=BOUNDS, random_state=seed).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.conf_int(), model.conf_int())
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+
+
+def test_weights_are_refused_with_the_reason(seed):
+    X, y = rows(seed)
+    with pytest.raises(ParameterError, match="multiplies what one row can change"):
+        LinearRegression(bounds=BOUNDS).fit(X, y, sample_weight=np.ones(300))
+    LinearRegression(bounds=BOUNDS).fit(X, y, sample_weight=None)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def tables(X, y, folder):
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    frame.to_csv(folder / "rows.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame), folder / "rows.parquet")
+    arrow, polars = pa.Table.from_pandas(frame), pl.from_pandas(frame)
+    return {
+        "lists": (X.tolist(), y.tolist()),
+        "pandas": (frame[["a", "b"]], frame["y"]),
+        "pandas, named": (frame, "y"),
+        "polars": (polars.select("a", "b"), polars["y"]),
+        "polars, named": (polars, "y"),
+        "polars, lazy": (polars.lazy(), "y"),
+        "pyarrow": (arrow.select(["a", "b"]), y),
+        "pyarrow, named": (arrow, "y"),
+        "mapping": ({"a": X[:, 0], "b": X[:, 1]}, y),
+        "duckdb": (duckdb.from_arrow(arrow), "y"),
+        "csv": (str(folder / "rows.csv"), "y"),
+        "parquet": (folder / "rows.parquet", "y"),
+    }
+
+
+def test_every_table_gives_the_same_release(tmp_path, seed):
+    X, y = rows(seed)
+    expected = LinearRegression(bounds=BOUNDS, random_state=seed).fit(X, y)
+    for name, (table, target) in tables(X, y, tmp_path).items():
+        model = LinearRegression(bounds=SCHEMA, random_state=seed).fit(table, target)
+        assert model.release_.integers == expected.release_.integers, name
+        assert model.n_features_in_ == 2, name
+        if name != "lists":
+            assert list(model.feature_names_in_) == ["a", "b"], name
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "mapping"])
+def test_predictions_by_name(kind, tmp_path, seed):
+    X, y = rows(seed)
+    table, target = tables(X, y, tmp_path)[kind]
+    model = LinearRegression(epsilon=5, bounds=BOUNDS, random_state=seed).fit(table, target)
+    expected = X @ model.coef_ + model.intercept_
+    np.testing.assert_allclose(model.predict(table), expected, atol=1e-5)
+
+
+def test_what_is_not_in_memory_needs_names_and_a_schema(tmp_path, seed):
+    X, y = rows(seed)
+    relation = tables(X, y, tmp_path)["duckdb"][0]
+    with pytest.raises(ParameterError, match="name of the target"):
+        LinearRegression(bounds=SCHEMA).fit(relation, y)
+    with pytest.raises(ParameterError, match="Schema"):
+        LinearRegression(bounds=(0, 1)).fit(relation, "y")
+    with pytest.raises(ParameterError, match="no column"):
+        LinearRegression(bounds=SCHEMA).fit(pd.DataFrame(X, columns=["a", "zzz"]), y)
+
+
+def test_rows_of_the_schema_do_not_overrule_the_table(seed):
+    X, y = rows(seed, n=120)
+    model = LinearRegression(bounds=SCHEMA, random_state=seed).fit(X, y)
+    assert model.schema_.rows == 120
+
+
+def test_add_remove_is_refused_before_it_costs():
+    ledger = tdp.Ledger(epsilon=1, neighbors="add-remove")
+    schema = tdp.Schema(SCHEMA.columns, rows=300, neighbors="add-remove")
+    with pytest.raises(ParameterError, match="replace-one"):
+        LinearRegression(bounds=schema, ledger=ledger).fit(*rows(0))
+    assert ledger.spent.epsilon == 0

@@ -1,0 +1,321 @@
+"""Linear regression: limits, reference simulations, shrinkage, intervals, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from simulation import BOUNDS, FEATURES, SLOPES, algorithm_4, least_squares, refits
+
+import tightdp as tdp
+from tightdp.errors import BudgetError, ParameterError
+from tightdp.estimators.linear import LinearRegression, Ridge
+
+CYLINDER = tdp.MomentBody(FEATURES, "cylinder")
+
+# Mean coverage of the non-private interval, 1e4 rows, clip 6 (reference simulation 2e)
+REFERENCE = {
+    ("l1", 0.5): (0.2010, 0.0021),
+    ("l1", 2.0): (0.6525, 0.0024),
+    ("linf", 0.5): (0.1833, 0.0019),
+    ("linf", 2.0): (0.7056, 0.0026),
+    (CYLINDER, 0.5): (0.1907, 0.0021),
+    (CYLINDER, 2.0): (0.7301, 0.0024),
+}
+
+
+def coverage_of_mle(noise, epsilon, post, replicates, seed, cut=1.0):
+    """Mean share of slopes within the non-private interval, and its standard error."""
+    rng = np.random.default_rng(seed)
+    shares = []
+    for i in range(replicates):
+        X, y = algorithm_4(rng, 10_000)
+        b, error = least_squares(X, y)
+        model = LinearRegression(epsilon=epsilon, bounds=BOUNDS, noise=noise, post=post)
+        slopes = refits(model, X, y, 20, seed + i, cut=cut)
+        shares.append((np.abs(slopes - b[1:]) <= 1.96 * error[1:]).mean())
+    return np.mean(shares), np.std(shares) / np.sqrt(replicates)
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), list(REFERENCE)[::2], ids=str)
+def test_a24_the_papers_estimate_reproduces_2e(noise, epsilon, seed):
+    expected, their_error = REFERENCE[noise, epsilon]
+    found, error = coverage_of_mle(noise, epsilon, "none", 30, seed)
+    assert abs(found - expected) <= 4 * np.hypot(error, their_error)
+
+
+def test_a24_sees_noise_cut_by_a_third(seed):
+    expected, their_error = REFERENCE["linf", 0.5]
+    found, error = coverage_of_mle("linf", 0.5, "none", 30, seed, cut=2 / 3)
+    assert abs(found - expected) > 4 * np.hypot(error, their_error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "epsilon"), list(REFERENCE), ids=str)
+def test_a24_with_all_replicates(noise, epsilon, seed):
+    expected, their_error = REFERENCE[noise, epsilon]
+    found, error = coverage_of_mle(noise, epsilon, "none", 400, seed)
+    assert abs(found - expected) <= 4 * np.hypot(error, their_error)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_defaults_come_closer_to_least_squares_than_the_papers(epsilon, seed):
+    ours, error = coverage_of_mle("best", epsilon, "shrink", 12, seed)
+    theirs = max(value for (_, e), (value, _) in REFERENCE.items() if e == epsilon)
+    assert ours - 4 * error > theirs
+
+
+@pytest.mark.parametrize("epsilon", [1 / 64, 1 / 16, 1 / 4])
+def test_defaults_are_never_worse_than_zero(epsilon, seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 10_000)
+    model = LinearRegression(epsilon=epsilon, bounds=BOUNDS)
+    errors = np.linalg.norm(refits(model, X, y, 200, seed) - SLOPES, axis=1)
+    zero = np.linalg.norm(SLOPES)
+    assert np.sqrt((errors**2).mean()) < zero
+    assert errors.max() < 3 * zero  # nothing explodes
+    papers = LinearRegression(epsilon=epsilon, bounds=BOUNDS, noise="linf", post="none")
+    exploded = np.linalg.norm(refits(papers, X, y, 200, seed) - SLOPES, axis=1)
+    assert np.median(errors) < np.median(exploded)
+
+
+def test_shrinkage_beats_the_published_penalty(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 10_000)
+    for epsilon in (0.25, 1.0):
+        ours = refits(LinearRegression(epsilon=epsilon, bounds=BOUNDS), X, y, 100, seed)
+        theirs = refits(
+            LinearRegression(epsilon=epsilon, bounds=BOUNDS, noise="linf", post="published"),
+            X, y, 100, seed,
+        )  # fmt: skip
+        distance = [np.median(np.linalg.norm(b - SLOPES, axis=1)) for b in (ours, theirs)]
+        assert distance[0] < 0.7 * distance[1]
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["best", "split", "hull", "l1", "l2", "linf"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_huge_epsilon_recovers_least_squares(noise, intercept, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 7, (20_000, 3))
+    y = 4 + X @ [1.0, -2.0, 0.5] + rng.standard_normal(20_000)
+    model = LinearRegression(
+        epsilon=1000, bounds=[(-2, 7)] * 3 + [(-30, 30)], noise=noise,
+        fit_intercept=intercept, random_state=seed,
+    ).fit(X, y)  # fmt: skip
+    expected = least_squares(X, y)[0]
+    if not intercept:
+        expected = np.append(0.0, np.linalg.lstsq(X, y, rcond=None)[0])
+    np.testing.assert_allclose(model.coef_, expected[1:], atol=0.05)
+    np.testing.assert_allclose(model.intercept_, expected[0], atol=0.3)
+    assert intercept or model.intercept_ == 0.0
+
+
+def test_ridge_agrees_with_scikit_learn_when_the_noise_is_small(seed):
+    from sklearn.linear_model import Ridge as Plain
+
+    X, y = algorithm_4(np.random.default_rng(seed), 20_000)
+    X = X * 3 + 1
+    bounds = [(-2.0, 4.0)] * FEATURES + [(-6.0, 6.0)]
+    model = Ridge(alpha=30_000.0, epsilon=1000, bounds=bounds, random_state=seed).fit(X, y)
+    plain = Plain(alpha=30_000.0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=2e-3)
+    assert model.intercept_ == pytest.approx(plain.intercept_, abs=5e-3)
+    free = LinearRegression(epsilon=1000, bounds=bounds, random_state=seed).fit(X, y)
+    assert np.linalg.norm(model.coef_) < 0.95 * np.linalg.norm(free.coef_)
+
+
+def test_categories_use_their_levels(seed):
+    rng = np.random.default_rng(seed)
+    n = 20_000
+    columns = {
+        "x": rng.uniform(0, 10, n),
+        "k": rng.choice(np.array(["a", "b", "c"], dtype=object), n),
+    }
+    shift = {"a": 0.0, "b": 2.0, "c": -1.0}
+    y = 1 + 0.3 * columns["x"] + np.array([shift[k] for k in columns["k"]])
+    schema = tdp.Schema(
+        {
+            "x": tdp.Interval(0, 10),
+            "k": tdp.Category(["a", "b", "c"]),
+            "y": tdp.Interval(-5, 10),
+        },
+        rows=n,
+    )
+    model = LinearRegression(epsilon=50, bounds=schema, random_state=seed)
+    model.fit({**columns, "y": y}, "y")
+    assert model.coef_names_ == ("x", "k[b]", "k[c]")
+    np.testing.assert_allclose(model.coef_, [0.3, 2.0, -1.0], atol=0.03)
+    assert model.intercept_ == pytest.approx(1.0, abs=0.05)
+    rows = {"x": np.array([5.0, 5.0, 5.0]), "k": np.array(["a", "b", "zzz"], dtype=object)}
+    np.testing.assert_allclose(model.predict(rows), [2.5, 4.5, 2.5], atol=0.05)
+    low, high = model.conf_int()[1]
+    assert low < 2.0 < high
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def covered(epsilon, replicates, seed, rows=10_000, cut=1.0, simultaneous=False):
+    """For every replicate, which coefficients (the intercept first) lie in their interval."""
+    rng, truth, out = np.random.default_rng(seed), np.append(0.0, SLOPES), []
+    for i in range(replicates):
+        X, y = algorithm_4(rng, rows)
+        model = LinearRegression(epsilon=epsilon, bounds=BOUNDS, random_state=1000 * seed + i)
+        bounds = model.fit(X, y).conf_int(intercept=True, simultaneous=simultaneous)
+        middle = bounds.mean(axis=1)
+        half = cut * (bounds[:, 1] - bounds[:, 0]) / 2
+        out.append(np.abs(truth - middle) <= half)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("epsilon", [1 / 16, 1 / 2, 2.0])
+def test_intervals_cover(epsilon, seed):
+    # 6 coefficients x 80 tables: 4 s.e. are 4 sqrt(.05 * .95 / 480) = 0.04 around [93, 98] %
+    hits = covered(epsilon, 80, seed).mean()
+    assert hits >= 0.93 - 0.04
+    assert epsilon < 0.5 or hits <= 0.98 + 0.025
+
+
+def test_intervals_cut_by_a_third_do_not_cover(seed):
+    assert covered(0.5, 80, seed, cut=2 / 3).mean() < 0.93 - 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1 / 2, 1.0, 4.0])
+def test_intervals_cover_at_the_stated_level(epsilon, seed):
+    hits = covered(epsilon, 2_000, seed).mean(axis=0)  # 4 s.e. are 0.02
+    assert (hits >= 0.93).all()
+    assert (hits <= 0.98).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1 / 16, 1 / 8, 1 / 4])
+def test_intervals_widen_honestly(epsilon, seed):
+    assert (covered(epsilon, 1_000, seed).mean(axis=0) >= 0.92).all()
+
+
+@pytest.mark.slow
+def test_simultaneous_intervals_hold_at_once(seed):
+    hits = covered(1.0, 1_000, seed, simultaneous=True).all(axis=1).mean()
+    assert 0.92 <= hits <= 0.98
+
+
+def test_intervals_are_repeatable_nested_and_wider_together(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 2_000)
+    model = LinearRegression(epsilon=2, bounds=BOUNDS, random_state=seed).fit(X, y)
+    narrow, wide = model.conf_int(0.2), model.conf_int(0.05)
+    np.testing.assert_array_equal(wide, model.conf_int(0.05))
+    joint = model.conf_int(0.05, simultaneous=True)
+    assert (wide[:, 0] < narrow[:, 0]).all()
+    assert (narrow[:, 1] < wide[:, 1]).all()
+    assert (joint[:, 0] <= wide[:, 0]).all()
+    assert (wide[:, 1] <= joint[:, 1]).all()
+    assert model.conf_int(intercept=True).shape == (6, 2)
+    with pytest.raises(ParameterError, match="alpha"):
+        model.conf_int(1.5)
+
+
+def test_summary_is_text_and_html(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 2_000)
+    model = LinearRegression(epsilon=2, bounds=BOUNDS, random_state=seed).fit(X, y)
+    text, page = str(model.summary()), model.summary()._repr_html_()
+    for word in ("intercept", "x4", "noise std", "epsilon = 2", "95% intervals", "2000 rows"):
+        assert word in text
+        assert word in page
+
+
+def test_preview_looks_at_shapes_only(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 10_000)
+    model = LinearRegression(epsilon=1, bounds=BOUNDS)
+    seen = model.preview(X, y)
+    np.testing.assert_array_equal(seen.std, model.preview(np.zeros_like(X), y * 0).std)
+    slopes = refits(LinearRegression(epsilon=1, bounds=BOUNDS, post="none", noise="split"),
+                    X, y, 300, seed)  # fmt: skip
+    assert seen.std == pytest.approx(slopes.std(axis=0), rel=0.35)
+    assert "shares of epsilon" in str(seen)
+
+
+# --- odd and bad input ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "rows"), [(1e-9, 3), (1.0, 1), (1.0, 400), (1000.0, 400)])
+def test_degenerate_tables_give_a_sane_estimate(epsilon, rows, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, rows)
+    X = np.column_stack([x, x, np.zeros(rows), rng.uniform(-1, 1, (rows, 3))])  # p > n, collinear
+    bounds = [(-1, 1)] * 6 + [(-1, 1)]
+    model = LinearRegression(epsilon=epsilon, bounds=bounds, random_state=seed).fit(X, x)
+    assert np.isfinite(model.coef_).all()
+    assert np.abs(model.coef_).max() < 50
+    assert np.isfinite(model.predict(X)).all()
+    assert not np.isnan(model.conf_int()).any()
+
+
+BAD = {
+    "epsilon 1e6": ({"epsilon": 1e6}, "epsilon"),
+    "epsilon 0": ({"epsilon": 0}, "epsilon"),
+    "no bounds": ({"bounds": None}, "bounds"),
+    "reversed": ({"bounds": (1, -1)}, "low < high"),
+    "too few": ({"bounds": [(-1, 1)] * 3}, "6 pairs"),
+    "not pairs": ({"bounds": [1, 2, 3, 4, 5, 6]}, "pair"),
+    "noise": ({"noise": "l3"}, "noise"),
+    "small ball": ({"noise": tdp.LpBall(26, np.inf, 1.0)}, "proved"),
+    "post": ({"post": "shrunk"}, "Did you mean"),
+    "intercept": ({"fit_intercept": "yes"}, "fit_intercept"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_refused_call_costs_nothing(name):
+    options, words = BAD[name]
+    ledger = tdp.Ledger(epsilon=5)
+    model = LinearRegression(**{"bounds": BOUNDS, "ledger": ledger, **options})
+    with pytest.raises(ParameterError, match=words):
+        model.fit(np.zeros((10, FEATURES)), np.zeros(10))
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options"),
+    [
+        (np.zeros((10, FEATURES)), np.zeros(9), {}),
+        (np.zeros(10), np.zeros(10), {}),
+        (np.zeros((0, FEATURES)), np.zeros(0), {}),
+        (np.zeros((10, FEATURES)), np.zeros(10), {"sample_weight": np.ones(10)}),
+        (np.zeros((10, FEATURES)), np.zeros(10), {"weights": 1}),
+        (np.zeros((10, FEATURES)), "y", {}),
+        ("nowhere.csv", "y", {}),
+    ],
+)
+def test_bad_tables_cost_nothing(X, y, options):
+    ledger = tdp.Ledger(epsilon=5)
+    with pytest.raises(ValueError):
+        LinearRegression(bounds=BOUNDS, ledger=ledger).fit(X, y, **options)
+    assert ledger.spent.epsilon == 0
+
+
+def test_bad_alpha():
+    with pytest.raises(ParameterError, match="alpha"):
+        Ridge(alpha=-1, bounds=BOUNDS).fit(np.zeros((10, FEATURES)), np.zeros(10))
+
+
+def test_what_does_not_fit_the_budget_is_not_read():
+    class Trap(dict):
+        def __getitem__(self, name):
+            raise AssertionError("the data were touched")
+
+    ledger = tdp.Ledger(epsilon=0.5)
+    schema = tdp.Schema({"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}, rows=3)
+    model = LinearRegression(epsilon=1, bounds=schema, ledger=ledger)
+    with pytest.raises(BudgetError):
+        model.fit(Trap(x=np.zeros(3), y=np.zeros(3)), "y")
+    assert ledger.spent.epsilon == 0
+
+
+def test_missing_and_unparsable_cells_follow_the_public_rule(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 500)
+    X[::7, 0], y[::11], X[::13, 1] = np.nan, np.inf, -np.inf
+    model = LinearRegression(bounds=BOUNDS, random_state=seed).fit(X, y)
+    clean = np.where(np.isnan(X), 0.0, np.clip(X, -1, 1))
+    same = LinearRegression(bounds=BOUNDS, random_state=seed).fit(clean, np.clip(y, -6, 6))
+    assert model.release_.integers == same.release_.integers

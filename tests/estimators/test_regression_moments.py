@@ -1,0 +1,165 @@
+"""Regression moments: exact sums, bodies that hold every change, an exact audit of the split."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.data.regression_moments import RegressionMoments
+from tightdp.errors import ParameterError
+from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.randomness import SeededSource
+
+NUMERIC = {f"x{j}": tdp.Interval(-1, 1) for j in range(3)}
+MIXED = {
+    "a": tdp.Interval(0, 4),
+    "k": tdp.Category(["u", "v", "w"]),
+    "b": tdp.Interval(-3, 1),
+    "l": tdp.Category([1, 2]),
+}
+TARGET = {"y": tdp.Interval(-6, 6)}
+CASES = list(itertools.product([NUMERIC, MIXED, {"k": MIXED["k"]}], [False, True], [False, True]))
+
+
+def moments_of(facts, joint=False, square=True, rows=500):
+    schema = tdp.Schema({**facts, **TARGET}, rows=rows)
+    return RegressionMoments(schema, list(facts), "y", joint=joint, square=square)
+
+
+def table(facts, rng, rows=500):
+    columns = {
+        name: rng.uniform(column.low, column.high, rows)
+        if isinstance(column, tdp.Interval)
+        else rng.choice(np.array(column.levels, dtype=object), rows)
+        for name, column in facts.items()
+    }
+    return {**columns, "y": rng.uniform(-6, 6, rows)}
+
+
+def design(facts, columns):
+    parts = [np.ones(len(columns["y"]))]
+    for name, column in facts.items():
+        if isinstance(column, tdp.Interval):
+            parts.append((columns[name] - column.middle) / column.half)
+        else:
+            parts += [(columns[name] == level) * 1.0 for level in column.levels[1:]]
+    return np.column_stack([*parts, columns["y"] / 6])
+
+
+@pytest.mark.parametrize(("facts", "joint", "square"), CASES)
+def test_sums_and_the_way_back(facts, joint, square, seed):
+    rng = np.random.default_rng(seed)
+    moments, columns = moments_of(facts, joint, square), table(facts, rng)
+    exact = np.array(moments.measure(columns)) / moments.resolution(moments.schema.bits)
+    Z = design(facts, columns)
+    expected = Z.T @ Z / 500
+    if not square:
+        expected[-1, -1] = np.nan
+    # a cell is rounded by at most 2**-17, a mean of products by at most twice that
+    np.testing.assert_allclose(moments.matrices(exact / 500), expected, atol=2**-15)
+
+
+@pytest.mark.parametrize(("facts", "joint", "square"), CASES)
+@pytest.mark.parametrize("kind", ["triangle", "cylinder", "box"])
+def test_bodies_hold_every_change_and_a_smaller_body_does_not(facts, joint, square, kind, seed):
+    # A10: random and extreme neighbours never leave the body; one 20 % smaller is left (A32)
+    moments = moments_of(facts, joint, square)
+    image, rng = moments.sensitivity_space()._image, SeededSource(seed)
+    rows = np.vstack([image.rows(20_000, rng, extreme=extreme) for extreme in (True, False)])
+    images = image.images(rows)
+    change = images - images[rng.integers(len(images), len(images))]
+    for part in moments.parts:
+        gauge = moments.ball(part, kind).gauge(change[:, moments.where(part)])
+        assert gauge.max() <= 1 + 1e-12
+        assert moments.ball(part, kind).scaled(0.8).gauge(change[:, moments.where(part)]).max() > 1
+
+
+@pytest.mark.parametrize(("facts", "joint"), [(NUMERIC, False), (MIXED, False), (MIXED, True)])
+def test_audit_of_the_split(facts, joint, seed):
+    """The largest log ratio between neighbours is sum rate_i level_i(change), attained at t'."""
+    epsilon = Fraction(3, 4)
+    moments = moments_of(facts, joint)
+    shares = [Fraction(1, len(moments.parts))] * len(moments.parts)
+    mechanism = SplitMechanism(
+        moments,
+        [Part(p, moments.ball(p), s) for p, s in zip(moments.parts, shares, strict=True)],
+        epsilon=epsilon,
+    )
+    image, rng = moments.sensitivity_space()._image, SeededSource(seed)
+    images = image.images(image.rows(4_000, rng, extreme=True)) * mechanism.resolution
+    change = (images - images[rng.integers(len(images), len(images))]).astype(np.int64)
+    loss = np.zeros(len(change))
+    for name, noise in zip(moments.parts, mechanism.noises, strict=True):
+        loss += float(noise.rate) * noise.body.level(change[:, moments.where(name)])
+    assert loss.max() <= float(epsilon) * (1 + 1e-12)
+    assert loss.max() >= 0.7 * float(epsilon)
+    assert loss.max() / 0.7 >= float(epsilon)  # the audit sees noise cut by 30 %
+
+
+def test_every_entry_is_noised_and_variances_are_as_stated(seed):
+    moments = moments_of(MIXED)
+    mechanism = SplitMechanism(
+        moments, [Part(p, moments.ball(p), Fraction(1, 3)) for p in moments.parts], epsilon=1
+    )
+    draws = mechanism.draw(4_000, rng=seed)
+    ratio = draws.var(axis=0) / np.diag(mechanism.covariance)
+    assert np.abs(ratio - 1).max() < 0.25  # 5 s.e. of a variance of heavy tails
+    assert np.abs((0.8 * draws).var(axis=0) / np.diag(mechanism.covariance) - 1).min() > 0.25 - 0.2
+
+
+def test_a22_cylinder_noise_on_the_lattice(seed):
+    # A22: mean variance 856.6 per entry at p = 5, epsilon = 1
+    facts = {f"x{j}": tdp.Interval(-1, 1) for j in range(5)}
+    moments = moments_of(facts, joint=True, square=False)
+    part = Part("moments", moments.ball("moments", "cylinder"), Fraction(1))
+    mechanism = SplitMechanism(moments, [part], epsilon=1)
+    squares = (mechanism.draw(20_000, rng=seed) ** 2).mean(axis=1)
+    error = squares.std() / np.sqrt(len(squares))
+    assert abs(squares.mean() - 856.6) < 5 * error
+    assert abs(0.9**2 * squares.mean() - 856.6) > 5 * error  # a scale wrong by 10 %
+
+
+@pytest.mark.parametrize(
+    ("shares", "dims"),
+    [([1, 1, 1], None), ([Fraction(1, 2), 0, Fraction(1, 2)], None), ([Fraction(1, 2)], None)],
+)
+def test_bad_shares_are_refused(shares, dims):
+    moments = moments_of(NUMERIC)
+    parts = [
+        Part(p, moments.ball(p), Fraction(s)) for p, s in zip(moments.parts, shares, strict=False)
+    ]
+    with pytest.raises(ParameterError):
+        SplitMechanism(moments, parts, epsilon=1)
+
+
+def test_a25_an_extreme_record_moves_the_sums_no_further_than_declared(seed):
+    # A25 / E12: bounds are public, so one record of 1e6 is clamped; with bounds from the data
+    # the same record moves the sums by thousands
+    rng = np.random.default_rng(seed)
+    moments = moments_of({"x": tdp.Interval(-3, 3)}, rows=10_000)
+    rows = {"x": rng.standard_normal(10_000), "y": rng.standard_normal(10_000)}
+    other = {name: column.copy() for name, column in rows.items()}
+    other["x"][0], other["y"][0] = 1e6, -1e6
+    unit = moments.resolution(moments.schema.bits)
+    change = (np.array(moments.measure(rows)) - np.array(moments.measure(other))) / unit
+    for part in moments.parts:
+        assert moments.ball(part).gauge(change[moments.where(part)]) <= 1 + 1e-12
+
+    def scaled_by_data(x):
+        low, high = x.min(), x.max()
+        z = 2 * (x - low) / (high - low) - 1
+        return np.array([z.sum(), 2 * (z**2).sum()])
+
+    assert np.abs(scaled_by_data(rows["x"]) - scaled_by_data(other["x"])).max() > 1000
+
+
+def test_add_remove_and_categorical_targets_are_refused():
+    schema = tdp.Schema({**NUMERIC, **TARGET}, rows=9, neighbors="add-remove")
+    with pytest.raises(ParameterError, match="replace-one"):
+        RegressionMoments(schema, list(NUMERIC), "y").sensitivity_space()
+    with pytest.raises(ParameterError, match="target"):
+        RegressionMoments(tdp.Schema(MIXED, rows=9), ["a"], "k")
