@@ -29,11 +29,11 @@ SMALL_DELTA = Fraction(1, 10**4)  # below it masses are counted in the size that
 
 @dataclass(frozen=True)
 class Upper:
-    """A noise, its exact expected loss, and whether its mass reaches the end of its cells."""
+    """A noise, its exact expected loss, and the share of it that the outermost cells bear."""
 
     noise: dict[str, Any]
     value: Fraction
-    full: bool
+    outer: float
     tables: dict[str, Any]
     second_tables: dict[str, Any]
 
@@ -143,8 +143,9 @@ def upper_bound(
     whole = statement(problem, tables, second_tables, noise=law_found.document())
     value = verifier.check_noise(whole, Fraction(whole["exp_low"]))
     edge = max(cells // 2, 1)
-    outer = float(answer.masses[:edge].sum() + answer.masses[-edge:].sum())
-    return Upper(law_found.document(), value, outer > 1e-9, tables, second_tables)
+    borne = answer.masses * _per_position(costs, lattice)
+    outer = float(borne[:edge].sum() + borne[-edge:].sum()) / max(answer.value, 1e-300)
+    return Upper(law_found.document(), value, outer, tables, second_tables)
 
 
 def _costs(

@@ -16,8 +16,8 @@ import numpy as np
 from tightdp.errors import FloatArray, UndecidedError, fail
 
 TOLERANCE = 1e-10  # the least that the solver takes
-_FIRST = (1.0, 1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4)  # shifts that a program starts with
-_ADDED = 5  # shifts that join in a round
+_FIRST = 8  # shifts that a program starts with, evenly spread
+_ADDED = 6  # shifts that join in a round
 _SLACK_RANGE = 1e6  # a slack whose share of delta would be larger is left out
 
 _TIGHT = {
@@ -233,7 +233,11 @@ class ShiftProgram:
         """The optimum, every shift met up to ``tolerance * delta`` (absolute for delta = 0)."""
         k = self.lattice.shifts
         signs = (1,) if self.folded else (1, -1)
-        active = {sign * max(1, round(k * share)): False for share in _FIRST for sign in signs}
+        active = {
+            sign * max(1, round(k * part / _FIRST)): False
+            for part in range(1, _FIRST + 1)
+            for sign in signs
+        }
         allowed = tolerance * (self.delta or 1.0)
         while True:
             left = None if deadline is None else deadline - time.monotonic()

@@ -15,7 +15,6 @@ from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
 from tightdp.errors import ParameterError, UndecidedError, fail
 
-_EXACT = 1e-7  # excess of a shortfall, relative to delta, at which the solver's answer is taken
 _MOST_CELLS = 20_000
 _MOST_ROUNDS = 12
 
@@ -76,12 +75,15 @@ class Search:
 
     def _round(self, cells: int) -> None:
         self._improve_lower(cells)
+        first = self.upper is None
         for centred in (self.centred, not self.centred):
+            if self._gap() <= self.gap:
+                return
             before = self.upper
             self._improve_upper(cells, centred)
             if self.upper is not before:
                 self.centred = centred
-            if self._gap() <= self.gap:
+            if not first:  # the layout that was better on the first grid is kept
                 return
 
     def _integers(self) -> Found:
@@ -162,7 +164,7 @@ class Search:
                     cells=cells,
                     reach=reach,
                     centred=centred,
-                    tolerance=_EXACT,
+                    tolerance=max(self.gap / 1000, 1e-8),
                     deadline=self.deadline,
                     solver=self.solver,
                 )
@@ -180,7 +182,7 @@ class Search:
                     999, 1000
                 )
                 self.upper = found
-            if not found.full or enough or not better or not self._may_widen():
+            if found.outer <= self.gap / 20 or enough or not better or not self._may_widen():
                 return
             reach = math.ceil(1.5 * reach)
             self.reach_units = max(self.reach_units, reach / cells)
