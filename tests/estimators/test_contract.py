@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
-from tightdp.errors import BudgetError, LedgerError, ParameterError
+from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.linear import LinearRegression, Ridge
 
 WIDE = (-1000.0, 1000.0)
@@ -119,7 +119,7 @@ def test_a_key_gives_the_stored_release_again(seed):
     assert ledger.spent.epsilon == 1
     np.testing.assert_array_equal(again.coef_, coefficients)
     np.testing.assert_array_equal(again.conf_int(), intervals)
-    with pytest.raises(LedgerError):
+    with pytest.raises(ParameterError, match="another"):
         model.set_params(epsilon=0.5).fit(X, y, key="march")
     with pytest.raises(ParameterError, match="ledger"):
         LinearRegression(bounds=BOUNDS).fit(X, y, key="march")

@@ -126,7 +126,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             fail("`y` must be the name of the target column when `X` is not in memory.")
         names = _text_names(X)
         if names is not None:
-            validate_data(self, X, skip_check_array=True)
             if y is None:
                 validate_data(self, np.zeros((2, len(names))), y)  # says that y is needed
             features: dict[str, Any] = {name: X[name] for name in names}
@@ -167,6 +166,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         *names, target = self.schema_
         table = _text_names(X)
         if table is not None:
+            missing = [name for name in names if name not in table]
+            if isinstance(X, Mapping) and missing:
+                fail(f"The table has no column {missing[0]!r}.")
             if {*table} - {target} != {*names}:  # the target may ride along, unread
                 validate_data(self, X, reset=False, skip_check_array=True)
             frame: Any = {name: X[name] for name in names}
