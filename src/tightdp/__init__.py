@@ -17,6 +17,7 @@ from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
+from tightdp.design.suboptimality import suboptimality
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.errors import (
     BudgetError,
@@ -179,6 +180,7 @@ __all__ = [
     "quantile",
     "quantiles",
     "rank_norms",
+    "suboptimality",
     "sum",
     "variance",
 ]

@@ -66,6 +66,12 @@ class Design:
         beside.write_text(self.certificate.to_json(), encoding="utf-8")
         beside.replace(target)  # never half a file
 
+    def privacy_loss(self, *, discretization: float = 1e-3) -> Any:
+        """For an accountant: see :func:`tightdp.design.privacy_loss.privacy_loss`."""
+        from tightdp.design.privacy_loss import privacy_loss
+
+        return privacy_loss(self.noise, discretization=discretization)
+
     def __str__(self) -> str:
         return "\n".join(f"{name:<12}{text}" for name, text in self._rows())
 
@@ -172,12 +178,14 @@ def design_noise(
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> design = design_noise(epsilon=2.0, delta=0.1, loss="l1")
     >>> design.lower <= 0.3630 <= design.upper * 1.01, design.reached
     (True, True)
-    >>> draws = design.noise.lattice(2**-10).sample(5, rng=1)  # integers, in units of the grid
-    >>> len(draws)
-    5
+    >>> fine = design.noise.cells_per_sensitivity() * 1000  # points to a sensitivity
+    >>> draws = design.noise.lattice(Fraction(1, fine)).sample(5, rng=1)  # exact integers
+    >>> draws.dtype
+    dtype('int64')
     """
     problem = NoiseProblem.of(
         epsilon=epsilon,
