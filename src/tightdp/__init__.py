@@ -17,8 +17,8 @@ from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
-from tightdp.design.suboptimality import suboptimality
 from tightdp.design.range_law import DataDependentDesign
+from tightdp.design.suboptimality import suboptimality
 from tightdp.errors import (
     BudgetError,
     BurnedError,

@@ -52,7 +52,9 @@ def privacy_loss(noise: Any, *, discretization: float = 1e-3) -> Any:
     pld = require("dp_accounting.pld.privacy_loss_distribution", "accounting")
     most = 3 * law.epsilon + _BEYOND
     grid = np.arange(-int(np.ceil(most / step)), int(np.ceil(most / step)) + 1)
-    curve = np.maximum.reduce([_curve(*pair, np.asarray(grid * step, dtype=np.float64)) for pair in _pairs(law)])
+    curve = np.maximum.reduce(
+        [_curve(*pair, np.asarray(grid * step, dtype=np.float64)) for pair in _pairs(law)]
+    )
     curve = np.minimum(curve * (1 + _ROUND) + 1e-16, 1.0)
     made = pmf.create_pmf_pessimistic_connect_dots(step, grid, np.minimum.accumulate(curve))
     return pld.PrivacyLossDistribution(made)
