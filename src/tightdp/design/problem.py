@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.design.losses import Loss, as_loss
-from tightdp.errors import exact_fraction, fail, shown
+from tightdp.errors import exact_amount, exact_fraction, fail, shown
 from tightdp.noise.law import check_sensitivity
 from tightdp.noise.rates import check_epsilon
 
@@ -69,7 +69,7 @@ class NoiseProblem:
         second_loss: tuple[Any, Any] | None = None,
     ) -> NoiseProblem:
         """Checked parameters."""
-        budget, slack = check_epsilon(epsilon), exact_fraction("delta", delta)
+        budget, slack = check_epsilon(epsilon), exact_amount("delta", delta)
         if not 0 <= slack < 1:
             fail(f"`delta` must lie in [0, 1). Got {shown(delta)}. With 1, nothing is protected.")
         if 0 < slack < Fraction(1, 10**12):

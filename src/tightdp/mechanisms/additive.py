@@ -10,6 +10,7 @@ import numpy as np
 
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Statistic
+from tightdp.design.designs import Design
 from tightdp.errors import FloatArray, PendingError, check_choice, check_probability, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
@@ -77,16 +78,17 @@ class AdditiveMechanism:
     ----------
     statistic : Statistic
     noise : {"hull", "best", "l1", "l2", "linf"}, NormBall, {"laplace", "staircase", "tulap", \
-"truncated-laplace", "gaussian"} or a law
+"truncated-laplace", "gaussian", "designed"}, a law or a Design
         A shape for the whole vector, or a law for every entry. "hull" is the convex hull of the
         sensitivity space; "best" the feasible one of the named shapes with the least predicted
         variance; a ball of your own must contain the space, which is proved or refused. A named law
-        shares the budget among the entries that one person can move; a law of your own (a designed
-        one, say) is scaled from its sensitivity to that of every entry.
+        shares the budget among the entries that one person can move; "designed" is the certified
+        least mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is
+        scaled from its sensitivity to that of every entry.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
-        For "truncated-laplace", "tulap" and "gaussian"; balls spend none.
+        For "truncated-laplace", "tulap", "gaussian" and "designed"; balls spend none.
 
     Examples
     --------
@@ -253,7 +255,7 @@ def _choose(
     statistic: Statistic, noise: Any, epsilon: Any, delta: Any
 ) -> BallNoise | CoordinateNoise:
     """A ball for the whole vector, or a law for every entry."""
-    if isinstance(noise, NoiseLaw) or noise in FAMILIES:
+    if isinstance(noise, (NoiseLaw, Design)) or noise in FAMILIES:
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
         check_choice("noise", noise, (*SHAPES, *FAMILIES))
@@ -262,6 +264,6 @@ def _choose(
     if check_share(delta):
         fail(
             "`delta` must be 0 for noise shaped like a ball, which spends none. Leave it out, or "
-            "choose noise='truncated-laplace', 'tulap', 'gaussian' or a designed law."
+            "choose noise='designed', 'truncated-laplace', 'tulap' or 'gaussian'."
         )
     return BallNoise(statistic, noise, epsilon)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.statistics import Statistic
+from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, check_choice, exact_amount, fail
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
@@ -58,7 +59,7 @@ LOSSY: dict[str, Maker] = {
     "tulap": _tulap,
     "gaussian": _gaussian,
 }
-FAMILIES = tuple(dict.fromkeys([*PURE, *LOSSY]))
+FAMILIES = (*dict.fromkeys([*PURE, *LOSSY]), "designed")
 
 
 class CoordinateNoise:
@@ -75,6 +76,8 @@ class CoordinateNoise:
         self.statistic = statistic
         rows = statistic.schema.rows_per_person
         self.moved = min(len(statistic), statistic.touched() * rows)  # [P1]
+        if isinstance(noise, Design):
+            noise = noise.noise
         if isinstance(noise, NoiseLaw):
             self._take(noise, epsilon, delta)
         else:
@@ -86,13 +89,29 @@ class CoordinateNoise:
     def _make(self, noise: Any, epsilon: Any, delta: Any) -> None:
         name = check_choice("noise", noise, FAMILIES)
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
+        self.factor, self.bits = 1, self._bits(self.epsilon / self.moved)
+        shares = self.epsilon / self.moved, float_down(self.delta / self.moved)
+        if name == "designed":
+            self._design(*shares)
+            return
         makers = LOSSY if self.delta else PURE
         if name not in makers:
             need = "`delta` > 0" if name in LOSSY else "`delta` = 0"
             fail(f"`noise` {name!r} needs {need}. Got delta = {delta}.")
-        self.factor, self.bits = 1, self._bits(self.epsilon / self.moved)
-        shares = self.epsilon / self.moved, float_down(self.delta / self.moved)
         self.laws = [makers[name](*shares, steps) for steps in self._steps()]  # [P2]
+
+    def _design(self, epsilon: Fraction, delta: float) -> None:
+        """The certified least mean error: on the integers for counts, scaled for other entries."""
+        steps = self._steps()
+        if self.statistic.degree == 0:
+            self.laws = [
+                design_noise(epsilon=epsilon, delta=delta, sensitivity=moved, integer=True).noise
+                for moved in steps
+            ]
+            return
+        law = design_noise(epsilon=epsilon, delta=delta).noise
+        self.factor = _factor(law, steps)
+        self.laws = [_scaled(law, self.factor * moved) for moved in steps]  # [P2]
 
     # --- a law of the user, scaled to every entry ---------------------------------------------
 
