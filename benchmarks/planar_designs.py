@@ -36,7 +36,7 @@ def planar_table(quick: bool) -> list[str]:
         "| epsilon, delta | ball, loss | k | lower | upper | gap | atom | design, s | check, s |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    asks = [(e, ball, loss, k) for e in (2.0, 5.0) for ball, loss, k in settings(quick)]
+    asks = [(e, ball, loss, k) for e in (2.0, 5.0) for ball, loss, k in settings(quick, e)]
     for epsilon, ball, loss, k in asks:
         made, took = timed(
             lambda e=epsilon, b=ball, c=loss, r=k: tdp.design_planar_noise(
@@ -54,10 +54,11 @@ def planar_table(quick: bool) -> list[str]:
     return lines
 
 
-def settings(quick: bool) -> list[tuple[str, str, int]]:
-    fine = [] if quick else [("l2", "l1", 8), ("l2", "l1", 10)]
+def settings(quick: bool, epsilon: float) -> list[tuple[str, str, int]]:
+    fine = [] if quick else [("l2", "l1", 8)]
+    finest = [] if quick or epsilon > 2 else [("l2", "l1", 10)]
     coarse = [("l2", "l1", 4), ("l2", "l1", 5)]
-    return [*coarse, *fine, ("l1", "l1", 5), ("linf", "l1", 5), ("l2", "l2", 5)]
+    return [*coarse, *fine, *finest, ("l1", "l1", 5), ("linf", "l1", 5), ("l2", "l2", 5)]
 
 
 def rival_table() -> list[str]:
@@ -81,7 +82,7 @@ def range_table(quick: bool) -> list[str]:
         "| cell width | lower | upper | upper, monotone | design, s | check, s |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
-    for k in (2, 4, 8) if quick else (2, 4, 8, 12):
+    for k in (2, 4) if quick else (2, 4, 8):
 
         def make(monotone: bool = False, k: int = k) -> tdp.DataDependentDesign:
             return tdp.design_data_dependent_noise(
