@@ -65,6 +65,7 @@ from tightdp.noise.lattice_laws import Geometric
 from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
 from tightdp.privacy import Guarantee, Neighbors
@@ -144,6 +145,7 @@ __all__ = [
     "Products",
     "Quantile",
     "Quantiles",
+    "RangeNoise",
     "Release",
     "Ridge",
     "Schema",

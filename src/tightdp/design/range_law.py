@@ -31,7 +31,7 @@ class DataDependentDesign:
 
     **Privacy.**
     Statement: for a query that moves by at most ``sensitivity``, clamped to its public range, the
-    release is (epsilon, delta)-DP. Needs, Proof: :class:`~tightdp.noise.range_noise.RangeNoise`,
+    release is (epsilon, delta)-DP. Needs, Proof: :class:`~tightdp.RangeNoise`,
     whose conditions :meth:`verify` checks in integers. Rounding the query half up to the grid of a
     release costs nothing: a move by whole steps commutes with it and it keeps the order.
     Numerics: ``exact`` on the grid of :meth:`noise`.

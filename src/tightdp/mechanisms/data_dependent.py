@@ -50,7 +50,7 @@ class DataDependentMechanism:
     quantised rows, clamped to the public range; [P3] ``reach`` cells of ``points`` integers hold
     the largest change of t(X).
     Proof: neighbours move t(X), also clamped, by at most its integer sensitivity [P2], which is at
-    most ``reach * points`` [P3]; :class:`~tightdp.noise.range_noise.RangeNoise` is
+    most ``reach * points`` [P3]; :class:`~tightdp.RangeNoise` is
     (epsilon, delta)-DP for it [P1]. Which interval was met stays inside: the random integers are
     drawn before the data are read, and the stated errors are those of the worst interval.
     Numerics: ``exact``.
