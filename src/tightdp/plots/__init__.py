@@ -13,12 +13,14 @@ from tightdp.plots.geometry import (
     plot_sensitivity_space,
 )
 from tightdp.plots.ranking import plot_cautionary_example, plot_ranking
+from tightdp.plots.regression import plot_coefficients
 from tightdp.plots.release import plot_previews, plot_release
 
 __all__ = [
     "outline",
     "plot_audit",
     "plot_cautionary_example",
+    "plot_coefficients",
     "plot_example_sensitivity",
     "plot_noise_density",
     "plot_previews",
