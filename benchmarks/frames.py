@@ -391,6 +391,8 @@ def draw(by_rows: dict[int, Any], by_columns: dict[int, Any], path: Path) -> Non
     for ax, points, label in zip(axes, (by_rows, by_columns), ("rows", "columns"), strict=True):
         ax.loglog(list(points), [line["cpu"] for line in points.values()], "o-")
         ax.set_title(f"last slope {slope(dict(list(points.items())[-2:])):.2f}")
+        ax.set_xticks(list(points), [f"{size:,}" for size in points], rotation=30, ha="right")
+        ax.minorticks_off()
         ax.set_xlabel(label)
         ax.set_ylabel("CPU seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
