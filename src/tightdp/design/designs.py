@@ -210,7 +210,7 @@ def design_noise(
     if found is None:
         deadline = None if limit is None else begun + limit
         found = _solve(problem, method, target, count, deadline, progress)
-        _keep(key, found, problem, cache)
+    _keep(key, found, problem, cache)
     if not found.met and count is None:
         warnings.warn(
             f"The gap {target:g} was not reached; the design is certified to "
@@ -274,9 +274,10 @@ def _keep(key: str, found: Found, problem: NoiseProblem, cache: Any) -> None:
     _solved[key] = found
     while len(_solved) > _KEPT:
         _solved.popitem(last=False)
-    if cache is not None and not isinstance(problem.loss, CallableLoss):
-        Path(cache).mkdir(parents=True, exist_ok=True)
-        Design(found.certificate, reached=True).save(_file(key, cache))
+    if cache is None or isinstance(problem.loss, CallableLoss) or _file(key, cache).exists():
+        return
+    Path(cache).mkdir(parents=True, exist_ok=True)
+    Design(found.certificate, reached=True).save(_file(key, cache))
 
 
 def _file(key: str, cache: Any) -> Path:

@@ -83,7 +83,7 @@ def suboptimality(
     own = noise.guarantee() if epsilon is None else noise.guarantee(epsilon=float(epsilon))
     budget = own.epsilon if epsilon is None else epsilon
     slack = own.delta if delta is None else delta
-    if own.delta > float(slack):
+    if own.delta > float(slack) * (1 + 1e-9):  # computed deltas are rounded up a little
         fail(
             f"`delta` must be at least what the noise loses at this epsilon, {own.delta:.6g}. "
             f"Got {float(slack):g}."

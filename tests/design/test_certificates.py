@@ -1,0 +1,314 @@
+"""Certificates: what the verifier proves, and everything it must refuse."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.design import losses, verifier
+from tightdp.design.certificate import Certificate
+from tightdp.design.designs import design_noise
+from tightdp.errors import TightdpError
+
+
+@pytest.fixture(scope="module")
+def document():
+    return design_noise(epsilon=1, delta=0.25).certificate.document
+
+
+def sealed(changed):
+    """A forger recomputes the checksum, so the proof itself must catch the change."""
+    return Certificate.seal({k: v for k, v in changed.items() if k != "sha256"})
+
+
+def change(document, edit):
+    changed = copy.deepcopy(document)
+    edit(changed)
+    return changed
+
+
+def one_weight(d):
+    d["noise"]["weights"][3] += 1
+
+
+def moved_weight(d):
+    w = d["noise"]["weights"]
+    middle = len(w) // 2
+    w[middle] -= 1
+    w[0] += 1
+
+
+def rising_total(d):
+    d["noise"]["weights"][0] += 1
+    d["noise"]["total"] += 1
+
+
+def narrower(d):
+    d["noise"]["cells"] -= 1
+
+
+def swapped(d):
+    d["upper"], d["lower"] = d["lower"], d["upper"]
+
+
+def better_upper(d):
+    d["upper"] = str(Fraction(d["upper"]) * Fraction(999999, 1000000))
+
+
+def better_lower(d):
+    d["lower"] = str(Fraction(d["lower"]) + Fraction(1, 10**9))
+
+
+def exp_low_above(d):
+    d["exp_low"] = d["exp_high"]
+
+
+def exp_high_below(d):
+    d["exp_high"] = d["exp_low"]
+
+
+def a_price(d):
+    d["proof"]["shifts"][0]["price"] -= 1 << 50
+
+
+def a_multiplier(d):
+    entry = d["proof"]["shifts"][0]
+    entry["multipliers"][len(entry["multipliers"]) // 2] += entry["price"]
+
+
+def twice_a_shift(d):
+    d["proof"]["shifts"].append(d["proof"]["shifts"][0])
+
+
+def too_far_a_shift(d):
+    d["proof"]["shifts"][0]["shift"] = d["proof"]["cells"] + 1
+
+
+def smaller_delta(d):
+    d["delta"] = "1/5"
+
+
+def smaller_epsilon(d):
+    d["epsilon"] = "9/10"
+
+
+def wider_sensitivity(d):
+    d["sensitivity"] = "2"
+
+
+def steeper_loss(d):
+    d["loss"]["right"] = ["0", "2"]
+
+
+def falling_loss(d):
+    d["loss"]["right"] = d["loss"]["left"] = ["0", "-1"]
+
+
+def unknown_loss(d):
+    d["loss"] = {"kind": "secret"}
+
+
+def monotone_claim(d):
+    d["constraints"]["monotone"] = True
+    d["noise"]["weights"].reverse()
+    d["noise"]["weights"][0], d["noise"]["weights"][5] = 5, 0
+
+
+def no_proof(d):
+    d["proof"]["shifts"] = []
+
+
+def negative(d):
+    d["noise"]["weights"][0] -= 10**18
+    d["noise"]["weights"][-1] += 10**18
+
+
+def floats(d):
+    d["noise"]["weights"][0] = float(d["noise"]["weights"][0])
+
+
+def missing(d):
+    del d["proof"]["unit"]
+
+
+EDITS = [
+    one_weight,
+    moved_weight,
+    rising_total,
+    narrower,
+    swapped,
+    better_upper,
+    better_lower,
+    exp_low_above,
+    exp_high_below,
+    a_price,
+    a_multiplier,
+    twice_a_shift,
+    too_far_a_shift,
+    smaller_delta,
+    smaller_epsilon,
+    wider_sensitivity,
+    steeper_loss,
+    falling_loss,
+    unknown_loss,
+    monotone_claim,
+    no_proof,
+    negative,
+    floats,
+    missing,
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+def test_a_changed_document_is_refuted_even_with_a_fresh_checksum(document, edit):
+    forged = sealed(change(document, edit))
+    assert forged.reason() is not None, edit.__name__
+    assert not forged.verify()
+
+
+def test_every_single_number_is_under_the_checksum(document):
+    for edit in EDITS[:10]:
+        assert Certificate(change(document, edit)).reason() is not None
+    quiet = change(document, lambda d: d["proof"]["shifts"][0].update(start=0))
+    assert "checksum" in Certificate(quiet).reason()
+
+
+def test_the_json_alone_is_enough(document, tmp_path):
+    text = json.dumps(document)
+    assert Certificate.from_json(text).verify()
+    path = tmp_path / "design.json"
+    path.write_text(text)
+    source = Path(verifier.__file__)
+    # -S -I: the file runs without this package and without site-packages
+    run = [sys.executable, "-I", "-S", str(source), str(path)]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "proved" in done.stdout
+    path.write_text(text[:-20])
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "REFUTED" in done.stdout
+    with pytest.raises(TightdpError, match="complete JSON"):
+        Certificate.from_json(text[:-20])
+    with pytest.raises(TightdpError, match="refuted"):
+        Certificate.from_json(json.dumps(change(document, one_weight)))
+
+
+def test_the_exponential_is_enclosed():
+    for x in (Fraction(1, 200), Fraction(1), Fraction(5), Fraction(20), Fraction(0.1)):
+        low, high = verifier.exp_bounds(x)
+        assert low <= high <= low * (1 + Fraction(1, 1 << 150))
+        assert float(low) == pytest.approx(math.exp(x), rel=1e-14)
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_any_multipliers_give_a_bound_below_every_private_noise(loss, seed):
+    """Weak duality: random multipliers never prove more than a known private noise costs."""
+    design = design_noise(epsilon=1, delta=0.25, loss=loss)
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        forged = copy.deepcopy(design.certificate.document)
+        for entry in forged["proof"]["shifts"]:
+            entry["price"] = int(entry["price"] * rng.uniform(0.5, 2))
+            entry["multipliers"] = [
+                min(int(y * rng.uniform(0.5, 1.5)), entry["price"]) for y in entry["multipliers"]
+            ]
+        bound = verifier.check_bound(forged, Fraction(forged["exp_high"]))
+        assert bound <= design.certificate.upper
+
+
+def test_side_constraints_have_their_own_certificates():
+    for given in (
+        {"monotone": True},
+        {"support": 3},
+        {"second_loss": ("l2", Fraction("0.83"))},
+        {"monotone": True, "loss": losses.asymmetric()},
+        {"symmetric": True, "loss": losses.asymmetric()},
+        {"integer": True, "monotone": True, "sensitivity": 2},
+        {"integer": True, "support": 4},
+    ):
+        certificate = design_noise(epsilon=1, delta=0.1, **given).certificate
+        assert certificate.reason() is None, given
+        again = Certificate.from_json(certificate.to_json())
+        assert again.problem().monotone == bool(given.get("monotone", False))
+
+
+def test_a_bound_for_narrower_noise_is_not_one_for_all():
+    certificate = design_noise(epsilon=1, delta=0.1, support=Fraction(9, 4)).certificate
+    forged = copy.deepcopy(certificate.document)
+    forged["constraints"]["support"] = None
+    assert sealed(forged).reason() is not None
+    monotone = design_noise(epsilon=3, delta=0.3, monotone=True).certificate.document
+    forged = copy.deepcopy(monotone)
+    forged["constraints"]["monotone"] = False
+    assert sealed(forged).reason() is not None
+    skewed = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric(), symmetric=True)
+    forged = copy.deepcopy(skewed.certificate.document)
+    forged["constraints"]["symmetric"] = False
+    assert "mirrored" in sealed(forged).reason()
+
+
+def test_losses_in_rationals():
+    """Means lie between the extremes, minorants below the loss, at random points."""
+    third = Fraction(1, 3)
+    shapes = [
+        losses.power(1),
+        losses.power(2),
+        losses.power(5),
+        losses.power(1.5),
+        losses.power(2.5),
+        losses.power(0.5),
+        losses.asymmetric(),
+        losses.pinball(0.2),
+        losses.threshold(1),
+        losses.threshold(Fraction(6, 5)),
+        losses.piecewise_linear([-1, Fraction(1, 2), 2], [1, 0, 3], (-2, 1)),
+        losses.from_callable(lambda x: math.cosh(x)),
+        losses.from_callable(lambda x: min(abs(x), 1 + abs(x) / 9), lipschitz=1),
+    ]
+    for loss in shapes:
+        nodes = [float(a) for a in loss.minorant(third, 9)]
+        grid = np.linspace(-3, 3, 1801)
+        below = np.interp(grid, np.arange(-9, 10) / 3, nodes)
+        exact = [Fraction(i - 900, 300) for i in range(1801)]
+        true = np.array([float(loss.values(x, 1, 2, up=True)[0]) for x in exact])
+        assert (below <= true + 1e-9).all(), loss.name
+        means = [float(c) for c in loss.means(third, -9, 9)]
+        for i, got in enumerate(means):
+            inside = true[i * 100 : i * 100 + 101]
+            simple = (inside[:-1] + inside[1:]).mean() / 2
+            assert got == pytest.approx(simple, abs=0.02 * max(1, simple)), loss.name
+            assert inside.min() - 1e-9 <= got <= inside.max() + 0.05, loss.name
+
+
+def test_the_repaired_law_is_private_and_hardly_worse():
+    from tightdp.design.problem import NoiseProblem
+    from tightdp.design.rounding import exponential, lost, mixed, repaired, rounded
+
+    problem = NoiseProblem.of(epsilon=1, delta=Fraction(1, 5))
+    size = {"cells": 4, "start": -12, "bits": 61, "monotone": False}
+    at = np.abs(np.arange(-12, 12) + 0.5)
+    spare = rounded(np.exp(-at / 4), 0.0, **size)
+    factor = exponential(Fraction(1))[0]
+    sharp = rounded(np.exp(-2.5 * at / 4), 0.15, **size)
+    assert lost(sharp, factor) > problem.delta > lost(spare, factor)
+    law = repaired(problem, sharp, spare, ([], Fraction(0)))
+    assert problem.delta * Fraction(17, 20) < lost(law, factor) <= problem.delta
+    assert sum(law.weights) + law.atom == law.total == 1 << 61
+    assert law.weights == law.weights[::-1]
+    assert repaired(problem, sharp, sharp, ([], Fraction(0))) is None
+    half = mixed(sharp, spare, Fraction(1, 2))
+    assert half.total == sharp.total
+
+
+def test_public_names():
+    assert tdp.Certificate is Certificate

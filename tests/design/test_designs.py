@@ -1,0 +1,407 @@
+"""Designed noise: certified intervals against known optima, every loss, every side constraint."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.design import losses
+from tightdp.design.bounds import lower_bound, upper_bound
+from tightdp.design.cutting_planes import CutProgram, paper_bounds, partition_bound
+from tightdp.design.designs import _solved, design_noise
+from tightdp.design.problem import NoiseProblem
+from tightdp.design.programs import Lattice, ShiftProgram
+from tightdp.errors import ParameterError
+
+# Certified optima (sensitivity 1; middles of intervals narrower than 1 %).
+DELTAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.75)
+L1 = {
+    0.005: (37.89, 21.53, 11.57, 4.839, 2.465, 1.237, 0.9909, 0.8246, 0.4992, 0.2496),
+    0.1: (7.672, 6.508, 5.093, 3.163, 1.960, 1.114, 0.9174, 0.7721, 0.4837, 0.2419),
+    0.5: (1.847, 1.761, 1.623, 1.356, 1.083, 0.7828, 0.6835, 0.6078, 0.4151, 0.2075),
+    1: (0.9282, 0.9061, 0.8693, 0.7866, 0.6900, 0.5579, 0.5107, 0.4692, 0.3319, 0.1660),
+    2: (0.4187, 0.4143, 0.4070, 0.3882, 0.3630, 0.3198, 0.2998, 0.2799, 0.1999, 0.09998),
+    5: (0.08206, 0.08165, 0.08083, 0.07835, 0.07422, 0.06597, 0.06184, 0.05772, 0.04123, 0.02062),
+}
+L2 = {
+    0.005: (1981, 629.9, 180.1, 31.50, 8.115, 2.053, 1.313, 0.9153, 0.3116, 0.1357),
+    0.1: (96.67, 66.23, 38.71, 14.19, 5.299, 1.697, 1.140, 0.8157, 0.2974, 0.1326),
+    0.5: (6.315, 5.536, 4.520, 2.957, 1.807, 0.9154, 0.6916, 0.5480, 0.2510, 0.1205),
+    1: (1.705, 1.585, 1.412, 1.100, 0.8163, 0.5121, 0.4305, 0.3700, 0.2094, 0.1017),
+    2: (0.4016, 0.3877, 0.3681, 0.3243, 0.2742, 0.2186, 0.1962, 0.1764, 0.1146, 0.0565),
+    5: (0.02933, 0.02909, 0.02875, 0.02775, 0.02610, 0.02298, 0.02150, 0.02005, 0.01430, 0.007151),
+}
+TABLES = {"l1": L1, "l2": L2}
+
+
+def brackets(design: tdp.Design, known: float, slack: float = 0.006) -> None:
+    """The certified interval holds a value that is itself known to half a per cent."""
+    assert design.lower <= design.upper
+    assert design.lower <= known * (1 + slack)
+    assert design.upper >= known * (1 - slack)
+    assert design.gap <= 0.01
+    assert design.reached
+    assert design.certificate.reason() is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "epsilon", "delta"),
+    [
+        ("l1", 0.005, 0.01),
+        ("l1", 0.1, 0.2),
+        ("l1", 0.5, 0.5),
+        ("l1", 1, 0.1),
+        ("l1", 2, 0.75),
+        ("l2", 0.1, 0.005),
+        ("l2", 0.5, 0.3),
+        ("l2", 1, 0.2),
+        ("l2", 2, 0.05),
+    ],
+)
+def test_the_certified_interval_holds_the_known_optimum(loss, epsilon, delta):
+    known = TABLES[loss][epsilon][DELTAS.index(delta)]
+    brackets(design_noise(epsilon=epsilon, delta=delta, loss=loss), known)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+@pytest.mark.parametrize("epsilon", [0.005, 0.1, 0.5, 1, 2, 5])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_every_cell_of_the_tables(loss, epsilon, delta):
+    if loss == "l2" and epsilon == 5:
+        pytest.skip("minutes for one cell")
+    known = TABLES[loss][epsilon][DELTAS.index(delta)]
+    brackets(design_noise(epsilon=epsilon, delta=delta, loss=loss), known)
+
+
+def test_monotone_noise_beats_the_published_bound_and_general_noise_beats_monotone():
+    monotone = design_noise(epsilon=3, delta=0.3, monotone=True)
+    general = design_noise(epsilon=3, delta=0.3)
+    brackets(monotone, 0.16425, 0.002)
+    brackets(general, 0.1628, 0.003)
+    assert monotone.upper < 0.1830  # E42: the sentence that no monotone law goes below is false
+    weights = monotone.noise.weights
+    middle = -monotone.noise.start
+    assert list(weights[middle:]) == sorted(weights[middle:], reverse=True)
+
+
+def test_other_anchors():
+    brackets(design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric()), 0.778, 0.002)
+    brackets(design_noise(epsilon=1, delta=0.4, sensitivity=10), 3.9845, 0.003)
+    brackets(design_noise(epsilon=1, delta=0.4, sensitivity=10, loss="l2"), 28.13, 0.003)
+    skewed = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric())
+    assert -0.3 < skewed.noise.mean() < -0.15  # to the cheap side
+
+
+def test_scaling_with_the_sensitivity_is_exact():
+    one = design_noise(epsilon=1, delta=0.25, loss="l2")
+    many = design_noise(epsilon=1, delta=0.25, loss="l2", sensitivity=12)
+    assert many.certificate.upper == 144 * one.certificate.upper
+    assert many.certificate.lower == 144 * one.certificate.lower
+    assert many.certificate.verify()
+    assert many.noise.weights == one.noise.weights
+    assert many.noise.expected_loss(2) == pytest.approx(many.upper, rel=1e-9)
+
+
+# --- the program against published numbers (A30) ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "cells", "units", "value"),
+    [
+        (3, 0.3, 5, 3, 0.184878),
+        (3, 0.3, 10, 3, 0.175109),
+        (3, 0.3, 25, 2, 0.167614),
+        (1, 0.2, 20, 2, 0.558819),
+        (2, 0.1, 20, 2, 0.363832),
+    ],
+)
+def test_the_paper_program(epsilon, delta, cells, units, value):
+    upper, lower = paper_bounds(epsilon=epsilon, delta=delta, cells=cells, units=units)
+    assert upper == pytest.approx(value, abs=2e-6)
+    assert lower <= upper - 0.5 / cells + 1e-9
+
+
+def solved(*, epsilon, delta, cells, units, rows=None, upper=None):
+    n = cells * units
+    lattice = Lattice(-n, n, (-n, n), -1, cells)
+    cost = (np.abs(np.arange(-n, n)) + np.abs(np.arange(-n, n) + 1)) / 2 / cells
+    program = ShiftProgram(
+        lattice,
+        factor=math.exp(epsilon),
+        delta=delta,
+        cost=cost,
+        folded=True,
+        rows=rows,
+        upper=upper,
+    )
+    return program, program.solve(tolerance=1e-8)
+
+
+@pytest.mark.parametrize(("cells", "value"), [(5, 0.192678), (10, 0.179393), (25, 0.170903)])
+def test_the_monotone_program(cells, value):
+    n = 2 * cells
+    rows = np.zeros((n - 1, 2 * n))
+    for j in range(n - 1):
+        rows[j, n + j + 1], rows[j, n + j] = 1, -1
+    program, answer = solved(
+        epsilon=3, delta=0.3, cells=cells, units=2, rows=rows, upper=np.zeros(n - 1)
+    )
+    assert answer.value == pytest.approx(value, abs=2e-6)
+    worst = max(program.shortfall(answer.masses, m) for m in range(1, cells + 1))
+    assert worst <= 0.3 + 1e-7
+
+
+def test_a_program_that_forgets_shifts_is_caught():
+    program, answer = solved(epsilon=3, delta=0.3, cells=10, units=3)
+    broken = program._solve({10: True}, None)  # only the largest shift
+    assert broken.value < answer.value - 1e-3
+    assert max(program.shortfall(broken.masses, m) for m in range(1, 11)) > 0.35
+
+
+# --- losses and side constraints ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.power(3),
+        losses.power(1.5),
+        losses.power(Fraction(1, 2)),
+        losses.pinball(0.3),
+        losses.piecewise_linear([-1, 1], [0, 0], (-1, 1)),
+        losses.from_callable(lambda x: x * x + abs(x), symmetric=True),
+        losses.from_callable(lambda x: abs(x), lipschitz=1, symmetric=True),
+    ],
+    ids=lambda loss: loss.name,
+)
+def test_every_loss_is_certified(loss):
+    design = design_noise(epsilon=1, delta=0.1, loss=loss)
+    assert design.gap <= 0.01
+    assert design.certificate.reason() is None
+    assert design.noise.guarantee().delta <= 0.1
+
+
+def test_a_function_agrees_with_the_loss_it_computes():
+    given = design_noise(epsilon=1, delta=0.1, loss=lambda x: x * x)
+    known = design_noise(epsilon=1, delta=0.1, loss="l2")
+    assert given.lower <= known.upper
+    assert known.lower <= given.upper
+    assert given.gap <= 0.01
+
+
+def test_a_threshold_is_bounded_from_both_sides():
+    with pytest.warns(RuntimeWarning, match="not reached"):
+        design = design_noise(epsilon=1, delta=0.1, loss=losses.threshold(1), time_limit=1)
+    far = 1 - design.noise.cdf(1.0) + design.noise.cdf(-1.0)
+    assert design.upper == pytest.approx(far, abs=1e-9)
+    assert design.certificate.verify()
+
+
+def test_support_symmetry_and_second_loss_are_kept():
+    narrow = design_noise(epsilon=1, delta=0.1, support=Fraction(5, 2))
+    assert narrow.noise._edges[0] >= -2.5
+    assert narrow.certificate.verify()
+    assert narrow.lower >= design_noise(epsilon=1, delta=0.1).lower * 0.999
+    free = design_noise(epsilon=1, delta=0.1)
+    calm = design_noise(epsilon=1, delta=0.1, second_loss=("l2", Fraction("0.82")))
+    assert calm.noise.expected_loss(2) <= 0.82 < free.noise.expected_loss(2)
+    assert calm.certificate.verify()
+    even = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric(), symmetric=True)
+    assert even.noise.weights == even.noise.weights[::-1]
+    # for symmetric noise the loss is 3/2 abs(x)
+    brackets(even, 1.5 * 0.5579)
+
+
+def test_monotone_noise_for_a_skewed_loss():
+    general = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric())
+    monotone = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric(), monotone=True)
+    assert monotone.certificate.verify()
+    assert monotone.lower >= general.lower * 0.99
+    assert monotone.gap <= 0.01
+
+
+# --- delta = 0, small delta, integers -----------------------------------------------------------
+
+
+def test_delta_zero_is_the_staircase():
+    for epsilon in (0.5, 1, 3):
+        design = design_noise(epsilon=epsilon, delta=0)
+        best = math.exp(epsilon / 2) / math.expm1(epsilon)
+        assert design.upper == pytest.approx(best, rel=1e-9)
+        assert design.gap <= 0.01
+        assert design.certificate.verify()
+        assert isinstance(design.noise, tdp.Staircase)
+        assert design.noise.expected_loss(1) == pytest.approx(design.upper, rel=1e-9)
+    square = design_noise(epsilon=1, delta=0, loss="l2")
+    q = math.exp(-1)
+    best = (2 ** (-2 / 3) * q ** (2 / 3) * (1 + q) ** (2 / 3) + q) / (1 - q) ** 2
+    assert square.upper == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (1, 1e-9), (0.1, 1e-9), (3, 1e-6)])
+def test_small_deltas(epsilon, delta):
+    design = design_noise(epsilon=epsilon, delta=delta)
+    staircase = math.exp(epsilon / 2) / math.expm1(epsilon)
+    assert design.gap <= 0.01
+    assert design.certificate.verify()
+    assert design.lower <= staircase <= design.upper * 1.01
+    assert design.noise.exact_delta() <= Fraction(delta)
+
+
+def test_integers_are_solved_without_a_grid():
+    pure = design_noise(epsilon=1, delta=0, integer=True)
+    q = math.exp(-1)
+    assert pure.upper == pytest.approx(2 * q / (1 - q * q), rel=1e-9)  # two-sided geometric
+    assert pure.gap <= 1e-6
+    wide = design_noise(epsilon=1, delta=0, integer=True, sensitivity=8)
+    assert wide.noise.expected_loss(1) == pytest.approx(wide.upper, rel=1e-9)
+    for delta, moved, loss in ((0.1, 1, "l1"), (0.01, 3, "l2"), (1e-9, 1, "l1")):
+        design = design_noise(epsilon=1, delta=delta, integer=True, sensitivity=moved, loss=loss)
+        assert design.gap <= 1e-6
+        assert design.certificate.verify()
+        assert design.noise.exact_delta() <= Fraction(delta)
+        p = 1 if loss == "l1" else 2
+        assert design.noise.expected_loss(p) == pytest.approx(design.upper, rel=1e-9)
+
+
+def test_certification_costs_next_to_nothing():
+    problem = NoiseProblem.of(epsilon=1, delta=0.2)
+    proved = upper_bound(problem, cells=20, reach=60, centred=False, tolerance=1e-9, deadline=None)
+    assert float(proved.value) == pytest.approx(0.558819, abs=2e-6)
+    fine = lower_bound(problem, cells=20, window=60, tolerance=1e-9, deadline=None)
+    assert float(fine.value) == pytest.approx(0.55849, abs=1e-5)
+    _, answer = solved(epsilon=1, delta=0.2, cells=20, units=3)
+    assert float(proved.value) <= answer.value * (1 + 1e-6)
+
+
+# --- the other formulation ----------------------------------------------------------------------
+
+
+def test_cutting_planes_agree_with_the_extended_program():
+    ours = design_noise(epsilon=3, delta=0.3, cells=30)
+    theirs = design_noise(epsilon=3, delta=0.3, cells=30, method="cutting-planes")
+    assert theirs.certificate.verify()
+    assert theirs.upper == pytest.approx(ours.upper, rel=1e-4)
+    assert theirs.lower == pytest.approx(ours.lower, rel=1e-4)
+
+
+def test_a_partition_lies_between_its_grid_and_its_coarsening():
+    problem = NoiseProblem.of(epsilon=2, delta=0.2)
+    fine = partition_bound(problem, list(range(-20, 21)), cells=10, solver=ShiftProgram)
+    mixed = partition_bound(
+        problem, [-20, -15, -10, *range(-5, 6), 10, 15, 20], cells=10, solver=CutProgram
+    )
+    assert fine.value <= mixed.value <= 2 * fine.value
+    with pytest.raises(ParameterError, match="`edges`"):
+        partition_bound(problem, [0, 0], cells=10)
+    with pytest.raises(ParameterError, match="mirror"):
+        partition_bound(problem, [-2, 1, 2], cells=10)
+
+
+# --- the house around it ------------------------------------------------------------------------
+
+
+def test_save_load_cache_and_show(tmp_path):
+    design = design_noise(epsilon=1, delta=0.25, cache=tmp_path / "kept")
+    design.save(tmp_path / "noise.json")
+    again = tdp.load_design(tmp_path / "noise.json")
+    assert again.noise.weights == design.noise.weights
+    assert (again.upper, again.lower) == (design.upper, design.lower)
+    assert "guarantee" in str(design)
+    assert "<table>" in design._repr_html_()
+    files = list((tmp_path / "kept").iterdir())
+    assert len(files) == 1
+    _solved.clear()
+    kept = design_noise(epsilon=1, delta=0.25, cache=tmp_path / "kept")
+    assert kept.certificate.document == design.certificate.document
+    text = files[0].read_text()
+    files[0].write_text(text[: len(text) // 2])
+    _solved.clear()
+    with pytest.raises(ParameterError, match="complete JSON"):
+        design_noise(epsilon=1, delta=0.25, cache=tmp_path / "kept")
+
+
+def test_a_gap_out_of_reach_is_said():
+    with pytest.warns(RuntimeWarning, match="not reached"):
+        design = design_noise(epsilon=5, delta=0.7, gap=1e-6, time_limit=0.2)
+    assert not design.reached
+    assert design.certificate.verify()
+
+
+def test_suboptimality_of_known_noise():
+    report = tdp.suboptimality(tdp.TruncatedLaplace(epsilon=1.0, delta=0.1))
+    assert report.at_least <= 0.068 <= report.at_most  # 1.068 times the optimum
+    assert "worse" in str(report)
+    laplace = tdp.suboptimality(tdp.Laplace(epsilon=1.0))
+    assert laplace.at_least == pytest.approx(1 / 0.959517 - 1, abs=1e-4)
+    best = tdp.suboptimality(design_noise(epsilon=1, delta=0.1).noise, epsilon=1, delta=0.1)
+    assert best.at_least <= 1e-9
+    assert best.at_most <= 0.01
+    gauss = tdp.suboptimality(tdp.AnalyticGaussian(epsilon=1.0, delta=0.01), loss=losses.power(3))
+    assert gauss.at_least > 0.05
+    counts = tdp.suboptimality(tdp.Geometric(epsilon=1.0))
+    assert counts.at_most <= 1e-5
+    with pytest.raises(ParameterError, match="`delta` must be at least"):
+        tdp.suboptimality(tdp.Laplace(epsilon=1.0), epsilon=0.5, delta=0.01)
+    with pytest.raises(ParameterError, match="`noise`"):
+        tdp.suboptimality(3, epsilon=1, delta=0.1)
+
+
+BAD = [
+    ({"epsilon": 0}, "`epsilon`"),
+    ({"epsilon": -1}, "`epsilon`"),
+    ({"epsilon": math.nan}, "`epsilon`"),
+    ({"epsilon": 30}, "`epsilon`"),
+    ({"delta": 1}, "`delta`"),
+    ({"delta": -0.1}, "`delta`"),
+    ({"delta": 1e-15}, "`delta`"),
+    ({"delta": "0.1"}, "`delta`"),
+    ({"sensitivity": 0}, "`sensitivity`"),
+    ({"sensitivity": math.inf}, "`sensitivity`"),
+    ({"sensitivity": 1.5, "integer": True}, "`sensitivity` must be an integer"),
+    ({"loss": "l3"}, "`loss` must be one of"),
+    ({"loss": 3}, "`loss`"),
+    ({"loss": lambda x: -x * x}, "`loss` must not fall"),
+    ({"loss": lambda x: math.exp(-x * x)}, "`loss` must not fall"),
+    ({"loss": lambda x: 1.0}, "`loss` must grow"),
+    ({"loss": lambda x: math.nan}, "`loss` must give finite"),
+    ({"loss": lambda x: math.sqrt(abs(x))}, "`loss` must be convex"),
+    ({"loss": losses.from_callable(lambda x: 3 * abs(x), lipschitz=1)}, "Lipschitz"),
+    ({"gap": 0}, "`gap`"),
+    ({"gap": 2}, "`gap`"),
+    ({"cells": 1}, "`cells`"),
+    ({"method": "simplex"}, "`method`"),
+    ({"time_limit": 0}, "`time_limit`"),
+    ({"support": 0}, "`support`"),
+    ({"support": 1}, "`support`"),  # no noise of this guarantee is so narrow
+    ({"second_loss": ("l2", Fraction("0.3"))}, "`second_loss`"),
+    ({"second_loss": "l2"}, "`second_loss`"),
+    ({"delta": 0, "support": 5}, "`delta` must be > 0"),
+    ({"delta": 0, "loss": losses.pinball(0.3)}, "`delta` must be > 0"),
+]
+
+
+@pytest.mark.parametrize(("given", "match"), BAD, ids=lambda case: str(case)[:40])
+def test_bad_input_is_named(given, match):
+    with pytest.raises(ParameterError, match=match):
+        design_noise(**{"epsilon": 1, "delta": 0.2, **given})
+
+
+def test_bad_losses_are_named():
+    for make, match in (
+        (lambda: losses.power(0), "`p`"),
+        (lambda: losses.power(0.1), "`p`"),
+        (lambda: losses.asymmetric(right=0), "grow"),
+        (lambda: losses.pinball(1), "`quantile`"),
+        (lambda: losses.threshold(0), "`at`"),
+        (lambda: losses.piecewise_linear([0], [0], (1, 1)), "grow"),
+        (lambda: losses.piecewise_linear([1, 0], [0, 0], (-1, 1)), "`knots`"),
+        (lambda: tdp.load_design("/nowhere/design.json"), "`path`"),
+    ):
+        with pytest.raises(ParameterError, match=match):
+            make()
