@@ -29,7 +29,8 @@ from tightdp.mechanisms.calibration import (
     corrected_ridge,
 )
 from tightdp.mechanisms.losses import HuberLoss, LogisticLoss, SquaredLoss, read_loss
-from tightdp.mechanisms.minimise import Lasso, NoPenalty, Objective, Smooth, Within, minimise
+from tightdp.mechanisms.minimise import Objective, minimise
+from tightdp.mechanisms.penalties import Lasso, NoPenalty, Smooth, Within
 from tightdp.randomness import source
 
 BETA = np.array([0.0, -1.0, -0.5, -0.25, 0.0, 0.75, 1.5])
@@ -231,6 +232,48 @@ def test_joint_accounting_is_nearly_attained_and_noise_cut_by_a_fifth_is_caught(
     assert max(largest_ratio(*a, span=400.0) for a in args) <= 1.0
     cut = max(largest_ratio(*a, span=400.0, rate=1.25, ridge=0.8) for a in args)
     assert cut > 1.0
+
+
+@pytest.mark.parametrize("held", [LpBall(2, 2, 0.7), LpBall(2, 1, 1.0), LpBall(2, np.inf, 0.4)])
+def test_the_density_ratio_with_a_parameter_set(held):
+    # the density of p = theta + normal, of which the released theta is the projection (step 1)
+    axis = np.linspace(-2.0, 2.0, 21)
+    points = np.array(list(itertools.product(axis, repeat=2)))
+    worst, broken = 0.0, 0.0
+    for x, y, other, label in [*PAIRS[3:5], ([[1.0, 1.0]], [0], [0.0, 0.0], 0)]:
+        rows, labels = np.array(x), np.array(y, dtype=float)
+        mechanism = ObjectivePerturbation(
+            binary_schema(2, len(rows)),
+            epsilon=1.0,
+            noise_share=0.5,
+            theta_set=held,
+            fit_intercept=False,
+        )
+        moved, marks = rows.copy(), labels.copy()
+        moved[0], marks[0] = other, label
+        for factor in (1.0, 0.1):
+            gaps = [
+                _log_density_of(p, rows, labels, mechanism, factor)
+                - _log_density_of(p, moved, marks, mechanism, factor)
+                for p in points
+            ]
+            if factor == 1.0:
+                worst = max(worst, np.abs(gaps).max())
+            else:
+                broken = max(broken, np.abs(gaps).max())
+    assert worst <= 1.0
+    assert broken > 1.0
+
+
+def _log_density_of(p, x, y, mechanism, factor):
+    theta, slope = mechanism.penalty.prox(p, 1.0)
+    ridge = mechanism.calibration.ridge * factor
+    first, second = mechanism.loss.both(x @ theta, y)
+    tilt = -(first @ x + ridge * theta + p - theta)
+    hessian = (x.T * second) @ x + ridge * np.eye(2)
+    jacobian = hessian @ slope + np.eye(2) - slope
+    rate = mechanism.calibration.rate
+    return -rate * float(mechanism.ball.gauge(tilt)) + np.linalg.slogdet(jacobian)[1]
 
 
 def test_the_printed_ridge_leaves_the_objective_unbounded():

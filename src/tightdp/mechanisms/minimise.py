@@ -11,17 +11,16 @@ true minimiser is at most ``|e| / ridge``. Floating-point error of ``F`` is coun
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightdp.errors import FloatArray, TightdpError, check_real, fail
-from tightdp.geometry.norm_balls import LpBall
+from tightdp.errors import FloatArray, TightdpError, fail
 from tightdp.mechanisms.losses import MarginLoss
+from tightdp.mechanisms.penalties import Penalty
 
 _UNIT = 2.0**-53
 _FAST_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
@@ -34,130 +33,6 @@ _NEAR = 1e-3  # moves of every margin by less leave the Hessian as it is
 
 class ConvergenceError(TightdpError):
     """No point within the promised distance of the minimiser was found."""
-
-
-# --- penalties and sets --------------------------------------------------------------------------
-
-
-class Penalty(ABC):
-    """A convex function ``r`` given by its proximal map, or a smooth one by its gradient."""
-
-    strength: float = 0.0  # its strong convexity, which counts towards the ridge that privacy needs
-
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Gradient of the smooth part."""
-        return np.zeros_like(theta)
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Hessian of the smooth part; serves the speed of the search only."""
-        return np.zeros((len(theta), len(theta)))
-
-    @abstractmethod
-    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
-        """``argmin c r(theta) + |theta - p|^2 / 2`` for the rest, and its derivative (m, m)."""
-
-
-class NoPenalty(Penalty):
-    """The whole space, nothing added."""
-
-    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
-        return p, np.eye(len(p))
-
-    def __repr__(self) -> str:
-        return "no penalty"
-
-
-class Lasso(Penalty):
-    """``weight * sum |theta_j|``: together with the ridge, the elastic net."""
-
-    def __init__(self, weight: float) -> None:
-        self.weight = weight
-
-    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
-        cut = c * self.weight
-        return p - np.clip(p, -cut, cut), np.diag((np.abs(p) > cut).astype(np.float64))
-
-    def __repr__(self) -> str:
-        return f"l1 penalty {self.weight!r}"
-
-
-class Within(Penalty):
-    """Parameters in a ball around zero with p = 1, 2 or inf: projections in closed form."""
-
-    def __init__(self, ball: LpBall) -> None:
-        self.ball = ball
-
-    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
-        radius = self.ball.radius
-        if self.ball.p == np.inf:
-            return np.clip(p, -radius, radius), np.diag((np.abs(p) < radius).astype(np.float64))
-        eye, r = np.eye(len(p)), float(radius[0])
-        if self.ball.p == 2.0:
-            length = float(np.linalg.norm(p))
-            if length <= r:
-                return p, eye
-            unit = p / length
-            return r * unit, r / length * (eye - np.outer(unit, unit))
-        if np.abs(p).sum() <= r:
-            return p, eye
-        sizes = np.sort(np.abs(p))[::-1]
-        cuts = (np.cumsum(sizes) - r) / np.arange(1, len(p) + 1)
-        cut = cuts[np.flatnonzero(sizes > cuts)[-1]]
-        sign = np.where(np.abs(p) > cut, np.sign(p), 0.0)
-        return p - np.clip(p, -cut, cut), np.diag(np.abs(sign)) - np.outer(sign, sign) / (
-            sign @ sign
-        )
-
-    def __repr__(self) -> str:
-        return f"parameters in {self.ball!r}"
-
-
-class Smooth(Penalty):
-    """A differentiable convex penalty of one's own.
-
-    Parameters
-    ----------
-    gradient : callable
-        Parameters (m,) to the gradient (m,).
-    hessian : callable, optional
-        To the Hessian (m, m); serves speed only.
-    strength : float
-        A lower bound on the eigenvalues of the Hessian, taken on trust: the guarantee rests on it.
-    name : str
-        Enters the fingerprint of a request: the same key must mean the same penalty.
-    """
-
-    def __init__(
-        self,
-        gradient: Callable[[FloatArray], FloatArray],
-        hessian: Callable[[FloatArray], FloatArray] | None = None,
-        *,
-        strength: float = 0.0,
-        name: str = "smooth penalty",
-    ) -> None:
-        if not callable(gradient):
-            fail("`gradient` must be a function of the parameters.")
-        self._gradient, self._hessian, self._name = gradient, hessian, name
-        self.strength = check_real("strength", strength)
-        if self.strength < 0:
-            fail(f"`strength` must be >= 0: the penalty must be convex. Got {strength}.")
-
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(self._gradient(theta), dtype=np.float64)
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        if self._hessian is None:
-            return self.strength * np.eye(len(theta))
-        return np.asarray(self._hessian(theta), dtype=np.float64)
-
-    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
-        return p, np.eye(len(p))
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-# --- the objective -------------------------------------------------------------------------------
 
 
 class Precision(IntEnum):
@@ -339,7 +214,12 @@ class _Search:
     def rounding(self) -> float:
         """Floating-point error of the residual."""
         # the Hessian may be that of a nearby point: curvatures there differ by less than a tenth
-        return self.objective.rounding(self.theta, 1.1 * self.here.bend, self.precision)
+        found = self.objective.rounding(self.theta, 1.1 * self.here.bend, self.precision)
+        if self.objective.penalty.smooth:
+            return found
+        # a proximal map is rounded, too: 1 / c bounds what that does to the gradient
+        unit = float(np.finfo(self.p.dtype).eps)
+        return found + (len(self.p) + 8) * unit * float(np.linalg.norm(self.p)) / self.c
 
     def refine(self) -> bool:
         """Sum more precisely from here on; False if that is not possible."""
@@ -353,7 +233,7 @@ class _Search:
 
     def advance(self) -> None:
         """A Newton step, shortened until the residual shrinks; else a proximal gradient step."""
-        slope = self.objective.penalty.prox(self.p, self.c)[1]
+        slope = self.objective.penalty.prox(self.p, self.c)[1].astype(np.float64)
         rest = (np.eye(len(self.p)) - slope) / self.c
         residual = self._residual(self.p, self.theta, self.here)
         direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)

@@ -27,8 +27,9 @@ from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.calibration import Calibration, PublicFacts, best_share, calibrate
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.losses import LogisticLoss, read_loss
-from tightdp.mechanisms.minimise import Lasso, NoPenalty, Objective, Penalty, Within, minimise
+from tightdp.mechanisms.minimise import Objective, minimise
 from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.penalties import Penalty, read_penalty
 from tightdp.mechanisms.scaled_rows import ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
@@ -137,7 +138,7 @@ class ObjectivePerturbation(PaidMechanism):
     l1 : float
         Weight of an l1 penalty: with the ridge, the elastic net.
     penalty : Penalty, optional
-        A convex penalty instead, such as :class:`~tightdp.mechanisms.minimise.Smooth`.
+        A convex penalty instead, such as :class:`~tightdp.mechanisms.penalties.Smooth`.
     theta_set : LpBall, optional
         Parameters of the scaled columns are kept in it (p = 1, 2 or inf). A small set lowers the
         noise.
@@ -184,7 +185,7 @@ class ObjectivePerturbation(PaidMechanism):
         self._budgets(information_share)
         self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
-        self.penalty = _read_penalty(l1, penalty, theta_set, len(self.names))
+        self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
         self.ball = _read_norm(norm, len(self.names))
         self.facts = PublicFacts(
             self.loss,
@@ -417,31 +418,6 @@ def _read_norm(norm: Any, width: int) -> NormBall:
     cube = LpBall(width, np.inf)
     reach = largest_gauge(cube, ball).upper * (1.0 + ball.gauge_slack)
     return ball if reach <= 1.0 else ball.scaled(reach * (1.0 + 1e-12))
-
-
-def _read_penalty(l1: Any, penalty: Any, theta_set: Any, width: int) -> Penalty:
-    weight = check_real("l1", l1)
-    if weight < 0:
-        fail(f"`l1` must be >= 0. Got {weight}.")
-    if (weight > 0) + (penalty is not None) + (theta_set is not None) > 1:
-        fail("Give at most one of `l1`, `penalty` and `theta_set`.")
-    if penalty is not None:
-        if not isinstance(penalty, Penalty):
-            fail(f"`penalty` must be a Penalty, such as Smooth. Got {type(penalty).__name__}.")
-        return penalty
-    if theta_set is None:
-        return Lasso(weight) if weight > 0 else NoPenalty()
-    if not isinstance(theta_set, LpBall) or theta_set.p not in (1.0, 2.0, np.inf):
-        fail("`theta_set` must be an LpBall with p = 1, 2 or inf.")
-    if theta_set.p != np.inf and np.ptp(theta_set.radius) > 0:
-        fail("`theta_set` must have one radius unless p is inf.")
-    if theta_set.dim != width:
-        fail(
-            f"`theta_set` must have one dimension for each of the {width} parameters. Got "
-            f"{theta_set.dim}.",
-            DimensionError,
-        )
-    return Within(theta_set)
 
 
 def _reach(theta_set: LpBall | None) -> float:

@@ -1,0 +1,161 @@
+"""Convex penalties and parameter sets, each given by its proximal map."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import DimensionError, FloatArray, check_real, fail
+from tightdp.geometry.norm_balls import LpBall
+
+
+class Penalty(ABC):
+    """A convex function ``r`` given by its proximal map, or a smooth one by its gradient."""
+
+    strength: float = 0.0  # its strong convexity, which counts towards the ridge that privacy needs
+    smooth: bool = False  # whether the proximal map is the identity, the penalty being smooth
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Gradient of the smooth part."""
+        return np.zeros_like(theta)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Hessian of the smooth part; serves the speed of the search only."""
+        return np.zeros((len(theta), len(theta)))
+
+    @abstractmethod
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        """``argmin c r(theta) + |theta - p|^2 / 2`` for the rest, and its derivative (m, m)."""
+
+
+class NoPenalty(Penalty):
+    """The whole space, nothing added."""
+
+    smooth = True
+
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        return p, np.eye(len(p))
+
+    def __repr__(self) -> str:
+        return "no penalty"
+
+
+class Lasso(Penalty):
+    """``weight * sum |theta_j|``: together with the ridge, the elastic net."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        cut = c * self.weight
+        return p - np.clip(p, -cut, cut), np.diag((np.abs(p) > cut).astype(np.float64))
+
+    def __repr__(self) -> str:
+        return f"l1 penalty {self.weight!r}"
+
+
+class Within(Penalty):
+    """Parameters in a ball around zero with p = 1, 2 or inf: projections in closed form."""
+
+    def __init__(self, ball: LpBall) -> None:
+        self.ball = ball
+
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        radius = self.ball.radius
+        if self.ball.p == np.inf:
+            return np.clip(p, -radius, radius), np.diag((np.abs(p) < radius).astype(np.float64))
+        eye, r = np.eye(len(p)), float(radius[0])
+        if self.ball.p == 2.0:
+            length = np.linalg.norm(p)
+            if length <= r:
+                return p, eye
+            unit = p / length
+            return r * unit, r / length * (eye - np.outer(unit, unit))
+        if np.abs(p).sum() <= r:
+            return p, eye
+        sizes = np.sort(np.abs(p))[::-1]
+        cuts = (np.cumsum(sizes) - r) / np.arange(1, len(p) + 1)
+        cut = cuts[np.flatnonzero(sizes > cuts)[-1]]
+        sign = np.where(np.abs(p) > cut, np.sign(p), 0.0)
+        return p - np.clip(p, -cut, cut), np.diag(np.abs(sign)) - np.outer(sign, sign) / (
+            sign @ sign
+        )
+
+    def __repr__(self) -> str:
+        return f"parameters in {self.ball!r}"
+
+
+class Smooth(Penalty):
+    """A differentiable convex penalty of one's own.
+
+    Parameters
+    ----------
+    gradient : callable
+        Parameters (m,) to the gradient (m,).
+    hessian : callable, optional
+        To the Hessian (m, m); serves speed only.
+    strength : float
+        A lower bound on the eigenvalues of the Hessian, taken on trust: the guarantee rests on it.
+    name : str
+        Enters the fingerprint of a request: the same key must mean the same penalty.
+    """
+
+    smooth = True
+
+    def __init__(
+        self,
+        gradient: Callable[[FloatArray], FloatArray],
+        hessian: Callable[[FloatArray], FloatArray] | None = None,
+        *,
+        strength: float = 0.0,
+        name: str = "smooth penalty",
+    ) -> None:
+        if not callable(gradient):
+            fail("`gradient` must be a function of the parameters.")
+        self._gradient, self._hessian, self._name = gradient, hessian, name
+        self.strength = check_real("strength", strength)
+        if self.strength < 0:
+            fail(f"`strength` must be >= 0: the penalty must be convex. Got {strength}.")
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(self._gradient(theta), dtype=np.float64)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        if self._hessian is None:
+            return self.strength * np.eye(len(theta))
+        return np.asarray(self._hessian(theta), dtype=np.float64)
+
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        return p, np.eye(len(p))
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+def read_penalty(l1: Any, penalty: Any, theta_set: Any, width: int) -> Penalty:
+    """The one penalty that these parameters ask for, in ``width`` dimensions."""
+    weight = check_real("l1", l1)
+    if weight < 0:
+        fail(f"`l1` must be >= 0. Got {weight}.")
+    if (weight > 0) + (penalty is not None) + (theta_set is not None) > 1:
+        fail("Give at most one of `l1`, `penalty` and `theta_set`.")
+    if penalty is not None:
+        if not isinstance(penalty, Penalty):
+            fail(f"`penalty` must be a Penalty, such as Smooth. Got {type(penalty).__name__}.")
+        return penalty
+    if theta_set is None:
+        return Lasso(weight) if weight > 0 else NoPenalty()
+    if not isinstance(theta_set, LpBall) or theta_set.p not in (1.0, 2.0, np.inf):
+        fail("`theta_set` must be an LpBall with p = 1, 2 or inf.")
+    if theta_set.p != np.inf and np.ptp(theta_set.radius) > 0:
+        fail("`theta_set` must have one radius unless p is inf.")
+    if theta_set.dim != width:
+        fail(
+            f"`theta_set` must have one dimension for each of the {width} parameters. Got "
+            f"{theta_set.dim}.",
+            DimensionError,
+        )
+    return Within(theta_set)
