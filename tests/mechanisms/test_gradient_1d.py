@@ -419,6 +419,16 @@ def test_bounds_hold_all_but_a_few_rows(neighbors: str, seed: int) -> None:
     assert finder.rows_cut(0.95) < 100
 
 
+def test_bounds_protect_persons_with_several_rows(seed: int) -> None:
+    options: dict[str, Any] = {"rows": 400, "neighbors": "add-remove", "epsilon": 1.0}
+    given: dict[str, Any] = {"person": "id", "rows_per_person": 2, "smallest": 1, "largest": 100}
+    plain = BoundsFinder("x", smallest=1, largest=100, **options)
+    assert BoundsFinder("x", **given, **options).rate * 2 == plain.rate
+    table = {"x": np.linspace(1, 50, 400), "id": np.arange(400) // 4}
+    release = tdp.find_bounds(table, "x", rng=seed, **given, **options)
+    assert release["low"] < release["high"] <= 64
+
+
 def test_bounds_cost_at_most_epsilon(seed: int) -> None:
     """Each of the two bins spends half: exact losses on dyadic grids, extreme rows included."""
     rng = np.random.default_rng(seed)

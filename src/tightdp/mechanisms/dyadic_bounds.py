@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.data.frames import check_frame
 from tightdp.errors import FloatArray, check_positive, fail
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
@@ -87,7 +88,16 @@ class BoundsFinder(PaidMechanism):
     """
 
     def __init__(
-        self, column: str, *, rows: int, neighbors: Any, epsilon: Any, smallest: Any, largest: Any
+        self,
+        column: str,
+        *,
+        rows: int,
+        neighbors: Any,
+        epsilon: Any,
+        smallest: Any,
+        largest: Any,
+        person: str | None = None,
+        rows_per_person: int = 1,
     ) -> None:
         low, high = check_positive("smallest", smallest), check_positive("largest", largest)
         if not low < high:
@@ -95,7 +105,14 @@ class BoundsFinder(PaidMechanism):
         self.rule = Magnitudes(math.frexp(low)[1] - 1)
         span = math.frexp(high)[1] - self.rule.least
         bits = max(1, (span - 1).bit_length())
-        self.schema = Schema({column: self.rule}, rows, neighbors=neighbors, bits=bits)
+        self.schema = Schema(
+            {column: self.rule},
+            rows,
+            neighbors=neighbors,
+            bits=bits,
+            person=person,
+            rows_per_person=rows_per_person,
+        )
         self.column = column
         self.epsilon, self.neighbors = check_epsilon(epsilon), Neighbors.of(neighbors)
         self.rate = self.epsilon / (4 * rank_sensitivity(self.schema, Fraction(1)))
@@ -105,7 +122,7 @@ class BoundsFinder(PaidMechanism):
         return f"signed dyadic bins with weight exp(-{self.rate} * s), s the distance of their rank"
 
     def _facts(self) -> list[str]:
-        return [f"find_bounds({self.column!r})", str(self.schema)]
+        return [f"find_bounds({self.column!r})", self.schema.to_json()]
 
     def rows_cut(self, confidence: float) -> int:
         """At most so many rows lie beyond either bound, with this probability."""
@@ -113,6 +130,9 @@ class BoundsFinder(PaidMechanism):
 
     def _reach(self, confidence: float) -> int:
         return math.ceil(rank_reach(self.schema.resolution, (1 - confidence) / 2, self.rate))
+
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.schema, [self.column])
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
@@ -142,6 +162,8 @@ def find_bounds(
     epsilon: Any,
     rows: int,
     neighbors: str | Neighbors = "replace-one",
+    person: str | None = None,
+    rows_per_person: int = 1,
     smallest: float = 2.0**-20,
     largest: float = 2.0**40,
     **options: Any,
@@ -161,6 +183,8 @@ def find_bounds(
     rows : int
         The public number of rows (replace-one), or a bound on it (add-remove).
     neighbors : {"replace-one", "add-remove"}
+    person, rows_per_person :
+        As for :class:`Schema`, where a person can have several rows.
     smallest, largest : float
         Public: numbers smaller than the first count as zero, numbers larger than the second as so
         large. Both are rounded to powers of two.
@@ -182,5 +206,7 @@ def find_bounds(
         epsilon=epsilon,
         smallest=smallest,
         largest=largest,
+        person=person,
+        rows_per_person=rows_per_person,
     )
     return finder.release(frame, **options)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.data.frames import check_frame
 from tightdp.errors import fail
 from tightdp.mechanisms.exponential.pieces import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
@@ -251,7 +252,7 @@ class Quantiles(KNormGradient):
 
     def _facts(self) -> list[str]:
         taus = ", ".join(map(str, self.taus))
-        return [f"Quantiles({self.column!r}, [{taus}])", str(self.schema)]
+        return [f"Quantiles({self.column!r}, [{taus}])", self.schema.to_json()]
 
     def law_on(self, ranks: Ranks, rng: RandomSource) -> JointLaw:
         """The law of the points, given how the rows are moved in their cells; **not private**."""
@@ -265,6 +266,9 @@ class Quantiles(KNormGradient):
             self.taus,
             self.budget.rate,
         )
+
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.schema, [self.column])
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

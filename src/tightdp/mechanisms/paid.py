@@ -1,4 +1,4 @@
-"""Pay first, then draw, then publish: what mechanisms with a law that depends on data share."""
+"""Check, pay, draw, publish: the order of events that all mechanisms share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import check_probability, fail
+from tightdp.errors import PendingError, check_probability, fail
+from tightdp.ledger import Ledger
 from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import RandomSource, source
@@ -15,17 +16,21 @@ from tightdp.release import Release
 
 
 class PaidMechanism(ABC):
-    """A mechanism that draws its release from a law given by the data.
+    """A mechanism whose releases are paid for.
 
-    Subclasses set ``epsilon`` and ``neighbors`` and say what they release (:attr:`law`), which
-    public facts define the request (``_facts``) and how a release is drawn (``_publish``).
+    Subclasses set ``epsilon`` (``delta``, ``numerics``) and ``neighbors`` and say what they release
+    (:attr:`law`), which public facts define the request (``_facts``), which tables can be read
+    (``_check``) and how a release is drawn (``_publish``).
 
-    Order of events: parameters are checked at construction, the ledger is charged, the data are
-    read, the release is drawn and stored. What fails later stays paid for.
+    Order of events: parameters are checked at construction, names and types of columns before
+    anything is spent; the ledger is charged, rows are read, the release is drawn and stored. What
+    fails after the charge stays paid for.
     """
 
     epsilon: Fraction
+    delta: Fraction = Fraction(0)
     neighbors: Neighbors
+    numerics: Numerics = Numerics.EXACT
 
     @property
     @abstractmethod
@@ -42,12 +47,16 @@ class PaidMechanism(ABC):
     ) -> dict[str, Any]:
         """Read, draw, and give what a Release needs beside guarantee, confidence and receipt."""
 
+    def _check(self, frame: Any) -> None:  # noqa: B027
+        """Raise if the table cannot be read, from names and types alone; nothing by default."""
+
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""
         return Guarantee(
             epsilon=float_up(self.epsilon),  # never less than what is spent
+            delta=float_up(self.delta),
             neighbors=self.neighbors,
-            numerics=Numerics.EXACT,
+            numerics=self.numerics,
             seeded=seeded,
         )
 
@@ -69,9 +78,9 @@ class PaidMechanism(ABC):
         level, bits = check_probability("confidence", confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         common: dict[str, Any] = {"guarantee": guarantee, "confidence": level}
+        if not _known(ledger, key):
+            self._check(frame)
         if ledger is None:
-            if key is not None:
-                fail("`key` needs a `ledger` that remembers it.")
             return Release(**self._publish(frame, bits, level, progress), **common)
         facts = [*self._facts(), self.law, str(level)]
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
@@ -82,3 +91,17 @@ class PaidMechanism(ABC):
             release = Release(**drawn, **common, receipt=charge.receipt())
             charge.store(release.to_dict())
         return release
+
+
+def _known(ledger: Any, key: str | None) -> bool:
+    """Whether the ledger holds the release of the key, or will in a moment."""
+    if ledger is None:
+        if key is not None:
+            fail("`key` needs a `ledger` that remembers it.")
+        return False
+    if not isinstance(ledger, Ledger):
+        fail(f"`ledger` must be a Ledger. Got {type(ledger).__name__}: open it with tdp.Ledger.")
+    try:
+        return key is not None and ledger.find(key) is not None
+    except PendingError:
+        return True

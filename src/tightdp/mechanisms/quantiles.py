@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.data.frames import check_frame
 from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
 from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
@@ -112,7 +113,7 @@ class Quantile(KNormGradient):
 
     def _facts(self) -> list[str]:
         facts = [f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"]
-        return [f"{type(self).__name__}({facts[0]})", str(self.schema)]
+        return [f"{type(self).__name__}({facts[0]})", self.schema.to_json()]
 
     def _rate(self) -> Fraction:
         """Rate of one draw: all of epsilon, or a third of it."""
@@ -134,6 +135,9 @@ class Quantile(KNormGradient):
     def law_on(self, ranks: Ranks) -> PieceLaw:
         """The exact law of the released grid point; **not private**."""
         return ranks.law(ranks.rows * self.tau, self._rate())
+
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.schema, [self.column])
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.frames import Block, integer_sums
+from tightdp.data.frames import Block, check_frame, integer_sums
 from tightdp.errors import fail
 from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
 from tightdp.mechanisms.paid import PaidMechanism
@@ -87,7 +87,7 @@ class SquaredLossMean(PaidMechanism):
         return f"normal, variance 1/({self.schema.rows} * {self.epsilon}), cut to the data range"
 
     def _facts(self) -> list[str]:
-        return [f"SquaredLossMean({self.column!r})", str(self.schema)]
+        return [f"SquaredLossMean({self.column!r})", self.schema.to_json()]
 
     def law_on(self, total: int) -> PieceLaw:
         """The exact law for a sum of grid integers; **not private**.
@@ -99,6 +99,9 @@ class SquaredLossMean(PaidMechanism):
         fits = (2 * edge * n) ** 2 < 1 << 62
         away = n * (points if fits else points.astype(object)) - total
         return PieceLaw(points, edge + 1, away * away, self.epsilon / (8 * edge**2 * n))
+
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.schema, [self.column])
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
