@@ -333,6 +333,17 @@ def test_a_gap_out_of_reach_is_said():
     assert design.certificate.verify()
 
 
+def test_cells_and_time_are_kept():
+    design = design_noise(epsilon=1, delta=0.1, cells=100)
+    assert len(design.noise.weights) <= 202  # centred cells are stored as halves
+    assert design.gap < 0.005
+    with pytest.warns(RuntimeWarning, match="not reached"):
+        late = design_noise(epsilon=1, delta=0.1, cells=4000, time_limit=1.0)
+    assert not late.reached
+    assert late.certificate.verify()
+    assert late.seconds < 30
+
+
 def test_suboptimality_of_known_noise():
     report = tdp.suboptimality(tdp.TruncatedLaplace(epsilon=1.0, delta=0.1))
     assert report.at_least <= 0.068 <= report.at_most  # 1.068 times the optimum
@@ -375,6 +386,7 @@ BAD = [
     ({"gap": 0}, "`gap`"),
     ({"gap": 2}, "`gap`"),
     ({"cells": 1}, "`cells`"),
+    ({"cells": 2}, "`cells` must be larger"),
     ({"method": "simplex"}, "`method`"),
     ({"time_limit": 0}, "`time_limit`"),
     ({"support": 0}, "`support`"),

@@ -211,10 +211,10 @@ def design_noise(
         deadline = None if limit is None else begun + limit
         found = _solve(problem, method, target, count, deadline, progress)
     _keep(key, found, problem, cache)
-    if not found.met and count is None:
+    if not found.met:
         warnings.warn(
             f"The gap {target:g} was not reached; the design is certified to "
-            f"{float(found.certificate.gap):.3%}. Give more time.",
+            f"{float(found.certificate.gap):.3%}. Give more time or more cells.",
             RuntimeWarning,
             stacklevel=2,
         )

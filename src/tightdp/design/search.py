@@ -56,6 +56,8 @@ class Search:
             return self._pure()
         if self.problem.integer:
             return self._integers()
+        if self.cells is not None:
+            return self._given_cells(self.cells)
         cells = self._first_cells()
         limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
@@ -65,12 +67,27 @@ class Search:
                 break
             self.deadline = limit
             now = self._gap()
-            if now <= self.gap or self.cells is not None or self._late():
+            if now <= self.gap or self._late():
                 break
             growth = math.sqrt(min(now, 10.0) / self.gap) * 1.1
             cells = math.ceil(cells * min(max(growth, 1.25), 3.0))
             if 2 * cells * self.reach_units > _MOST_CELLS:
                 break
+        return self._found()
+
+    def _given_cells(self, count: int) -> Found:
+        """One grid; with a time limit a coarse one first, so that there is an answer."""
+        if self.deadline is not None and self.solver is ShiftProgram:
+            limit, self.deadline, self.cells = self.deadline, None, None
+            self._round(self._first_cells())
+            self.deadline, self.cells = limit, count
+        coarse, self.upper = self.upper, None
+        try:
+            self._round(self._first_cells())
+        except OutOfTimeError:
+            self.upper = self.upper or coarse
+            found = self._found()
+            return Found(found.certificate, False)
         return self._found()
 
     def _round(self, cells: int) -> None:
@@ -227,6 +244,8 @@ class Search:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def _found(self) -> Found:
+        if self.upper is None and self.cells is not None:
+            fail(f"`cells` must be larger here. Got {self.cells}: no private noise has so few.")
         if self.upper is None:
             fail(_impossible(self.problem), ParameterError)
         if self.lower is None or self.lower.value <= 0:
