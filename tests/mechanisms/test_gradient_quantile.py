@@ -174,7 +174,8 @@ def test_bounds_hold_and_meet_on_every_box(seed):
             levels.bounds(known, z, z)[0]
             for z in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
         ]
-        assert least <= min(inner) and max(inner) <= most
+        assert least <= min(inner)
+        assert max(inner) <= most
         assert levels.bounds(known, high, high)[:2] == (levels.level(high),) * 2
 
 

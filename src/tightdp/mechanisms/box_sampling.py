@@ -1,9 +1,9 @@
-r"""Exact draws from :math:`P(z) \propto e^{-r k(z)}` on the lattice points of a box, in few dimensions.
+r"""Exact draws from :math:`P(z) \propto e^{-r k(z)}` on the lattice points of a box.
 
-The levels k are integers with certified bounds on boxes. The box is cut where the law has its mass;
-every cell carries what is already known of the rows there, so that bounds of small cells are cheap.
-Nothing here knows about data or budgets, and no float decides about a draw: floats only choose
-which cell is cut next.
+The levels k are integers with certified bounds on boxes, in few dimensions. The box is cut where
+the law has its mass; every cell carries what is already known there, so that bounds of small cells
+are cheap. Nothing here knows about data or budgets, and no float decides about a draw: floats only
+choose which cell is cut next.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import numpy as np
 
 from tightdp.errors import (
     FloatArray,
-    PendingError,
     check_choice,
     check_probability,
     exact_amount,
@@ -24,7 +23,6 @@ from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_gri
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Release
 
 SHAPES = ("l1", "box")
 
@@ -124,16 +122,8 @@ class PlaneGradient(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def release(
-        self, frame: Any, *, ledger: Any = None, key: str | None = None, **options: Any
-    ) -> Release:
-        """Check names and types of columns, then pay, read the data once, draw, and publish.
-
-        See :meth:`~tightdp.AdditiveMechanism.release` for the parameters.
-        """
-        if not _known(ledger, key):
-            self.rows.check(frame)  # a table that cannot be read must cost nothing
-        return super().release(frame, ledger=ledger, key=key, **options)
+    def _check(self, frame: Any) -> None:
+        self.rows.check(frame)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
@@ -172,11 +162,3 @@ def check_radius(radius: Any) -> Fraction:
     if not 0 < number <= 1024:
         fail(f"`radius` must lie in (0, 1024]. Got {shown(radius)}: rescale the columns.")
     return number
-
-
-def _known(ledger: Any, key: str | None) -> bool:
-    """Whether the ledger holds the release of the key, or will in a moment."""
-    try:
-        return ledger is not None and key is not None and ledger.find(key) is not None
-    except PendingError:
-        return True

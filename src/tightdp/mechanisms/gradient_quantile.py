@@ -204,8 +204,8 @@ class KNormQuantileRegression(PlaneGradient):
     coefficients; [P3] quantised rows; [P4] an exact draw.
     Proof: 1. A quantised row is a row of the domain [P3], so by [P1] and the triangle inequality
     the norm changes by at most 1 (by r for a person with r rows, and epsilon is divided by it).
-    2. On the finite lattice [P2] this is the exponential mechanism for a score of sensitivity 1: the
-    weight of a point changes by at most :math:`e^{\epsilon/2}`, and so does the sum of all weights.
+    2. On the finite lattice [P2] this is the exponential mechanism for a score of sensitivity 1:
+    weights change by at most a factor :math:`e^{\epsilon/2}`, and so does the sum of all weights.
     3. Norms are integers, and the draw settles its coins by enclosures of exponentials
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P4].
     Numerics: ``exact``. The running time depends on the data.

@@ -1,0 +1,157 @@
+"""The geometric median by the K-norm gradient mechanism: exact levels, audits, draws, bad input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tightdp.errors import ParameterError
+from tightdp.mechanisms.box_sampling import BoxSampler
+from tightdp.mechanisms.gradient_median import PLACES, DirectionLevels, KNormGeometricMedian
+from tightdp.randomness import source
+from tightdp.schema import Category, Interval, Schema
+
+UNIT = Interval(-1, 1)
+
+
+def mechanism(rows, columns=2, *, bits=4, neighbors="replace-one", **options):
+    facts = {f"x{j}": UNIT for j in range(columns)}
+    schema = Schema(facts, rows=rows, bits=bits, neighbors=neighbors)
+    return KNormGeometricMedian(schema, **{"epsilon": 1, "grid": 3, **options})
+
+
+def integers(rows, bits=4):
+    return np.rint(np.clip(np.atleast_2d(rows), -1, 1) * 2**bits).astype(np.int64)
+
+
+def plain_level(mech, rows, z):
+    """The level by its definition, in Python integers."""
+    fine = max(mech.grid, mech.schema.bits)
+    total = [0] * len(z)
+    for row in integers(rows, mech.schema.bits):
+        gaps = [
+            (v << (fine - mech.grid)) - (int(x) << (fine - mech.schema.bits))
+            for v, x in zip(z, row, strict=True)
+        ]
+        square = sum(g * g for g in gaps)
+        for j, gap in enumerate(gaps):
+            if square:
+                size = math.isqrt((gap * gap << 2 * PLACES) // square)
+                total[j] += size if gap > 0 else -size
+    return math.isqrt(sum(t * t for t in total))
+
+
+def law(mech, rows, rate=None):
+    levels = mech.levels(integers(rows, mech.schema.bits))
+    points = levels.points()
+    found = np.array([levels.level(z) for z in points], dtype=float)
+    logs = -float(mech.rate if rate is None else rate) * (found - found.min())
+    return points, logs - math.log(np.exp(logs).sum())
+
+
+def loss(mech, first, second, rate=None):
+    return float(np.abs(law(mech, first, rate)[1] - law(mech, second, rate)[1]).max())
+
+
+ROWS = [[-1, -0.5], [-0.5, 0.25], [0.125, 0.125], [0.125, 0.125], [0.6, 0.9], [1, 1]]
+
+
+def test_levels_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    for bits, grid, dim in ((4, 3, 2), (3, 5, 2), (4, 4, 1), (2, 2, 3)):
+        mech = mechanism(9, dim, bits=bits, grid=grid)
+        rows = rng.uniform(-1.2, 1.2, (9, dim))
+        levels = mech.levels(integers(rows, bits))
+        for z in rng.integers(-(2**grid), 2**grid + 1, (40, dim)).tolist():
+            assert levels.level(tuple(z)) == plain_level(mech, rows, z)
+
+
+def test_bounds_hold_on_every_box(seed):
+    rng = np.random.default_rng(seed)
+    for dim, edge in ((2, 16), (3, 4)):
+        levels = DirectionLevels(integers(rng.normal(size=(25, dim)) / 3), bits=4, grid=4)
+        for _ in range(60):
+            ends = np.sort(rng.integers(-edge, edge + 1, (2, dim)), axis=0)
+            low, high = (tuple(map(int, e)) for e in ends)
+            least, most, _ = levels.bounds(None, low, high)
+            sides = (range(a, b + 1) for a, b in zip(low, high, strict=True))
+            inner = [levels.level(z) for z in itertools.product(*sides)]
+            assert least <= min(inner)
+            assert max(inner) <= most
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("dim", [1, 2])
+def test_no_pair_of_neighbours_loses_more_than_epsilon(dim, neighbors, seed):
+    rng = np.random.default_rng(seed)
+    mech = mechanism(5, dim, neighbors=neighbors)
+    worst = broken = 0.0
+    for _ in range(30):
+        ends = [[-1] * dim, [1] * dim, [0] * dim, rng.uniform(-2, 2, dim)]
+        rest = [ends[i] for i in rng.integers(4, size=4)]
+        pair = [*rest, ends[0]], [*rest, ends[1]] if neighbors == "replace-one" else rest
+        worst = max(worst, loss(mech, *pair))
+        broken = max(broken, loss(mech, *pair, rate=mech.rate * Fraction(5, 2)))
+    assert worst <= 1 + 1e-9
+    assert broken > 1  # the audit has power
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "grid", "wrong"), [(4, 3, False), (20, 4, False), (12, 3, True)]
+)
+def test_draws_follow_the_enumerated_law(epsilon, grid, wrong, seed):
+    mech = mechanism(len(ROWS), epsilon=epsilon, grid=grid)
+    points, logs = law(mech, ROWS)
+    rate = mech.rate * Fraction(5, 4) if wrong else mech.rate
+    bits, counts = source(seed), dict.fromkeys(points, 0)
+    for i in range(3000):
+        if i % 100 == 0:
+            sampler = BoxSampler(mech.levels(integers(ROWS)), rate)
+        counts[sampler.draw(bits)] += 1
+    expected = 3000 * np.exp(logs)
+    order = np.argsort(expected)
+    groups = np.floor(np.cumsum(expected[order]) / 10).astype(int)
+    seen = np.bincount(groups, np.array(list(counts.values()))[order])
+    mean = np.bincount(groups, expected[order])
+    seen, mean = seen[mean > 0], mean[mean > 0]
+    p = stats.chi2.sf(((seen - mean) ** 2 / mean).sum(), len(mean) - 1)
+    assert p < 1e-5 if wrong else p > 1e-5
+
+
+def test_large_epsilon_finds_the_geometric_median(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal([0.2, -0.1], 0.2, (500, 2))
+    guess = rows.mean(axis=0)
+    for _ in range(200):  # Weiszfeld
+        weight = 1 / np.linalg.norm(rows - guess, axis=1)
+        guess = weight @ rows / weight.sum()
+    mech = mechanism(500, epsilon=500, bits=12, grid=None)
+    release = mech.release({"x0": rows[:, 0], "x1": rows[:, 1]}, rng=seed)
+    assert release.value == pytest.approx(guess, abs=5e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1, 1e3])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5]], [[0.25, -0.5]] * 50, [[np.nan, 9]] * 3])
+def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):
+    rows = np.array(rows)
+    release = mechanism(len(rows), epsilon=epsilon, grid=None).release(
+        {"x0": rows[:, 0], "x1": rows[:, 1]}, rng=seed
+    )
+    assert (np.abs(release.value) <= 1).all()
+    assert str(release.guarantee.numerics) == "exact"
+
+
+def test_bad_parameters_are_named():
+    with pytest.raises(ParameterError, match="1 to 6 columns"):
+        mechanism(5, 7)
+    with pytest.raises(ParameterError, match="`grid`"):
+        mechanism(5, grid=30)
+    with pytest.raises(ParameterError, match="`epsilon`"):
+        mechanism(5, epsilon=math.nan)
+    with pytest.raises(ParameterError, match="must be an Interval"):
+        KNormGeometricMedian(Schema({"k": Category(["a", "b"])}, rows=3), epsilon=1)
