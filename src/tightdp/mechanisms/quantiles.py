@@ -43,7 +43,8 @@ class Quantile(KNormGradient):
     :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
     integers and lazily settled coins (:mod:`tightdp.noise.tilted`), then a uniform point.
-    Numerics: ``exact``. With ``interval`` three such releases share epsilon in equal parts.
+    Numerics: ``exact``. With ``interval`` three such releases share epsilon: a fifth is for the
+    quantile, two fifths are for each end; epsilons add.
 
     **Erratum.** The paper's (3) has :math:`\epsilon n/(4(1-\tau))`, which spends
     :math:`\epsilon/(2(1-\tau))`: five times epsilon at :math:`\tau = 0.9` (E21). It names no
@@ -116,8 +117,12 @@ class Quantile(KNormGradient):
         return [f"{type(self).__name__}({facts[0]})", self.schema.to_json()]
 
     def _rate(self) -> Fraction:
-        """Rate of one draw: all of epsilon, or a third of it."""
-        return self.budget.rate if self.covers == "none" else self.budget.rate / 3
+        """Rate of the quantile's own draw: all of epsilon, or a fifth of it."""
+        return self.budget.rate if self.covers == "none" else self.budget.rate / 5
+
+    def _end_rate(self) -> Fraction:
+        """Rate of either end of an interval, which needs more: its error is its width."""
+        return self.budget.rate * Fraction(2, 5)
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -146,7 +151,7 @@ class Quantile(KNormGradient):
         points = [self.law_on(ranks).draw(rng)]
         if self.covers != "none":
             low, high = self._targets(ranks.rows, 1 - confidence)
-            points += [ranks.law(target, self._rate()).draw(rng) for target in (low, high)]
+            points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
         drawn = on_grid(points, self.domain[0], self.bits)
         if self.covers != "none":
             drawn |= _bracketed(drawn["value"], self.domain[0], self.bits)
@@ -164,9 +169,8 @@ class Quantile(KNormGradient):
         with probability at most miss/4 + miss/4.
         """
         shares = 2 if self.covers == "sample" else 4
-        reach = Fraction(
-            math.ceil(rank_reach(self.schema.resolution, miss / shares, self._rate())) + 1
-        )
+        off = rank_reach(self.schema.resolution, miss / shares, self._end_rate())
+        reach = Fraction(math.ceil(off) + 1)
         low = high = rows * self.tau
         if self.covers == "population":
             from scipy.stats import binom  # slow to import, and rarely needed
