@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for cutting planes")
     options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)
+    tdp.design_noise(epsilon=1.5, delta=0.15)  # imports the solver
     lines = [
         "# Designed noise",
         "",

@@ -207,12 +207,15 @@ def lower_bound(
     Events lie within ``window`` steps of zero; the masses may lie a sensitivity further out, or
     within the support when that is bounded.
     """
+    edges = by_edges(problem)
     if problem.support is None:
         reach = window + cells
     else:
         step = Fraction(1) if problem.integer else problem.sensitivity / cells
-        reach = window = max(math.ceil(problem.support / step), 1)
-    lattice = Lattice(-reach, reach + 1, (-window, window + 1), 0, cells)
+        wide = problem.support / step
+        reach = window = max(math.floor(wide) + 1 if edges else math.ceil(wide), 1)
+    last = 0 if edges else 1
+    lattice = Lattice(-reach, reach + last, (-window, window + last), last - 1, cells)
     values = _node_values(problem, problem.loss, reach, cells)
     seconds = _node_values(problem, problem.second[0], reach, cells) if problem.second else []
     rows, upper, _ = _side_rows(problem, lattice, (seconds, Fraction(0)), lower=True)
@@ -232,6 +235,7 @@ def lower_bound(
     proof = {
         "cells": cells,
         "reach": reach,
+        "edges": edges,
         "mirrored": problem.folded,
         "bits": PRICE_BITS,
         "unit": str(Fraction(unit)),
@@ -246,9 +250,18 @@ def lower_bound(
     return Lower(proof, value, padding, tables, second_tables)
 
 
+def by_edges(problem: NoiseProblem) -> bool:
+    """Whether the lower bound counts cells instead of tents: where the loss jumps."""
+    if problem.integer or problem.monotone or problem.loss.jumps is None:
+        return False
+    return problem.second is None or problem.second[0].description["kind"] != "table"
+
+
 def _node_values(problem: NoiseProblem, loss: Loss, reach: int, cells: int) -> list[Fraction]:
     if problem.integer:
         return loss.values(Fraction(1), -reach, reach + 1, up=False)
+    if by_edges(problem):
+        return loss.floors(problem.sensitivity / cells, reach)
     return loss.minorant(problem.sensitivity / cells, reach)
 
 

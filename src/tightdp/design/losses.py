@@ -69,6 +69,17 @@ class Loss:
         at = self.values(step, -reach, reach + 1, up=False)
         return [a - max(dip) for a, dip in zip(at, pairwise(dips), strict=True)]
 
+    def floors(self, step: Fraction, reach: int) -> list[Fraction]:
+        """Infima of c over the cells [j step, (j+1) step), j = -reach..reach-1."""
+        cells = range(-reach, reach)
+        return [verifier.floor(self.description, j * step, (j + 1) * step) for j in cells]
+
+    @property
+    def jumps(self) -> Fraction | None:
+        """Where c jumps, if it does."""
+        jump = self.description["kind"] == "threshold"
+        return Fraction(self.description["at"]) if jump else None
+
     def described(self, tables: dict[str, Any]) -> dict[str, Any]:
         """The description to store; ``tables`` are for losses that have no formula."""
         del tables
@@ -217,7 +228,11 @@ def pinball(quantile: Any) -> Loss:
 
 
 def threshold(at: Any) -> Loss:
-    """P(abs(X) > at): 1 beyond the threshold, 0 up to it."""
+    """P(abs(X) >= at): 1 from the threshold on, 0 nearer to zero.
+
+    >>> threshold(1).values(Fraction(1, 2), 0, 3, up=True)
+    [Fraction(0, 1), Fraction(0, 1), Fraction(1, 1)]
+    """
     bound = exact_fraction("at", at)
     if not bound > 0:
         fail(f"`at` must be a finite number > 0. Got {at}.")

@@ -70,7 +70,7 @@ class Search:
             if now <= self.gap or self._late():
                 break
             growth = math.sqrt(min(now, 10.0) / self.gap) * 1.1
-            cells = math.ceil(cells * min(max(growth, 1.25), 3.0))
+            cells = self._aligned(math.ceil(cells * min(max(growth, 1.25), 3.0)))
             if 2 * cells * self.reach_units > _MOST_CELLS:
                 break
         return self._found()
@@ -223,11 +223,14 @@ class Search:
             return max(1, int(self.cells / (2 * self.reach_units)))
         epsilon = float(self.problem.epsilon)
         start = 2 if epsilon <= 0.2 else 4 if epsilon <= 1 else 8 if epsilon <= 2.5 else 16
-        if self.problem.support is not None:  # the edge of the support on the grid, if it can be
-            ratio = self.problem.support / self.problem.sensitivity
-            if ratio.denominator <= 64:
-                start = math.ceil(start / ratio.denominator) * ratio.denominator
-        return start
+        return self._aligned(start)
+
+    def _aligned(self, cells: int) -> int:
+        """At least so many cells; the support and a jump of the loss on the grid, if it can be."""
+        lengths = (self.problem.support, self.problem.loss.jumps)
+        ratios = [length / self.problem.sensitivity for length in lengths if length is not None]
+        unit = math.lcm(1, *(ratio.denominator for ratio in ratios if ratio.denominator <= 64))
+        return math.ceil(cells / unit) * unit
 
     # --- the end ------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ e^\epsilon y_{m,j+m})] - \delta \sum_m \lambda_m`, whatever the numbers y are; a
 :math:`e^\epsilon` can only lower the right-hand side. Side constraints add multipliers in the same
 way. Beyond the last j the values continue at the constant :math:`a_J`, below a loss that grows.
 For a symmetric loss p may be taken symmetric, and the brackets at j and -j are averaged.
+A proof with ``edges`` takes :math:`p_j = P(jb \\le X < (j+1)b)` and the infimum of the loss over
+each cell instead of tents: sharper where the loss jumps.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def value(loss: Document, x: Fraction, *, up: bool = False) -> Fraction:
     if kind == "root":
         return Fraction(loss["factor"]) * _power(size, loss["top"], loss["bottom"], up)
     if kind == "threshold":
-        return Fraction(1 if size > Fraction(loss["at"]) else 0)
+        return Fraction(1 if size >= Fraction(loss["at"]) else 0)
     if kind == "broken":
         return _broken(loss, x)
     raise Refuted(f"an unknown kind of loss: {kind}")
@@ -104,7 +106,7 @@ def dip(loss: Document, low: Fraction, high: Fraction) -> Fraction:
         return _root_dip(loss, near, far)
     if kind == "threshold":
         at = Fraction(loss["at"])
-        return (at - near) / length if near <= at < far else Fraction(0)
+        return (at - near) / length if near < at <= far else Fraction(0)
     left, right = _broken(loss, low), _broken(loss, high)
     depths = (
         left + (right - left) * (x - low) / length - _broken(loss, x)
@@ -112,6 +114,19 @@ def dip(loss: Document, low: Fraction, high: Fraction) -> Fraction:
         if low < x < high
     )
     return max([Fraction(0), *depths])
+
+
+def floor(loss: Document, low: Fraction, high: Fraction) -> Fraction:
+    """At most the infimum of c over [low, high), which lies on one side of 0."""
+    kind = loss["kind"]
+    if kind == "threshold":
+        at = Fraction(loss["at"])
+        return Fraction(1 if low >= at or high <= -at else 0)
+    ends = [value(loss, low), value(loss, high)]
+    if kind == "broken":
+        inside = (x for x in map(Fraction, loss["knots"]) if low < x < high)
+        ends.extend(value(loss, x) for x in inside)
+    return min(ends)
 
 
 def grows_from(loss: Document) -> Fraction:
@@ -392,26 +407,41 @@ def _choose(n: int, k: int) -> int:
 
 
 def nodes(document: Document, loss: Document) -> list[Fraction]:
-    """a_j for j = -J..J: values whose interpolant lies below the loss."""
-    proof = document["proof"]
-    reach, count = proof["reach"], range(-proof["reach"], proof["reach"] + 1)
+    """a_j for j = -J..J: values whose interpolant lies below the loss.
+
+    With ``edges``, for j = -J..J-1, values below the loss on the cell from j to j + 1.
+    """
+    proof, reach = document["proof"], document["proof"]["reach"]
+    count = range(-reach, reach + (0 if proof["edges"] else 1))
     if loss["kind"] == "table":
-        demand(len(loss["nodes"]) == len(count), "nodes do not match")
+        demand(len(loss["nodes"]) == len(count) and not proof["edges"], "nodes do not match")
         return [Fraction(a) for a in loss["nodes"]]
     if document["integer"]:
+        demand(not proof["edges"], "integers have no edges")
         step = Fraction(1)
         values = [value(loss, Fraction(j)) for j in count]
     else:
         step = Fraction(document["sensitivity"]) / proof["cells"]
-        dips = [dip(loss, j * step, (j + 1) * step) for j in range(-reach - 1, reach + 1)]
-        values = [
-            value(loss, j * step) - max(Fraction(0), left, right)
-            for j, (left, right) in zip(count, pairwise(dips), strict=True)
-        ]
+        values = _floors(loss, step, count) if proof["edges"] else _below(loss, step, count)
     outer = grows_from(loss)
     if document["constraints"]["support"] is None:
-        demand(reach * step >= outer, "the loss may fall beyond the last node")
+        last = reach - (1 if proof["edges"] else 0)
+        demand(last * step >= outer, "the loss may fall beyond the last node")
     return values
+
+
+def _floors(loss: Document, step: Fraction, count: range) -> list[Fraction]:
+    return [floor(loss, j * step, (j + 1) * step) for j in count]
+
+
+def _below(loss: Document, step: Fraction, count: range) -> list[Fraction]:
+    """Values at the nodes, lowered by the larger dip of the two intervals next to them."""
+    around = range(count.start - 1, count.stop)
+    dips = [dip(loss, j * step, (j + 1) * step) for j in around]
+    return [
+        value(loss, j * step) - max(Fraction(0), left, right)
+        for j, (left, right) in zip(count, pairwise(dips), strict=True)
+    ]
 
 
 def check_bound(document: Document, factor: Fraction) -> Fraction:
@@ -436,6 +466,7 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
             offset - price * Fraction(sides["second_loss"]["bound"]),
         )
     if sides["monotone"] and proof["steps"]:
+        demand(not proof["edges"], "monotone laws are bounded at nodes")
         _tally_steps(proof["steps"], reach, gain, joined=not document["integer"])
     brackets = [
         a + unit * (g - factor * c) / one for a, g, c in zip(values, gain, cover, strict=True)
@@ -452,7 +483,8 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
     else:
         step = 1 if document["integer"] else Fraction(document["sensitivity"])
         cells = 1 if document["integer"] else proof["cells"]
-        demand(reach * step >= cells * Fraction(sides["support"]), "the proof is too narrow")
+        room = reach * step - cells * Fraction(sides["support"])
+        demand(room > 0 or (room == 0 and not proof["edges"]), "the proof is too narrow")
     return least + offset
 
 
@@ -461,7 +493,8 @@ def _tally(proof: Document, reach: int, closed: bool) -> tuple[list[int], list[i
 
     ``closed`` says that no mass lies outside -J..J, so that nothing is covered from there.
     """
-    gain, cover, prices = [0] * (2 * reach + 1), [0] * (2 * reach + 1), 0
+    size = 2 * reach + (0 if proof["edges"] else 1)
+    gain, cover, prices = [0] * size, [0] * size, 0
     seen = set()
     for entry in proof["shifts"]:
         shift, price, start = entry["shift"], entry["price"], entry["start"]
@@ -472,8 +505,9 @@ def _tally(proof: Document, reach: int, closed: bool) -> tuple[list[int], list[i
         for i, y in enumerate(entry["multipliers"], start):
             demand(type(y) is int and 0 <= y <= price, "a multiplier exceeds its price")
             if y:
-                inside = abs(i - shift) <= reach
-                demand(abs(i) <= reach and (inside or closed), "a multiplier lies outside")
+                inside = 0 <= i - shift + reach < size
+                demand(0 <= i + reach < size, "a multiplier lies outside")
+                demand(inside or closed, "a multiplier reaches outside")
                 gain[i + reach] += y
                 if inside:
                     cover[i - shift + reach] += y
