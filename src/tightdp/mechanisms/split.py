@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Statistic
-from tightdp.errors import DimensionError, FloatArray, check_probability, fail
+from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.noise.enclosures import float_up
+from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.noise.rates import check_epsilon
-from tightdp.privacy import Guarantee, Numerics
 from tightdp.randomness import RandomSource, source
-from tightdp.release import Release
 
 _SMALL = Fraction(1, 256)
 
@@ -35,7 +33,7 @@ class Part:
     share: Fraction
 
 
-class SplitMechanism:
+class SplitMechanism(PaidMechanism):
     r"""Releases :math:`t(X) + (z_1, ..., z_k)`: every part of a statistic with its own noise.
 
     Density of :math:`z_i`: :math:`P(z_i) \propto \exp(-\epsilon_i\,\mathrm{level}_i(z_i)/L_i)` on
@@ -51,7 +49,7 @@ class SplitMechanism:
     add up: :math:`\sum_i s_i \epsilon \le \epsilon` [P3, P4].
     Numerics: ``exact``.
     Order of events: parameters are checked, the ledger is charged once, the noise is drawn, and
-    only then are data read.
+    only then are rows read.
 
     A split is itself a K-norm mechanism, whose norm is the weighted sum of the norms of the parts.
     Its ball is larger than the hull, but the noise can be put where it harms least: in a regression
@@ -67,7 +65,7 @@ class SplitMechanism:
 
     def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Any) -> None:
         self.statistic, self.parts = statistic, tuple(parts)
-        self.epsilon = check_epsilon(epsilon)
+        self.epsilon, self.neighbors = check_epsilon(epsilon), statistic.schema.neighbors
         if sum(part.ball.dim for part in self.parts) != len(statistic):
             fail("`parts` must cover the entries of the statistic.", DimensionError)
         if any(part.share <= 0 for part in self.parts) or sum(p.share for p in self.parts) > 1:
@@ -93,15 +91,6 @@ class SplitMechanism:
     def resolution(self) -> int:
         """Lattice points per unit of the scaled statistic."""
         return self.statistic.resolution(self.bits)
-
-    def guarantee(self, *, seeded: bool = False) -> Guarantee:
-        """What a release promises."""
-        return Guarantee(
-            epsilon=float_up(self.epsilon),
-            neighbors=self.statistic.schema.neighbors,
-            numerics=Numerics.EXACT,
-            seeded=seeded,
-        )
 
     @property
     def law(self) -> str:
@@ -152,60 +141,26 @@ class SplitMechanism:
 
     # --- the release --------------------------------------------------------------------------
 
-    def release(
-        self,
-        frame: Any,
-        *,
-        ledger: Any = None,
-        key: str | None = None,
-        confidence: float = 0.95,
-        rng: Any = None,
-        progress: bool = False,
-    ) -> Release:
-        """Pay, draw the noise, read the data once, and publish."""
-        level, bits = check_probability("confidence", confidence), source(rng)
-        guarantee = self.guarantee(seeded=bits.seeded)
-        if ledger is None:
-            if key is not None:
-                fail("`key` needs a `ledger` that remembers it.")
-            return self._publish(frame, guarantee, level, bits, progress, {})
-        with ledger.charge(
-            guarantee, key=key, label=repr(self.statistic), fingerprint=self._fingerprint(level)
-        ) as charge:
-            if charge.stored is not None:
-                return Release.from_dict(charge.stored)
-            release = self._publish(frame, guarantee, level, bits, progress, charge.receipt())
-            charge.store(release.to_dict())
-        return release
+    def _facts(self) -> list[str]:
+        return [repr(self.statistic), str(self.statistic.schema)]
 
-    def _fingerprint(self, confidence: float) -> str:
-        """A digest of the public parameters: the same key must mean the same request."""
-        facts = [repr(self.statistic), str(self.statistic.schema), self.law, str(confidence)]
-        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.statistic.schema, self.statistic.columns)
 
     def _publish(
-        self,
-        frame: Any,
-        guarantee: Guarantee,
-        confidence: float,
-        rng: RandomSource,
-        progress: bool,
-        receipt: dict[str, Any],
-    ) -> Release:
+        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
+    ) -> dict[str, Any]:
         # before the data are read: its timing tells nothing
         noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
         covariance, half = self.covariance, self.half_width(confidence)
         exact = self.statistic.measure(frame, bits=self.bits, progress=progress)  # [P2]
         noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
-        return Release(
-            names=self.statistic.names,
-            value=np.array([z / self.resolution for z in noisy]),
-            integers=noisy,
-            resolution=self.resolution,
-            guarantee=guarantee,
-            noise=self.law,
-            covariance=covariance,
-            half_width=half,
-            confidence=confidence,
-            receipt=receipt,
-        )
+        return {
+            "names": self.statistic.names,
+            "value": np.array([z / self.resolution for z in noisy]),
+            "integers": noisy,
+            "resolution": self.resolution,
+            "noise": self.law,
+            "covariance": covariance,
+            "half_width": half,
+        }
