@@ -11,6 +11,7 @@ choose anything: it only applies the rules it was given.
 from __future__ import annotations
 
 import html
+import json
 import math
 import numbers
 import tomllib
@@ -349,6 +350,10 @@ class Schema:
         if self.person is not None:
             record["person"] = self.person
         return record | {"columns": columns}
+
+    def to_json(self) -> str:
+        """All facts in one line of text; equal texts, equal schemas."""
+        return json.dumps(self.to_dict(), default=repr)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Schema:

@@ -278,6 +278,34 @@ def test_ledger_pays_first_and_remembers_keys(seed: int) -> None:
         mechanism.release(table(seed), ledger=Ledger(epsilon=2.0), rng=seed)
 
 
+def test_a_key_stands_for_one_request_to_the_last_digit(seed: int) -> None:
+    """Levels of another type and bins that look alike are other requests."""
+    ledger = Ledger(epsilon=10)
+    numbers, texts = (tdp.Schema({"k": tdp.Category(v)}, rows=3) for v in ([1, 2], ["1", "2"]))
+    one_line.count({"k": [1, 2, 1]}, ["k"], schema=numbers, epsilon=1, ledger=ledger, key="k")
+    with pytest.raises(ParameterError, match="another"):
+        one_line.count({"k": [1, 2, 1]}, ["k"], schema=texts, epsilon=1, ledger=ledger, key="k")
+    given: dict[str, Any] = {"schema": schema(), "epsilon": 1, "ledger": ledger, "key": "bins"}
+    one_line.histogram(table(seed), "x", bins=[0, 5, 10], **given)
+    with pytest.raises(ParameterError, match="another"):
+        one_line.histogram(table(seed), "x", bins=[0, 5.0000001, 10], **given)
+
+
+def test_means_stay_within_their_bounds(seed: int) -> None:
+    draws = [
+        one_line.mean(table(seed), ["x"], schema=schema(), epsilon=0.001, rng=seed + i)["x"]
+        for i in range(20)
+    ]
+    assert 0 <= min(draws) < max(draws) <= 10
+
+
+def test_one_line_helpers_take_delta(seed: int) -> None:
+    release = one_line.sum(
+        table(seed), ["x"], schema=schema(), epsilon=1, delta=0.01, noise="designed"
+    )
+    assert release.guarantee.delta == 0.01
+
+
 def test_a_third_is_never_undercharged() -> None:
     mechanism = AdditiveMechanism(Counts(schema(), ["k"]), epsilon=Fraction(1, 3))
     assert Fraction(mechanism.guarantee().epsilon) >= Fraction(1, 3)
@@ -349,6 +377,10 @@ def test_best_takes_the_least_variance_that_can_be_drawn() -> None:
             lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise=tdp.Geometric(epsilon=1)),
             "law on the integers",
         ),
+        (lambda: AdditiveMechanism(Sums(schema(), ["x"]), noise=np.arange(2), epsilon=1), "noise"),
+        (lambda: MECHANISMS["sums"]().release(table(1), ledger="ledger.db"), "`ledger` must be"),
+        (lambda: one_line.mean(table(1), ["x"], schema={}, epsilon=1), "`schema` must be"),
+        (lambda: one_line.variance(table(1), ["x"], schema={}, epsilon=1), "`schema` must be"),
         (lambda: MECHANISMS["sums"]().release(table(1), key="k"), "ledger"),
         (lambda: MECHANISMS["sums"]().release(table(1), confidence=1.0), "confidence"),
         (lambda: MECHANISMS["sums"]().preview(confidence=0), "confidence"),

@@ -321,6 +321,23 @@ def test_joint_losses(seed: int) -> None:
     assert tdp.Quantiles(facts, "x", THREE, epsilon=1).budget.rate == 1 / (4 * steps)
 
 
+def test_joint_laws_of_long_denominators(seed: int) -> None:
+    """Counts times denominators that exceed 64 bits are Python integers, with the same law."""
+    long = [tau + Fraction(1, 10**30) for tau in THREE]
+    law = JointLaw(np.array([1, 1, 4, 6, 7]), 0, 9, long, HALF)
+    tuples, p = enumerated(JointLaw(law.rows, 0, 9, THREE, HALF))
+    place, bits = {t: i for i, t in enumerate(tuples)}, source(seed)
+    found = [place[tuple(law.draw(bits).tolist())] for _ in range(600)]
+    assert fit(np.bincount(found, minlength=len(tuples)), p) > 1e-4
+
+
+def test_names_are_short_and_distinct() -> None:
+    taus = [0.1234567, 0.1234568, 1 / 3]
+    names = tdp.Quantiles(schema(rows=3), "x", taus, epsilon=1).names
+    assert len(set(names)) == 3
+    assert names[2] == "x[1/3]"
+
+
 def test_one_joint_quantile_is_the_quantile() -> None:
     rows = np.array([1, 3, 3, 8, 12])
     joint = JointLaw(rows, 0, 16, [Fraction(3, 10)], Fraction(1, 4))
@@ -616,9 +633,9 @@ def test_releases_pay_first_and_remember() -> None:
     assert ledger.spent.epsilon == 1
     with pytest.raises(ParameterError, match="'x'"):
         tdp.quantiles({"y": np.zeros(3)}, "x", [0.5], schema=facts, epsilon=1, ledger=ledger)
-    assert ledger.spent.epsilon == 2  # paid, then failed: burned
+    assert ledger.spent.epsilon == 1  # names are public: refused, not paid
     with pytest.raises(BudgetError):
-        tdp.quantile(table, "x", 0.9, schema=facts, epsilon=1, ledger=ledger)
+        tdp.quantile(table, "x", 0.9, schema=facts, epsilon=2, ledger=ledger)
     restored = tdp.Release.from_json(first.to_json())
     assert str(restored) == str(first)
 

@@ -93,6 +93,10 @@ class Statistic(ABC):
             progress=progress,
         )
 
+    def facts(self) -> list[str]:
+        """All that defines the statistic, to the last digit: equal facts, equal statistic."""
+        return [type(self).__name__, *self.names, self.schema.to_json()]
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -358,6 +362,9 @@ class Histogram(Statistic):
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
+
+    def facts(self) -> list[str]:
+        return [*super().facts(), repr(self.edges.tolist())]  # names have rounded edges
 
     def touched(self) -> int:
         """The cell that a row leaves and the one that it enters."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,14 @@ import numpy as np
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
-from tightdp.errors import FloatArray, PendingError, check_choice, check_probability, fail
+from tightdp.errors import FloatArray, check_choice, check_probability, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
-from tightdp.noise.enclosures import float_up
+from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.law import NoiseLaw
-from tightdp.privacy import Guarantee, Numerics
-from tightdp.randomness import source
-from tightdp.release import Release
+from tightdp.privacy import Guarantee
+from tightdp.randomness import RandomSource
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +54,7 @@ class Preview:
         return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", note])
 
 
-class AdditiveMechanism:
+class AdditiveMechanism(PaidMechanism):
     r"""Releases :math:`t(X) + z`: an integer statistic plus the least exact noise.
 
     **Privacy.**
@@ -107,7 +105,7 @@ class AdditiveMechanism:
     ) -> None:
         if not isinstance(statistic, Statistic):
             fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
-        self.statistic = statistic
+        self.statistic, self.neighbors = statistic, statistic.schema.neighbors
         self._choice = _choose(statistic, noise, epsilon, delta)
         self.epsilon, self.delta = self._choice.epsilon, self._choice.delta
         self.bits, self.noise = self._choice.bits, self._choice.draws
@@ -131,16 +129,6 @@ class AdditiveMechanism:
     def law(self) -> str:
         """The exact law of the noise, in words."""
         return self._choice.words
-
-    def guarantee(self, *, seeded: bool = False) -> Guarantee:
-        """What a release promises."""
-        return Guarantee(
-            epsilon=float_up(self.epsilon),  # never less than what is spent
-            delta=float_up(self.delta),
-            neighbors=self.statistic.schema.neighbors,
-            numerics=Numerics.EXACT,
-            seeded=seeded,
-        )
 
     def exact(self, frame: Any, *, progress: bool = False) -> list[int]:
         """The statistic on the lattice of the noise. **Not private.**"""
@@ -176,86 +164,36 @@ class AdditiveMechanism:
 
     # --- the release --------------------------------------------------------------------------
 
-    def release(
-        self,
-        frame: Any,
-        *,
-        ledger: Any = None,
-        key: str | None = None,
-        confidence: float = 0.95,
-        rng: Any = None,
-        progress: bool = False,
-    ) -> Release:
-        """Pay, draw the noise, read the data once, and publish.
+    def _facts(self) -> list[str]:
+        return [repr(self.statistic), *self.statistic.facts()]
 
-        With a ``key`` that the ledger already holds, the stored release comes back and nothing is
-        spent; without a key every call is a new release and a new spend.
-        """
-        level, bits = check_probability("confidence", confidence), source(rng)
-        guarantee = self.guarantee(seeded=bits.seeded)
-        if ledger is None:
-            if key is not None:
-                fail("`key` needs a `ledger` that remembers it.")
-            return self._publish(frame, guarantee, level, bits, progress, {})
-        if not _known(ledger, key):
-            # a table that cannot be read must cost nothing; columns and types are public
-            check_frame(frame, self.statistic.schema, self.statistic.columns)
-        facts = self._fingerprint(level)
-        with ledger.charge(
-            guarantee, key=key, label=repr(self.statistic), fingerprint=facts
-        ) as charge:
-            if charge.stored is not None:
-                return Release.from_dict(charge.stored)
-            release = self._publish(frame, guarantee, level, bits, progress, charge.receipt())
-            charge.store(release.to_dict())
-        return release
-
-    def _fingerprint(self, confidence: float) -> str:
-        """A digest of the public parameters: the same key must mean the same request."""
-        facts = [repr(self.statistic), str(self.statistic.schema), self.law, str(confidence)]
-        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.statistic.schema, self.statistic.columns)
 
     def _publish(
-        self,
-        frame: Any,
-        guarantee: Guarantee,
-        confidence: float,
-        rng: Any,
-        progress: bool,
-        receipt: dict[str, Any],
-    ) -> Release:
+        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
+    ) -> dict[str, Any]:
         noise = self.noise.sample(rng=rng)  # before the data are read: its timing tells nothing
         covariance, half = self._errors(confidence)
         exact = self.exact(frame, progress=progress)
         noisy = tuple(t + int(z) for t, z in zip(exact, noise, strict=True))
         scaled = np.array([z / self.resolution for z in noisy])
-        return Release(
-            names=self.statistic.names,
-            value=self.statistic.recover(scaled),
-            integers=noisy,
-            resolution=self.resolution,
-            guarantee=guarantee,
-            noise=self.law,
-            covariance=covariance,
-            half_width=half,
-            confidence=confidence,
-            receipt=receipt,
-        )
-
-
-def _known(ledger: Any, key: str | None) -> bool:
-    """Whether the ledger holds the release of the key, or will in a moment."""
-    try:
-        return key is not None and ledger.find(key) is not None
-    except PendingError:
-        return True
+        return {
+            "names": self.statistic.names,
+            "value": self.statistic.recover(scaled),
+            "integers": noisy,
+            "resolution": self.resolution,
+            "noise": self.law,
+            "covariance": covariance,
+            "half_width": half,
+        }
 
 
 def _choose(
     statistic: Statistic, noise: Any, epsilon: Any, delta: Any
 ) -> BallNoise | CoordinateNoise:
     """A ball for the whole vector, or a law for every entry."""
-    if isinstance(noise, (NoiseLaw, Design)) or noise in FAMILIES:
+    if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
         check_choice("noise", noise, (*SHAPES, *FAMILIES))

@@ -104,10 +104,9 @@ class CoordinateNoise:
         """The certified least mean error: on the integers for counts, scaled for other entries."""
         steps = self._steps()
         if self.statistic.degree == 0:
-            self.laws = [
-                design_noise(epsilon=epsilon, delta=delta, sensitivity=moved, integer=True).noise
-                for moved in steps
-            ]
+            given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "integer": True}
+            designs = [design_noise(sensitivity=moved, **given) for moved in steps]
+            self.laws = [design.noise.lattice(1) for design in designs]
             return
         law = design_noise(epsilon=epsilon, delta=delta).noise
         self.factor = _factor(law, steps)

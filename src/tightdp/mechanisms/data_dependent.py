@@ -11,13 +11,10 @@ import numpy as np
 
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Statistic
-from tightdp.errors import DimensionError, FloatArray, check_probability, fail
-from tightdp.mechanisms.additive import _known
-from tightdp.noise.enclosures import float_up
+from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.range_noise import RangeNoise
-from tightdp.privacy import Guarantee, Numerics
-from tightdp.randomness import RandomSource, source
-from tightdp.release import Release
+from tightdp.randomness import RandomSource
 
 _FINEST = 1 << 20  # lattice points per unit of the scaled statistic
 
@@ -40,7 +37,7 @@ class RangeDesign(Protocol):
     def verify(self) -> bool: ...
 
 
-class DataDependentMechanism:
+class DataDependentMechanism(PaidMechanism):
     r"""Releases :math:`t(X) + Z_g`: the law of the noise depends on the interval g of :math:`t(X)`.
 
     **Privacy.**
@@ -54,7 +51,8 @@ class DataDependentMechanism:
     (epsilon, delta)-DP for it [P1]. Which interval was met stays inside: the random integers are
     drawn before the data are read, and the stated errors are those of the worst interval.
     Numerics: ``exact``.
-    Order of events: as in :class:`~tightdp.AdditiveMechanism`.
+    Order of events: as in :class:`~tightdp.AdditiveMechanism`. The ``covariance`` of a release is
+    the mean square error in the worst interval: the error in the one that was met is not public.
 
     Parameters
     ----------
@@ -84,6 +82,8 @@ class DataDependentMechanism:
             fail(f"`design` must be a DataDependentDesign. Got {type(design).__name__}.")
         design.verify()  # [P1]
         self.statistic, self.design = statistic, design
+        self.neighbors = statistic.schema.neighbors
+        self.epsilon, self.delta = design.epsilon, design.delta
         self.bits = statistic.bits_for(_FINEST)
         origin, unit = (float(statistic.recover(np.array([s]))[0]) for s in (0.0, 1.0))
         self._slope = unit - origin
@@ -122,16 +122,6 @@ class DataDependentMechanism:
             f"{self.first} cut at cells {list(self.noise.edges)}, in units of 1/{self.resolution}"
         )
 
-    def guarantee(self, *, seeded: bool = False) -> Guarantee:
-        """What a release promises."""
-        return Guarantee(
-            epsilon=float_up(self.design.epsilon),
-            delta=float_up(self.design.delta),
-            neighbors=self.statistic.schema.neighbors,
-            numerics=Numerics.EXACT,
-            seeded=seeded,
-        )
-
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Mean square and half-width of the noise of the worst interval, in user units."""
         scale = self._slope / self.resolution
@@ -140,64 +130,26 @@ class DataDependentMechanism:
 
     # --- the release --------------------------------------------------------------------------
 
-    def release(
-        self,
-        frame: Any,
-        *,
-        ledger: Any = None,
-        key: str | None = None,
-        confidence: float = 0.95,
-        rng: Any = None,
-        progress: bool = False,
-    ) -> Release:
-        """Pay, draw random integers, read the data once, and publish.
+    def _facts(self) -> list[str]:
+        return [repr(self.statistic), *self.statistic.facts()]
 
-        ``covariance`` holds the mean square error in the worst interval of the range: the error in
-        the interval that was met is not public. A ``key`` works as in
-        :class:`~tightdp.AdditiveMechanism`.
-        """
-        level, bits = check_probability("confidence", confidence), source(rng)
-        guarantee = self.guarantee(seeded=bits.seeded)
-        if ledger is None:
-            if key is not None:
-                fail("`key` needs a `ledger` that remembers it.")
-            return self._publish(frame, guarantee, level, bits, progress, {})
-        if not _known(ledger, key):
-            check_frame(frame, self.statistic.schema, self.statistic.columns)  # costs nothing
-        facts = [repr(self.statistic), str(self.statistic.schema), self.law, str(level)]
-        digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-        with ledger.charge(
-            guarantee, key=key, label=repr(self.statistic), fingerprint=digest
-        ) as charge:
-            if charge.stored is not None:
-                return Release.from_dict(charge.stored)
-            release = self._publish(frame, guarantee, level, bits, progress, charge.receipt())
-            charge.store(release.to_dict())
-        return release
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.statistic.schema, self.statistic.columns)
 
     def _publish(
-        self,
-        frame: Any,
-        guarantee: Guarantee,
-        confidence: float,
-        bits: RandomSource,
-        progress: bool,
-        receipt: dict[str, Any],
-    ) -> Release:
-        drawn = self.noise.prepare(bits)[0]  # before the data are read
+        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
+    ) -> dict[str, Any]:
+        drawn = self.noise.prepare(rng)[0]  # before the data are read
         covariance, half = self._errors(confidence)
         exact = self.statistic.measure(frame, bits=self.bits, progress=progress)[0]
         query = self.noise.clamp(int(exact) - self.first)  # [P2]
         noisy = self.first + query + self.noise.noise(query, drawn)
-        return Release(
-            names=self.statistic.names,
-            value=self.statistic.recover(np.array([noisy / self.resolution])),
-            integers=(noisy,),
-            resolution=self.resolution,
-            guarantee=guarantee,
-            noise=self.law,
-            covariance=covariance,
-            half_width=half,
-            confidence=confidence,
-            receipt=receipt,
-        )
+        return {
+            "names": self.statistic.names,
+            "value": self.statistic.recover(np.array([noisy / self.resolution])),
+            "integers": (noisy,),
+            "resolution": self.resolution,
+            "noise": self.law,
+            "covariance": covariance,
+            "half_width": half,
+        }

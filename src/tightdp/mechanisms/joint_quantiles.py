@@ -15,7 +15,7 @@ from tightdp.data.frames import check_frame
 from tightdp.errors import fail
 from tightdp.mechanisms.exponential.pieces import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric
+from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.tilted import below_exp, exp_table
 from tightdp.privacy import Neighbors
@@ -123,8 +123,9 @@ class JointLaw:
         even = np.array([self.start + length * i // _PARTS for i in range(_PARTS)])
         starts = np.unique(np.concatenate([inner, even]))
         ends = np.append(starts[1:], self.end)
-        least = np.searchsorted(self.rows, starts, side="right")
-        most = np.searchsorted(self.rows, ends - 1, side="right")
+        kind: Any = np.int64 if self.den * n < _WORD else object  # more rows than were declared
+        least = np.searchsorted(self.rows, starts, side="right").astype(kind)
+        most = np.searchsorted(self.rows, ends - 1, side="right").astype(kind)
         return Cells(starts, ends, least, most)
 
     def _bounds(self, j: int, before: Cells, after: Cells) -> Any:
@@ -241,7 +242,7 @@ class Quantiles(KNormGradient):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}[{float(tau):g}]" for tau in self.taus)
+        return tuple(share_name(self.column, tau) for tau in self.taus)
 
     @property
     def law(self) -> str:

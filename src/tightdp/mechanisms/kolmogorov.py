@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Histogram
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail
 from tightdp.mechanisms.band_levels import BandLevels
@@ -110,7 +111,10 @@ class KolmogorovSample(PaidMechanism):
         )
 
     def _facts(self) -> list[str]:
-        return [f"KolmogorovSample({self.statistic!r})", str(self.schema)]
+        return [f"KolmogorovSample({self.statistic!r})", *self.statistic.facts()]
+
+    def _check(self, frame: Any) -> None:
+        check_frame(frame, self.schema, self.statistic.columns)
 
     def law_on(self, counts: ArrayLike) -> BandLevels | None:
         """The exact law for a table with these counts; None without rows. **Not private.**"""

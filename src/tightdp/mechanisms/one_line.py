@@ -16,6 +16,7 @@ from tightdp.data.statistics import (
     Sums,
     SumsAndRows,
     SumsAndSquares,
+    check_schema,
 )
 from tightdp.errors import FloatArray, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -30,7 +31,7 @@ def sum(
     """Private sums of numeric columns, drawn exactly with the least noise.
 
     Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
-    ``rng``, ``progress``) and ``noise``.
+    ``rng``, ``progress``), and ``noise`` and ``delta``.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
     >>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
@@ -86,11 +87,15 @@ def mean(
     >>> mean({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=500.0)["x"].__round__(1)
     1.5
     """
-    if schema.neighbors is Neighbors.REPLACE_ONE:
-        release = _released(Sums(schema, columns), frame, epsilon, options)
+    if check_schema(schema).neighbors is Neighbors.REPLACE_ONE:
+        sums = Sums(schema, columns)
+        release = _released(sums, frame, epsilon, options)
+        half, middle = _units(sums)
+        # a mean lies within the bounds: nothing is lost by moving it there
+        value = np.clip(release.value / schema.rows, middle - half, middle + half)
         return replace(
             release,
-            value=release.value / schema.rows,
+            value=value,
             covariance=release.covariance / schema.rows**2,
             half_width=release.half_width / schema.rows,
         )
@@ -110,15 +115,15 @@ def variance(
     >>> variance({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=900.0)["x"].__round__(0)
     1.0
     """
-    if schema.neighbors is not Neighbors.REPLACE_ONE:
+    if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
         fail("`variance` needs replace-one neighbours: the number of rows must be public.")
     statistic = SumsAndSquares(schema, columns)
     return _variances(statistic, _released(statistic, frame, epsilon, options))
 
 
 def _released(statistic: Statistic, frame: Any, epsilon: Any, options: dict[str, Any]) -> Release:
-    noise = options.pop("noise", "best")
-    return AdditiveMechanism(statistic, noise=noise, epsilon=epsilon).release(frame, **options)
+    shape = {"noise": options.pop("noise", "best"), "delta": options.pop("delta", 0)}
+    return AdditiveMechanism(statistic, epsilon=epsilon, **shape).release(frame, **options)
 
 
 def _ratio(statistic: SumsAndRows, release: Release) -> Release:

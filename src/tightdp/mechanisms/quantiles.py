@@ -102,7 +102,7 @@ class Quantile(KNormGradient):
 
     @property
     def names(self) -> tuple[str, ...]:
-        name = f"{self.column}[{float(self.tau):g}]"
+        name = share_name(self.column, self.tau)
         return (name,) if self.covers == "none" else (name, f"{name} low", f"{name} high")
 
     @property
@@ -226,6 +226,16 @@ def check_tau(tau: Any) -> Fraction:
     if not 0 < near < 1:
         fail(f"`tau` must lie at least 2**-20 inside (0, 1). Got {tau}.")
     return near
+
+
+def share_name(column: str, tau: Fraction) -> str:
+    """The name of a quantile: a short decimal where that is exact, else a fraction.
+
+    >>> share_name("x", Fraction(9, 10)), share_name("x", Fraction(1, 3))
+    ('x[0.9]', 'x[1/3]')
+    """
+    short = f"{float(tau):g}"
+    return f"{column}[{short if Fraction(short) == tau else tau}]"
 
 
 def check_schema(schema: Any) -> Schema:
