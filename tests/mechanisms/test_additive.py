@@ -429,3 +429,16 @@ def test_means_and_variances_cover(neighbors: str, seed: int) -> None:
             )
             hits.append(abs(spread["x"] - frame["x"].var()) <= spread.half_width[0] + 1e-3)
     assert np.mean(hits) >= 0.8 - 5 * 0.4 / np.sqrt(len(hits))
+
+
+def test_best_uses_the_product_of_terms_where_the_hull_cannot_be_drawn() -> None:
+    """Two marginals under add-remove share their total: a flat hull, without a sampler."""
+    facts = tdp.Schema({**FACTS, "j": tdp.Category([1, 2])}, rows=200, neighbors="add-remove")
+    counts = Counts(facts, ["j", "k"])
+    with pytest.raises(InfeasibleSamplingError, match="noise='best'"):
+        AdditiveMechanism(counts, epsilon=1.0)
+    best = AdditiveMechanism(counts, noise="best", epsilon=1.0)
+    assert isinstance(best.ball, tdp.Product)
+    assert tdp.certify_contains(best.ball, counts.sensitivity_space())
+    l1 = AdditiveMechanism(counts, noise="l1", epsilon=1.0)
+    assert (best.preview().std < l1.preview().std).all()

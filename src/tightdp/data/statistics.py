@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
 from tightdp.errors import FloatArray, check_array, check_count, fail
+from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_sampling import Moments as Layout
+from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.geometry.terms import read_terms
@@ -61,6 +63,10 @@ class Statistic(ABC):
     @abstractmethod
     def sensitivity_space(self) -> SensitivitySpace:
         """The space of changes of the scaled statistic, one row per person."""
+
+    def outer_balls(self) -> list[NormBall]:
+        """Further balls around the sensitivity space, for where noise cannot have its shape."""
+        return []
 
     def touched(self) -> int:
         """How many entries one row can move at most."""
@@ -144,7 +150,7 @@ class Products(Statistic):
         self._entries = {
             label: choice for term in factors for label, choice in _entries(term, schema)
         }
-        self._factors = factors
+        self._factors, self._domain = factors, domain
         self.names = self._space.names
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
         rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
@@ -190,6 +196,17 @@ class Products(Statistic):
 
     def sensitivity_space(self) -> SensitivitySpace:
         return self._space
+
+    def outer_balls(self) -> list[NormBall]:
+        """The product of the hulls of the terms, as if they did not hang together."""
+        if len(self._factors) < 2:
+            return []
+        relation = self.schema.neighbors
+        spaces = [
+            SensitivitySpace.of(self._domain, [":".join(term)], neighbors=relation)
+            for term in self._factors
+        ]
+        return [Product([space.hull() for space in spaces])]
 
     def touched(self) -> int:
         """A row is in one cell of each term; a replaced row leaves one and enters another."""

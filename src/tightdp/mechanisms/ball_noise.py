@@ -41,6 +41,13 @@ class BallNoise:
         self.statistic = statistic
         self.epsilon = check_epsilon(epsilon)
         self.ball = self._shape(noise)
+        if isinstance(noise, str) and noise == "hull" and not self._feasible(self.ball):
+            fail(
+                "`noise` = 'hull' has no exact sampler for this statistic "
+                f"({type(self.ball).__name__} in dimension {self.ball.dim}). Use noise='best': the "
+                "least noise among the shapes that have one.",
+                InfeasibleSamplingError,
+            )
         self.bits = statistic.bits_for(self._finest(self.ball))
         self.resolution = statistic.resolution(self.bits)
         self.factor = 1
@@ -94,7 +101,7 @@ class BallNoise:
         name = check_choice("noise", noise, SHAPES)
         if name == "hull":
             return space.hull()
-        balls = [space.hull()] if name == "best" else []
+        balls = [space.hull(), *self.statistic.outer_balls()] if name == "best" else []
         named = LP_NAMES if name == "best" else [name]
         balls += [
             LpBall(space.dim, LP_NAMES[n], float(space.sensitivity(p=LP_NAMES[n]))) for n in named
