@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, exact_amount, fail, shown
+from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradient_rows import Integers
+from tightdp.mechanisms.quantiles import check_tau
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
 
-_MOST_DENOMINATOR = 10**9
+MOST_COEFFICIENTS = 5  # beyond, cutting boxes until the law is covered practically never ends
 _FEW = 4  # so many rows between the planes of a box are followed one by one
 
 
@@ -272,6 +273,12 @@ class KNormQuantileRegression(PlaneGradient):
             shape=shape,
             grid=grid,
         )
+        if self.rows.dim > MOST_COEFFICIENTS:
+            fail(
+                f"Exact quantile regression takes up to {MOST_COEFFICIENTS} coefficients. "
+                f"Got {self.rows.dim}: name fewer `features`.",
+                InfeasibleSamplingError,
+            )
         self.norm = CheckNorm(  # [P1]
             self.tau,
             dim=self.rows.dim,
@@ -304,13 +311,3 @@ class KNormQuantileRegression(PlaneGradient):
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         levels = self.levels(*self._read(frame, progress))
         return BoxSampler(levels, self.rate).draw(rng)  # [P4]
-
-
-def check_tau(tau: Any) -> Fraction:
-    """The quantile level as an exact rational in (0, 1)."""
-    number = exact_amount("tau", tau)
-    if not 0 < number < 1:
-        fail(f"`tau` must lie strictly between 0 and 1. Got {shown(tau)}.")
-    if number.denominator > _MOST_DENOMINATOR:
-        fail("`tau` must have at most nine decimals. Round it.")
-    return number

@@ -1,0 +1,136 @@
+"""Private quantile regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.estimators.base import PrivateEstimator
+from tightdp.estimators.inputs import Problem
+from tightdp.mechanisms.gradient_planes import SHAPES, check_radius
+from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.quantiles import check_tau
+from tightdp.randomness import RandomSource
+from tightdp.release import Release
+from tightdp.schema import Interval
+
+
+class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    r"""The plane below which a share tau of the rows lies, under differential privacy.
+
+    ``fit`` draws the coefficients exactly from the law of
+    :class:`~tightdp.KNormQuantileRegression`: planes whose check loss has a small gradient come
+    more often.
+
+    **Privacy.**
+    Statement: ``fit`` is epsilon-DP under replace-one (add-remove if the schema says so).
+    Needs: ``bounds`` are public facts, not read off the data.
+    Proof: that of the mechanism; predictions are computed from the coefficients.
+    Numerics: ``exact``.
+
+    Parameters
+    ----------
+    epsilon : float, Fraction or Decimal
+    bounds : pair, list of pairs, or Schema
+        Public bounds: one pair for all columns, pairs for the features and then the target, or a
+        Schema of intervals.
+    tau : float or Fraction
+        The quantile level, in (0, 1).
+    fit_intercept : bool
+    radius : float
+        Bound on the coefficients of the columns scaled to [-1, 1]. With shape "l1" and radius 1
+        these are the planes that stay within the bounds of the target.
+    shape : {"l1", "box"}
+        Whether ``radius`` bounds the sum of the sizes of the coefficients, or each of them.
+    ledger : Ledger, optional
+    random_state : None or a seed
+
+    Attributes
+    ----------
+    coef_ : array
+        In user units.
+    intercept_ : float
+    release_ : Release
+    gradient_radius_ : float
+        With probability 95 % the gradient at the released plane exceeds the smallest one by at most
+        this many sensitivities. With an intercept, and if some plane of the lattice has a gradient
+        near zero, the number of rows below the plane is within it of tau * n.
+
+    Notes
+    -----
+    There is no ``conf_int``: how far coefficients move for a given gradient depends on the density
+    of the rows around the plane, which is private. The noise is of order 1/n, the sampling error of
+    order one over the square root of n: for many rows the error is that of the estimate without
+    privacy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(0, 10, 5000)
+    >>> y = 1 + 0.5 * x + rng.normal(0, 1, 5000)
+    >>> model = QuantileRegression(epsilon=2.0, bounds=[(0, 10), (-5, 15)], tau=0.9)
+    >>> model.fit(x[:, None], y).coef_.round(1)
+    array([0.5])
+    >>> bool(abs(np.mean(y <= model.predict(x[:, None])) - 0.9) < 0.03)
+    True
+    """
+
+    noise = None
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        tau: Any = 0.5,
+        fit_intercept: bool = True,
+        radius: Any = 1.0,
+        shape: str = "l1",
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.tau = tau
+        self.fit_intercept = fit_intercept
+        self.radius = radius
+        self.shape = shape
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_tau(self.tau)
+        check_radius(self.radius)
+        check_choice("shape", self.shape, SHAPES)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            fail(f"`fit_intercept` must be True or False. Got {self.fit_intercept!r}.")
+
+    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
+        mechanism = KNormQuantileRegression(
+            problem.schema,
+            tau=self.tau,
+            epsilon=self.epsilon,
+            features=problem.features,
+            target=problem.target,
+            intercept=self.fit_intercept,
+            radius=self.radius,
+            shape=self.shape,
+        )
+        release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
+        first = 1 if self.fit_intercept else 0
+        self.intercept_ = float(release.value[0]) if self.fit_intercept else 0.0
+        self.coef_ = release.value[first:]
+        self.gradient_radius_ = mechanism.gradient_radius(0.95)
+        return release
+
+    def predict(self, X: Any) -> FloatArray:
+        """The quantile at rows, which pass through the same clamp as in ``fit``."""
+        check_is_fitted(self, "release_")
+        cells = self._scaled_rows(X)
+        columns = [self.schema_[name] for name in list(self.schema_)[:-1]]
+        scales = [(c.half, c.middle) for c in columns if isinstance(c, Interval)]
+        half, middle = np.array(scales).T
+        return np.asarray((cells * half + middle) @ self.coef_ + self.intercept_)
