@@ -140,7 +140,31 @@ def missing(d):
     del d["proof"]["unit"]
 
 
+def only_an_atom(d):
+    d["noise"].update(weights=[], atom=1, total=1)
+    d["upper"] = "0"
+    d["proof"]["shifts"] = []
+    d["lower"] = "0"
+
+
+def a_negative_price(d):
+    d["proof"]["shifts"] = [{"shift": 1, "price": -(1 << 60), "start": 0, "multipliers": []}]
+    d["lower"] = str(Fraction(d["proof"]["unit"]) / 4)
+
+
+def float_cells(d):
+    d["proof"]["cells"] = float(d["proof"]["cells"])
+
+
+def unmirrored_edges(d):
+    d["proof"]["edges"] = True
+
+
 EDITS = [
+    only_an_atom,
+    a_negative_price,
+    float_cells,
+    unmirrored_edges,
     one_weight,
     moved_weight,
     rising_total,
@@ -255,6 +279,16 @@ def test_a_bound_for_narrower_noise_is_not_one_for_all():
     forged = copy.deepcopy(skewed.certificate.document)
     forged["constraints"]["symmetric"] = False
     assert "mirrored" in sealed(forged).reason()
+
+
+def test_noise_away_from_zero_is_not_monotone():
+    document = copy.deepcopy(design_noise(epsilon=3, delta=0.3, monotone=True).certificate.document)
+    noise = document["noise"]
+    middle = -noise["start"]
+    weights = noise["weights"][middle:]
+    noise.update(weights=weights, start=1, total=sum(weights) + noise["atom"])
+    with pytest.raises(verifier.Refuted, match="away from zero"):
+        verifier._check_shape(document)
 
 
 def test_losses_in_rationals():

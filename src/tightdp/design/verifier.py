@@ -138,7 +138,8 @@ def grows_from(loss: Document) -> Fraction:
         demand(all(Fraction(c) >= 0 for side in sides for c in side), "the loss falls outward")
         return Fraction(0)
     if kind == "root":
-        demand(Fraction(loss["factor"]) > 0 < loss["top"] and loss["bottom"] > 0, "no root loss")
+        whole = all(type(loss[name]) is int and loss[name] > 0 for name in ("top", "bottom"))
+        demand(whole and Fraction(loss["factor"]) > 0, "no root loss")
         return Fraction(0)
     if kind == "threshold":
         demand(Fraction(loss["at"]) >= 0, "a negative threshold")
@@ -275,6 +276,7 @@ def check_noise(document: Document, factor: Fraction) -> Fraction:
         return _check_staircase(document)
     noise, delta = document["noise"], Fraction(document["delta"])
     weights, atom, total = noise["weights"], noise["atom"], noise["total"]
+    demand(len(weights) >= 1 and type(noise["start"]) is int, "no cells")
     demand(all(type(w) is int and w >= 0 for w in [*weights, atom]), "a weight is not natural")
     demand(total == sum(weights) + atom > 0, "the weights do not sum to the total")
     demand(type(noise["cells"]) is int and noise["cells"] >= 1, "no cells")
@@ -313,6 +315,7 @@ def _check_shape(document: Document) -> None:
     weights, start = noise["weights"], noise["start"]
     whole = document["integer"]
     if sides["monotone"]:
+        demand(start <= 0 <= start + len(weights) - (1 if whole else 0), "away from zero")
         left = weights[: max(-start, 0) + (1 if whole else 0)]
         right = weights[max(-start, 0) :]
         demand(left == sorted(left), "not monotone below zero")
@@ -449,7 +452,8 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
     proof, sides = document["proof"], document["constraints"]
     reach, one = proof["reach"], 1 << proof["bits"]
     unit, delta = Fraction(proof["unit"]), Fraction(document["delta"])
-    demand(type(reach) is int and reach >= 1 and proof["cells"] >= 1 and unit > 0, "no proof")
+    whole = all(type(n) is int and n >= 1 for n in (reach, proof["cells"], proof["bits"]))
+    demand(whole and unit > 0, "no proof")
     if document["integer"]:
         demand(proof["cells"] == Fraction(document["sensitivity"]), "not integers")
     gain, cover, prices = _tally(proof, reach, closed=sides["support"] is not None)
@@ -474,7 +478,8 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
     if proof["mirrored"]:
         second = sides["second_loss"]
         fair = symmetric(document["loss"]) and (second is None or symmetric(second["loss"]))
-        demand(fair or sides["symmetric"], "only symmetric problems may be mirrored")
+        even = sides["symmetric"] and not proof["edges"]  # cells are half open, nodes are not
+        demand(fair or even, "only symmetric problems may be mirrored")
         brackets = [(a + b) / 2 for a, b in zip(brackets, brackets[::-1], strict=True)]
         tails = [sum(tails, Fraction(0)) / 2]
     least = min(brackets)
@@ -500,6 +505,7 @@ def _tally(proof: Document, reach: int, closed: bool) -> tuple[list[int], list[i
         shift, price, start = entry["shift"], entry["price"], entry["start"]
         demand(type(shift) is int and 1 <= abs(shift) <= proof["cells"], "a shift is too large")
         demand(shift not in seen, "a shift is counted twice")
+        demand(type(price) is int and price >= 0, "a price is not natural")
         seen.add(shift)
         prices += price
         for i, y in enumerate(entry["multipliers"], start):
@@ -568,7 +574,8 @@ def main(arguments: list[str]) -> int:
             failed += 1
             print(f"{path}: REFUTED: {reason}")
             continue
-        spent = f"epsilon {float(Fraction(document['epsilon'])):g}, delta {document['delta']}"
+        shown = [float(Fraction(document[name])) for name in ("epsilon", "delta")]
+        spent = f"epsilon {shown[0]:g}, delta {shown[1]:g}"
         print(f"{path}: proved. {spent}; least loss in [{float(lower):.6g}, {float(upper):.6g}]")
     return 1 if failed or not arguments else 0
 
