@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments
+from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -35,6 +35,7 @@ from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomSource, SeededSource
@@ -47,7 +48,7 @@ POSTS = ("shrink", "none", "published")
 # Public guesses that only steer where the noise goes, never how much privacy there is: squared
 # length of the scaled coefficients, and how well the mean square of the target must be known.
 _LENGTH = 1 / 8
-_SQUARE_ERROR = 0.004
+_SQUARE_ERROR = 0.002
 _SQUARE_SHARES = (0.01, 0.06)
 _INTERVAL_SEED = 20_190_605
 
@@ -412,19 +413,25 @@ def _split(problem: Problem, noise: str, epsilon: Any, *, square: bool) -> Split
     """Shares that minimise v_T / s^2 + length^2 v_F / (1 - s)^2, the predicted error."""
     moments = RegressionMoments(problem.schema, problem.features, problem.target, square=square)
     rest = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
+    balls = {part: _feasible(moments, part) for part in moments.parts}
+    target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
+    odds = (target / (_LENGTH * features)) ** (1 / 3)
+    share = Fraction(round(1000 * odds / (1 + odds)), 1000)
+    shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
+    parts = [Part(part, ball, shares[part]) for part, ball in balls.items()]
+    return SplitMechanism(moments, parts, epsilon=epsilon)
+
+
+def _feasible(moments: RegressionMoments, part: str) -> NormBall:
+    """The smallest body of a part that exact noise can be drawn from, measured."""
     for kind in MOMENT_KINDS:
-        balls = {part: moments.ball(part, kind) for part in moments.parts}
-        target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
-        odds = (target / (_LENGTH * features)) ** (1 / 3)
-        share = Fraction(round(1000 * odds / (1 + odds)), 1000)
-        shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
-        parts = [Part(part, ball, shares[part]) for part, ball in balls.items()]
+        ball = moments.ball(part, kind)
         try:
-            return SplitMechanism(moments, parts, epsilon=epsilon)
+            lattice_body(ball)[0].check_feasible()
         except InfeasibleSamplingError:
-            if kind == MOMENT_KINDS[-1]:
-                raise
-    raise AssertionError("the last kind returns or raises")
+            continue
+        return measured(ball)
+    fail("There are too many columns for exact noise: use fewer.", InfeasibleSamplingError)
 
 
 def _joint(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
@@ -433,18 +440,11 @@ def _joint(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> Split
         problem.schema, problem.features, problem.target, joint=True, square=square
     )
     share = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
-    kinds = MOMENT_KINDS if noise == "hull" else ("",)
-    for kind in kinds:
-        ball = moments.ball("moments", kind) if kind else _named_ball(moments, noise)
-        parts = [Part("moments", ball, share)]
-        if square:
-            parts.append(Part("square", moments.ball("square"), 1 - share))
-        try:
-            return SplitMechanism(moments, parts, epsilon=epsilon)
-        except InfeasibleSamplingError:
-            if kind == kinds[-1]:
-                raise
-    raise AssertionError("the last kind returns or raises")
+    ball = _feasible(moments, "moments") if noise == "hull" else _named_ball(moments, noise)
+    parts = [Part("moments", ball, share)]
+    if square:
+        parts.append(Part("square", moments.ball("square"), 1 - share))
+    return SplitMechanism(moments, parts, epsilon=epsilon)
 
 
 def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
