@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
+from lattice_fit import chi_square
 
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.gradient_linear import KNormLinearRegression
@@ -118,17 +118,9 @@ def test_the_audit_has_power():
 # --- the draw ------------------------------------------------------------------------------------
 
 
-def chi_square(sampler, points, logs, draws, seed):
-    counts, bits = {tuple(p): 0 for p in points.tolist()}, source(seed)
-    for _ in range(draws):
-        counts[sampler.draw(bits)] += 1
-    expected = draws * np.exp(logs)
-    order = np.argsort(expected)
-    groups = np.floor(np.cumsum(expected[order]) / 10).astype(int)
-    seen = np.bincount(groups, np.array(list(counts.values()))[order])
-    mean = np.bincount(groups, expected[order])
-    seen, mean = seen[mean > 0], mean[mean > 0]
-    return float(stats.chi2.sf(((seen - mean) ** 2 / mean).sum(), len(mean) - 1))
+def fit(sampler, points, logs, draws, seed):
+    bits = source(seed)
+    return chi_square(points.tolist(), logs, lambda i: sampler.draw(bits), draws)
 
 
 CASES = {
@@ -148,7 +140,7 @@ def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
     features, rows, options = CASES[case]
     mech = mechanism(len(rows), features, **options)
     sampler = mech.sampler(*mech.normal_equations(table(rows)))
-    assert chi_square(sampler, *law(mech, rows), 1500, seed) > 1e-5
+    assert fit(sampler, *law(mech, rows), 1500, seed) > 1e-5
 
 
 @pytest.mark.parametrize(("turns", "copies"), [((True,), 10), ((False,), 1)])
@@ -161,7 +153,7 @@ def test_a_rate_wrong_by_a_fifth_is_caught(turns, copies, seed, monkeypatch):
     broken = LinearNormSampler(
         matrix, target, edge=mech.edge, l1=True, rate=mech.rate * Fraction(5, 4)
     )
-    assert chi_square(broken, points, logs, 4000, seed) < 1e-5
+    assert fit(broken, points, logs, 4000, seed) < 1e-5
 
 
 def test_the_adjugate_is_exact(seed):

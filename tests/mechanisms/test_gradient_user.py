@@ -1,0 +1,107 @@
+"""The K-norm gradient mechanism for a loss of one's own."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from lattice_fit import chi_square
+
+from tightdp.errors import DataError, ParameterError
+from tightdp.mechanisms.box_sampling import BoxSampler
+from tightdp.mechanisms.gradient_user import KNormRowGradient
+from tightdp.randomness import source
+from tightdp.schema import Interval, Schema
+
+UNIT = Interval(-1, 1)
+
+
+def gradient(rows, theta):
+    """Huber's location in two dimensions, far beyond the clip on purpose."""
+    return 3 * np.clip(theta - rows, -0.5, 0.5)
+
+
+def bounds(rows, low, high):
+    return gradient(rows, low), gradient(rows, high)
+
+
+def mechanism(rows=4, *, neighbors="replace-one", functions=(gradient, bounds), **options):
+    schema = Schema({"a": UNIT, "b": UNIT}, rows=rows, bits=4, neighbors=neighbors)
+    return KNormRowGradient(
+        schema, [UNIT, UNIT], *functions, **{"clip": 1.0, "epsilon": 1, "grid": 3, **options}
+    )
+
+
+def law(mech, rows):
+    levels = mech.levels(np.rint(np.clip(rows, -1, 1) * 16).astype(np.int64))
+    points = levels.points()
+    found = np.array([levels.level(z) for z in points], dtype=float)
+    logs = -float(mech.rate) * (found - found.min())
+    return points, logs - math.log(np.exp(logs).sum())
+
+
+ROWS = np.array([[-1, -0.5], [-0.5, 0.25], [0.6, 0.9], [1, 1]])
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_clipping_enforces_the_sensitivity(neighbors, seed):
+    rng = np.random.default_rng(seed)
+    mech = mechanism(neighbors=neighbors)
+    worst = 0.0
+    for _ in range(20):
+        rest = rng.choice([-1, 0, 1], (3, 2))
+        second = [*rest, [1, 1]] if neighbors == "replace-one" else rest
+        first, other = law(mech, np.array([*rest, [-1, -1]])), law(mech, np.array(second))
+        worst = max(worst, float(np.abs(first[1] - other[1]).max()))
+    assert 0.3 < worst <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_draws_follow_the_enumerated_law(wrong, seed):
+    mech = mechanism(epsilon=16)
+    points, logs = law(mech, ROWS)
+    levels, bits = mech.levels(np.rint(ROWS * 16).astype(np.int64)), source(seed)
+    sampler = BoxSampler(levels, mech.rate * (Fraction(5, 4) if wrong else 1))
+    p = chi_square(points, logs, lambda i: sampler.draw(bits), 3000)
+    assert p < 1e-5 if wrong else p > 1e-5
+
+
+def test_wrong_bounds_and_shapes_are_noticed_without_words_of_the_data():
+    table = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
+
+    def tight(rows, low, high):
+        return np.ones((len(rows), 2)), np.ones((len(rows), 2))
+
+    with pytest.raises(DataError, match="bounds of the levels do not hold"):
+        mechanism(functions=(gradient, tight)).release(table)
+    with pytest.raises(DataError, match="a row for every row"):
+        mechanism(functions=(lambda rows, theta: theta, lambda r, a, b: (a, b))).release(table)
+
+
+def test_the_guarantee_says_that_floats_are_trusted(seed):
+    release = mechanism(epsilon=50, grid=12).release({"a": ROWS[:, 0], "b": ROWS[:, 1]}, rng=seed)
+    assert str(release.guarantee.numerics) == "idealized-numerics"
+    assert release.names == ("theta[0]", "theta[1]")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"functions": (gradient, None)}, "`bounds` must be a function"),
+        ({"functions": (None, bounds)}, "`gradient` must be a function"),
+        ({"clip": 0}, "`clip`"),
+        ({"clip": math.inf}, "`clip`"),
+        ({"epsilon": 0}, "`epsilon`"),
+        ({"grid": 0}, "`grid`"),
+    ],
+)
+def test_bad_parameters_are_named(change, words):
+    with pytest.raises(ParameterError, match=words):
+        mechanism(**change)
+
+
+def test_an_unbounded_domain_is_refused():
+    with pytest.raises(ParameterError, match="`intervals`"):
+        KNormRowGradient(Schema({"a": UNIT}, rows=3), [], gradient, bounds, clip=1.0, epsilon=1)
