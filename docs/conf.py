@@ -49,3 +49,16 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {"**": []}
+
+
+def _skip(
+    app: object, what: str, name: str, obj: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out what scikit-learn writes into every estimator: its words refer to its own site."""
+    routing = name == "get_metadata_routing" or (name.startswith("set_") and "_request" in name)
+    return True if routing else None
+
+
+def setup(app: object) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]

@@ -159,7 +159,7 @@ def design_noise(
         Only noise whose density does not rise away from zero.
     symmetric : bool, optional
         Only symmetric noise; for symmetric losses nothing is lost by it.
-    second_loss : (loss, bound), optional
+    second_loss : pair, optional
         Only noise whose second expected loss is at most the bound.
     integer : bool
         The statistic is an integer: the noise is one too, with no discretisation error.

@@ -37,12 +37,12 @@ class Suboptimality:
 
     @property
     def at_least(self) -> float:
-        """value/upper - 1, or 0: there is a noise that is better by this much."""
+        """By how much at least the designed noise is better (value/upper - 1, or 0)."""
         return max(self.value / self.design.upper - 1, 0.0)
 
     @property
     def at_most(self) -> float:
-        """value/lower - 1: no noise is better by more."""
+        """By how much at most any noise could be better (value/lower - 1)."""
         return max(self.value / self.design.lower - 1, 0.0)
 
     def __str__(self) -> str:

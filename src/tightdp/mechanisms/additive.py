@@ -75,14 +75,14 @@ class AdditiveMechanism(PaidMechanism):
     Parameters
     ----------
     statistic : Statistic
-    noise : {"hull", "best", "l1", "l2", "linf"}, NormBall, {"laplace", "staircase", "tulap", \
-"truncated-laplace", "gaussian", "designed"}, a law or a Design
-        A shape for the whole vector, or a law for every entry. "hull" is the convex hull of the
-        sensitivity space; "best" the feasible one of the named shapes with the least predicted
-        variance; a ball of your own must contain the space, which is proved or refused. A named law
-        shares the budget among the entries that one person can move; "designed" is the certified
-        least mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is
-        scaled from its sensitivity to that of every entry.
+    noise : str, NormBall, law or Design
+        A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), or a law for
+        every entry ("laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed",
+        a law or a design). "hull" is the convex hull of the sensitivity space; "best" the feasible
+        shape with the least predicted variance; a ball of your own must contain the space, which
+        is proved or refused. A named law shares the budget among the entries that one person can
+        move; "designed" is the certified least mean error for it (:func:`~tightdp.design_noise`).
+        A law or design of your own is scaled from its sensitivity to that of every entry.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal

@@ -25,8 +25,8 @@ _WORK = 1 << 36  # steps of the recursion that the public facts may ask for
 class KolmogorovSample(PaidMechanism):
     r"""Releases a sample of k grid cells with probability
 
-    .. math:: P(z_1, \dots, z_k) \propto \exp\Bigl\{-\frac{\epsilon\, n}{2r}\,
-              \sup_t\, \lvert F_X(t) - F_z(t) \rvert\Bigr\},
+    .. math:: P(z_1, \dots, z_k) \propto \exp\left(-\frac{\epsilon\, n}{2r}\,
+              \sup_t\, \lvert F_X(t) - F_z(t) \rvert\right),
 
     :math:`F_X, F_z` the distribution functions of the table's n rows and of the sample on a public
     grid of cells, r the rows of a person. The sample is published as the counts of its cells.

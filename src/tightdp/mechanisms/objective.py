@@ -61,7 +61,7 @@ class ObjectivePerturbation(PaidMechanism):
 
     .. math::
 
-        \hat\theta = \arg\min_{\theta \in \Theta} \sum_{i=1}^n \phi(\theta \cdot x_i, y_i)
+        \hat\theta = \mathrm{argmin}_{\theta \in \Theta} \sum_{i=1}^n \phi(\theta \cdot x_i, y_i)
             + r(\theta) + \tfrac{\gamma}{2} |\theta|^2 + V \cdot \theta, \qquad
         f(v) \propto \exp(-\eta \|v\|_K)
 
