@@ -52,6 +52,10 @@ from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.gradient_linear import KNormLinearRegression
+from tightdp.mechanisms.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradient_user import KNormRowGradient
 from tightdp.mechanisms.joint_quantiles import Quantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
@@ -78,9 +82,13 @@ __version__ = "0.1.0"
 __getattr__ = __lazy(
     __name__,
     {
+        "GeometricMedian": "tightdp.estimators.location",
         "LinearRegression": "tightdp.estimators.linear",
         "LogisticRegression": "tightdp.estimators.logistic",
+        "Mean": "tightdp.estimators.location",
+        "QuantileRegression": "tightdp.estimators.quantile",
         "Ridge": "tightdp.estimators.linear",
+        "Variance": "tightdp.estimators.location",
     },
 )
 
@@ -108,14 +116,19 @@ __all__ = [
     "Finding",
     "Gaussian",
     "Geometric",
+    "GeometricMedian",
     "Guarantee",
     "Histogram",
     "HistogramBall",
     "InfeasibleSamplingError",
     "Intersection",
     "Interval",
+    "KNormGeometricMedian",
     "KNormGradient",
+    "KNormLinearRegression",
     "KNormNoise",
+    "KNormQuantileRegression",
+    "KNormRowGradient",
     "KolmogorovSample",
     "Laplace",
     "LatticeNoise",
@@ -125,6 +138,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "LpBall",
+    "Mean",
     "Median",
     "MissingDependencyError",
     "MomentBody",
@@ -144,6 +158,7 @@ __all__ = [
     "Product",
     "Products",
     "Quantile",
+    "QuantileRegression",
     "Quantiles",
     "RangeNoise",
     "Release",
@@ -161,6 +176,7 @@ __all__ = [
     "TruncatedLaplace",
     "Tulap",
     "UndecidedError",
+    "Variance",
     "VoteBall",
     "Zonotope",
     "audit",
