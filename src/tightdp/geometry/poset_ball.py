@@ -36,8 +36,9 @@ class PosetBall(NormBall):
     ----------
     dim : int
         Number of columns.
-    relations : iterable of pairs (lower, upper)
-        Whoever is counted in ``lower`` is counted in ``upper``; implied pairs may be left out.
+    relations : iterable of pairs
+        Pairs (lower, upper): whoever is counted in ``lower`` is counted in ``upper``; implied pairs
+        may be left out.
 
     Notes
     -----
