@@ -186,6 +186,52 @@ def test_the_floor_of_the_levels_is_below_all_of_them(seed):
     assert raised
 
 
+# --- the reference simulation (2f): twelve coefficients, epsilon 1 --------------------------------
+
+# mean distance to the truth and its standard error, responses divided by their largest size
+REFERENCE = {
+    100: (2.369, 0.019),
+    1000: (1.881, 0.021),
+    10_000: (0.3456, 0.0049),
+    100_000: (0.04317, 0.00063),
+}
+
+
+def mean_distance(n, replicates, seed, factor=1):
+    """The papers' Algorithm 1, whose scaling by the largest response is not private."""
+    rng, distances = np.random.default_rng(seed), []
+    truth = np.array([0, *(-1 + 2 * np.arange(11) / 11)])
+    mech = mechanism(n, 11, bits=16, epsilon=Fraction(factor), grid=None)
+    for i in range(replicates):
+        x = rng.uniform(-1, 1, (n, 11))
+        y = truth[0] + x @ truth[1:] + rng.normal(size=n)
+        largest = np.abs(y).max()
+        release = mech.release(table(np.column_stack([x, y / largest])), rng=seed + i)
+        distances.append(np.linalg.norm(largest * release.value - truth))
+    return np.mean(distances), np.std(distances) / np.sqrt(replicates)
+
+
+def test_a24_the_reference_simulation_at_1e4_rows(seed):
+    found, error = mean_distance(10_000, 60, seed)
+    expected, their_error = REFERENCE[10_000]
+    assert abs(found - expected) <= 4 * np.hypot(error, their_error)
+
+
+def test_a24_sees_the_printed_constant(seed):
+    found, error = mean_distance(10_000, 30, seed, factor=0.5)
+    expected, their_error = REFERENCE[10_000]
+    assert abs(found - expected) > 4 * np.hypot(error, their_error)
+    assert abs(found - 0.6785) <= 4 * np.hypot(error, 0.0105)  # the constant 8 as printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", REFERENCE)
+def test_a24_the_reference_simulation(n, seed):
+    found, error = mean_distance(n, 300 if n < 100_000 else 60, seed)
+    expected, their_error = REFERENCE[n]
+    assert abs(found - expected) <= 4 * np.hypot(error, their_error)
+
+
 # --- releases ------------------------------------------------------------------------------------
 
 
