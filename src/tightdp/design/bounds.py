@@ -25,6 +25,7 @@ from tightdp.design.rounding import (
 from tightdp.errors import FloatArray, fail
 
 SMALL_DELTA = Fraction(1, 10**4)  # below it masses are counted in the size that is expected
+MARGIN = 1e-8  # and the solver, whose tolerance is not small against delta, is kept this far away
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,11 @@ def upper_bound(
         _costs(problem, problem.second[0], lattice, cells) if problem.second else ([], at_zero)
     )
     rows, upper, atom_rows = _side_rows(problem, lattice, seconds, lower=False)
+    margin = MARGIN if problem.delta < SMALL_DELTA else 0.0
     program = solver(
         lattice,
-        factor=math.exp(problem.epsilon),
-        delta=float(problem.delta),
+        factor=math.exp(problem.epsilon) * (1 - margin),
+        delta=float(problem.delta) * (1 - margin),
         cost=_per_position(costs, lattice),
         groups=groups,
         folded=problem.folded,

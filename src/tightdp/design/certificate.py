@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ from tightdp.design import verifier
 from tightdp.design.losses import Loss
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import ParameterError, UndecidedError, fail
+from tightdp.noise.enclosures import float_up
 from tightdp.noise.lattice_laws import DiscreteStaircase
 from tightdp.noise.laws import Staircase
 from tightdp.noise.piecewise import PiecewiseNoise
@@ -64,9 +66,9 @@ class Certificate:
         return Fraction(self.document["lower"])
 
     @property
-    def gap(self) -> Fraction:
-        """(upper - lower) / lower."""
-        return (self.upper - self.lower) / self.lower
+    def gap(self) -> float:
+        """(upper - lower) / lower, rounded up; infinite when the lower bound is not positive."""
+        return relative_gap(self.lower, self.upper)
 
     def verify(self) -> bool:
         """Whether the document proves what it states; no solver and no float takes part."""
@@ -160,6 +162,13 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"Certificate(lower={float(self.lower):.6g}, upper={float(self.upper):.6g})"
+
+
+def relative_gap(lower: Fraction, upper: Fraction) -> float:
+    """(upper - lower) / lower, rounded up; 0 when the loss vanishes, which nothing can beat."""
+    if upper <= max(lower, Fraction(0)):
+        return 0.0
+    return float_up((upper - lower) / lower) if lower > 0 else math.inf
 
 
 def _loss(description: dict[str, Any]) -> Loss:

@@ -57,7 +57,7 @@ class Design:
         self.noise: DesignedNoise = certificate.noise()
         self.upper = float_up(certificate.upper)
         self.lower = -float_up(-certificate.lower)
-        self.gap = float_up(certificate.gap)
+        self.gap = certificate.gap
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate; :func:`load_design` and the verifier read it."""
@@ -214,7 +214,7 @@ def design_noise(
     if not found.met:
         warnings.warn(
             f"The gap {target:g} was not reached; the design is certified to "
-            f"{float(found.certificate.gap):.3%}. Give more time or more cells.",
+            f"{found.certificate.gap:.3%}. Give more time or more cells.",
             RuntimeWarning,
             stacklevel=2,
         )

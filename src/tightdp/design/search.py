@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
-from tightdp.design.certificate import Certificate
+from tightdp.design.certificate import Certificate, relative_gap
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
 from tightdp.errors import ParameterError, UndecidedError, fail
@@ -235,9 +235,9 @@ class Search:
     # --- the end ------------------------------------------------------------------------------
 
     def _gap(self) -> float:
-        if self.upper is None or self.lower is None or self.lower.value <= 0:
+        if self.upper is None or self.lower is None:
             return math.inf
-        return float((self.upper.value - self.lower.value) / self.lower.value)
+        return relative_gap(self.lower.value, self.upper.value)
 
     def _first_limit(self) -> float | None:
         """The first round of the extended program always ends; cutting planes may stop early."""
@@ -251,11 +251,8 @@ class Search:
             fail(f"`cells` must be larger here. Got {self.cells}: no private noise has so few.")
         if self.upper is None:
             fail(_impossible(self.problem), ParameterError)
-        if self.lower is None or self.lower.value <= 0:
-            fail(
-                "No positive lower bound was found in time. Give a longer `time_limit`.",
-                UndecidedError,
-            )
+        if self.lower is None:
+            fail("No bound was found in time. Give a longer `time_limit`.", UndecidedError)
         upper, lower = self.upper, self.lower
         document = statement(
             self.problem,
