@@ -422,3 +422,25 @@ def test_bad_losses_are_named():
     ):
         with pytest.raises(ParameterError, match=match):
             make()
+
+
+@pytest.mark.parametrize(("reach", "claimed"), [(20, 0.10276), (40, 0.18829)])
+def test_the_lower_bound_of_uneven_partitions_is_false(reach, claimed):
+    """Corollary 1 of [5] at epsilon 5, delta 0.05, sensitivity and cell width 1, as printed."""
+    at = np.arange(-reach, reach)
+    owner = np.searchsorted([-reach, -1, 0, 1, reach], at, side="right") - 1
+    owner = np.minimum(owner, 3 - owner)
+    nearest = np.where((at == -1) | (at == 0), 0.0, 1.0)  # infimum of abs(x) over coarse cells
+    program = ShiftProgram(
+        Lattice(-reach, reach, (-reach, reach), -1, 1),
+        factor=math.exp(5),
+        delta=0.05,
+        cost=nearest,
+        folded=True,
+        groups=owner,
+    )
+    bound = program.solve(tolerance=1e-9).value
+    assert bound == pytest.approx(claimed, abs=1e-5)
+    private = design_noise(epsilon=5, delta=0.05, gap=0.1)
+    assert private.certificate.verify()
+    assert private.upper < 0.082 < bound  # a noise that the "bound" forbids
