@@ -31,8 +31,7 @@ from tightdp.schema import Schema
 
 _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
-    "are data that would need public bounds and noise of their own. Repeat nothing, drop nothing: "
-    "fit without weights."
+    "are data that would need public bounds and noise of their own. Fit without weights."
 )
 
 
