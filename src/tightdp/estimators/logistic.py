@@ -35,11 +35,17 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
     :class:`~tightdp.ObjectivePerturbation`: cube-shaped noise, which is the optimal shape for
     two or more columns, and joint accounting of what a row pulls and how it curves.
 
-    **Privacy.** What the fit publishes is :attr:`release_`, epsilon-DP for one replaced row (or
-    what the schema says). The number of rows and the two labels are **public facts**: state them
-    with ``classes`` or in a schema; where they are not stated, the labels found in ``y`` are taken
-    to be public, and a label that only one person could have is not. Predictions are functions of
-    the release; scores computed from private rows are not covered.
+    **Privacy.**
+    Statement: ``fit`` is epsilon-DP under the neighbour relation of the schema, replace-one where
+    only bounds are given.
+    Needs: ``bounds`` and the two labels are public facts. State the labels with ``classes`` or in
+    a schema; where they are not stated, those found in ``y`` are taken to be public, and a label
+    that only one person could have is not.
+    Proof: 1. :attr:`release_` is epsilon-DP by the proof of the mechanism. 2. Coefficients,
+    predictions and intervals are functions of it and of public facts. Scores computed from private
+    rows are not covered.
+    Numerics: ``idealized-numerics``: the error of the solver is bounded and paid for, the accuracy
+    of the machine's exponential is taken on trust.
 
     Parameters
     ----------

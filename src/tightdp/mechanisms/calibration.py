@@ -25,6 +25,7 @@ _SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)
 _REFERENCE_LENGTH = 2.0
 _REFERENCE_SEED = 1801_09236
 _REFERENCE_ROWS, _REFERENCE_DRAWS = 400, 24
+_SIMULATED_WIDTH = 24
 
 
 def corrected_ridge(
@@ -179,7 +180,8 @@ def best_share(
 
     Rows are uniform on the cube, parameters of length 2 in random directions (logits of standard
     deviation 1.15): moderate effects. The simulation is seeded, so that the same public facts
-    always give the same share. ``ridge`` is one that is there in any case.
+    always give the same share. ``ridge`` is one that is there in any case. Beyond 24 columns the
+    error is that of the linear approximation.
     """
     return _best_share(facts, repr(ball), _Held(ball), epsilon, rows, ridge)
 
@@ -202,12 +204,13 @@ def _best_share(
     facts: PublicFacts, shape: str, held: _Held, epsilon: float, rows: int, least: float
 ) -> float:
     model = _Reference.draw(facts.loss, facts.width, rows, held.ball)
+    find = model.error if facts.width <= _SIMULATED_WIDTH else model.linear_error
     errors = {}
     for share in _SHARES:
         rate = facts.rate(epsilon, share)
         ridge = facts.ridge(epsilon, rate)
         if ridge is not None:
-            errors[share] = model.error(rate, max(ridge, least))
+            errors[share] = find(rate, max(ridge, least))
     return min(errors, key=errors.__getitem__)
 
 
@@ -237,6 +240,14 @@ class _Reference:
         """Mean distance between the parameters and the minimisers of the perturbed population."""
         pairs = zip(self.parameters, self.noise / rate, strict=True)
         return float(np.mean([self._distance(theta, v, ridge) for theta, v in pairs]))
+
+    def linear_error(self, rate: float, ridge: float) -> float:
+        """The same for a constant curvature: a bias towards zero, and noise, both shrunk."""
+        margin = self.rows @ self.parameters.T
+        bend = float(self.loss.second(margin, np.zeros_like(margin)).mean()) / 3.0
+        curvature = self.weight * len(self.rows) * bend + ridge
+        noise = float((self.noise**2).sum(axis=1).mean()) / rate**2
+        return math.sqrt((ridge * _REFERENCE_LENGTH) ** 2 + noise) / curvature
 
     def _distance(self, truth: FloatArray, noise: FloatArray, ridge: float) -> float:
         expected = self.loss.first(self.rows @ truth, np.zeros(len(self.rows)))
