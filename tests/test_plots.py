@@ -84,6 +84,12 @@ DRAW = {
     "ranking": lambda: plots.plot_ranking(ranking()),
     "flat ranking": lambda: plots.plot_ranking(ranking(tdp.SensitivitySpace.histogram(4))),
     "caution": plots.plot_cautionary_example,
+    "design": lambda: plots.plot_design(tdp.design_noise(epsilon=3.0, delta=0.3)),
+    "pure design": lambda: plots.plot_design(tdp.design_noise(epsilon=1.0, delta=0)),
+    "design bounds": lambda: plots.plot_design_bounds(
+        {k: tdp.design_noise(epsilon=1.0, delta=0.2, cells=k) for k in (24, 48)}
+    ),
+    "suboptimality": lambda: plots.plot_suboptimality([1.0, 2.0]),
     "release": lambda: plots.plot_release(COUNTS.release({"k": ["a", "b", "a"]}, rng=1)),
     "previews": lambda: plots.plot_previews({"hull": COUNTS.preview(), "laplace": LAPLACE}),
 }
@@ -116,6 +122,7 @@ def test_a_plot_is_labelled_whole_and_saved(name, tmp_path):
         lambda ax: plots.plot_ranking(ranking(), ax=ax),
         lambda ax: plots.plot_release(COUNTS.release({"k": ["a"]}, rng=1), ax=ax),
         lambda ax: plots.plot_previews({"hull": COUNTS.preview()}, ax=ax),
+        lambda ax: plots.plot_design(tdp.design_noise(epsilon=1.0, delta=0), ax=ax),
     ],
 )
 def test_given_axes_are_used_and_returned(draw):
@@ -384,3 +391,17 @@ def test_releases_are_drawn_with_their_intervals():
         plots.plot_previews({"hull": COUNTS.preview(), "other": other})
     with pytest.raises(DimensionError, match="at least one"):
         plots.plot_previews({})
+
+
+def test_designs_are_drawn_with_their_certified_losses():
+    design = tdp.design_noise(epsilon=3.0, delta=0.3)
+    ax = plots.plot_design(design)
+    assert f"designed, E = {design.upper:.4g}" in labels(ax)
+    assert any("P(0) = 0.2" in text.get_text() for text in ax.texts)  # the atom is shown
+    whole = tdp.design_noise(epsilon=1.0, delta=0.1, integer=True)
+    with pytest.raises(tdp.ParameterError, match="real query"):
+        plots.plot_design(whole)
+    with pytest.raises(DimensionError, match="two designs"):
+        plots.plot_design_bounds({8: design})
+    with pytest.raises(tdp.ParameterError, match="epsilons"):
+        plots.plot_suboptimality([1.0])

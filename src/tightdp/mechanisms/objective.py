@@ -37,7 +37,6 @@ from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import RandomSource
-from tightdp.release import Release
 from tightdp.schema import Schema
 
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
@@ -317,18 +316,12 @@ class ObjectivePerturbation(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def release(self, frame: Any, **options: Any) -> Release:
-        """Pay, draw the noise, read the data once, minimise, and publish.
-
-        The options are those of :meth:`AdditiveMechanism.release`: ``ledger``, ``key``,
-        ``confidence``, ``rng``, ``progress``. A table that cannot be read costs nothing.
-        """
+    def _check(self, frame: Any) -> None:
         self.rows.check(frame)
-        return super().release(frame, **options)
 
     def _facts(self) -> list[str]:
         label = f"ObjectivePerturbation({self.loss.name})"
-        return [label, str(self.schema), repr(self.rows.columns), repr(self.names)]
+        return [label, self.schema.to_json(), repr(self.rows.columns), repr(self.names)]
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

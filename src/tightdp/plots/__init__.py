@@ -6,6 +6,7 @@ labelled as samples, and are never turned into an outline.
 """
 
 from tightdp.plots.audit import plot_audit
+from tightdp.plots.designs import plot_design, plot_design_bounds, plot_suboptimality
 from tightdp.plots.geometry import (
     outline,
     plot_example_sensitivity,
@@ -21,10 +22,13 @@ __all__ = [
     "plot_audit",
     "plot_cautionary_example",
     "plot_coefficients",
+    "plot_design",
+    "plot_design_bounds",
     "plot_example_sensitivity",
     "plot_noise_density",
     "plot_previews",
     "plot_ranking",
     "plot_release",
     "plot_sensitivity_space",
+    "plot_suboptimality",
 ]
