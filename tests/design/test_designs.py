@@ -222,6 +222,14 @@ def test_support_symmetry_and_second_loss_are_kept():
     brackets(even, 1.5 * 0.5579)
 
 
+def test_a_skewed_loss_gets_the_support_it_needs():
+    """The best noise leans far to the cheap side: the first support is too narrow."""
+    for given in ({}, {"monotone": True}):
+        design = design_noise(epsilon=0.4, delta=1e-6, loss=losses.pinball(0.1), **given)
+        assert design.gap <= 0.01
+        assert design.certificate.verify()
+
+
 def test_monotone_noise_for_a_skewed_loss():
     general = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric())
     monotone = design_noise(epsilon=1, delta=0.2, loss=losses.asymmetric(), monotone=True)

@@ -30,7 +30,7 @@ MARGIN = 1e-8  # and the solver, whose tolerance is not small against delta, is 
 
 @dataclass(frozen=True)
 class Upper:
-    """A noise, its exact expected loss, and the share of it that the outermost cells bear."""
+    """A noise, its exact expected loss, and the mass of its outermost cells in units of delta."""
 
     noise: dict[str, Any]
     value: Fraction
@@ -145,8 +145,7 @@ def upper_bound(
     whole = statement(problem, tables, second_tables, noise=law_found.document())
     value = verifier.check_noise(whole, Fraction(whole["exp_low"]))
     edge = max(cells // 2, 1)
-    borne = answer.masses * _per_position(costs, lattice)
-    outer = float(borne[:edge].sum() + borne[-edge:].sum()) / max(answer.value, 1e-300)
+    outer = float(answer.masses[:edge].sum() + answer.masses[-edge:].sum()) / float(problem.delta)
     return Upper(law_found.document(), value, outer, tables, second_tables)
 
 

@@ -17,6 +17,7 @@ from tightdp.errors import ParameterError, UndecidedError, fail
 
 _MOST_CELLS = 20_000
 _MOST_ROUNDS = 12
+_EDGE = 0.01  # a larger share of delta in the outermost cells asks for a wider support
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Search:
         self.lower: Lower | None = None
         self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
         self.reach_units = support_units(problem)
+        self.wide_enough = False
         self.centred = problem.delta > Fraction(1, 4)
 
     # --- the ways -----------------------------------------------------------------------------
@@ -172,7 +174,7 @@ class Search:
             self.widening, wider_than = self.widening * 1.5, found.value
 
     def _improve_upper(self, cells: int, centred: bool) -> None:
-        reach = self._reach(cells, centred)
+        reach, narrow = self._reach(cells, centred), None
         while True:
             begun = time.monotonic()
             try:
@@ -192,17 +194,15 @@ class Search:
                 self._say("upper", cells, math.inf, begun)
                 return
             self._say("upper", cells, float(found.value), begun)
-            better = self.upper is None or found.value < self.upper.value
-            enough = better and self.upper is not None
-            if better:
-                enough = self.upper is not None and found.value > self.upper.value * Fraction(
-                    999, 1000
-                )
+            if self.upper is None or found.value < self.upper.value:
                 self.upper = found
-            if found.outer <= self.gap / 20 or enough or not better or not self._may_widen():
+            if narrow is not None and not _rose(found.value, narrow, self.gap / 20):
+                self.wide_enough = True
                 return
-            reach = math.ceil(1.5 * reach)
             self.reach_units = max(self.reach_units, reach / cells)
+            if found.outer <= _EDGE or self.wide_enough or not self._may_widen():
+                return
+            reach, narrow = math.ceil(1.5 * reach), found.value
 
     def _may_widen(self) -> bool:
         return self.problem.support is None and self.cells is None
