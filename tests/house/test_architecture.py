@@ -23,8 +23,10 @@ FLOORS = [
     ["mechanisms"],
     ["estimators"],
     ["inference", "preview", "audit"],
+    ["plans"],
     ["compare"],
-    ["plots", "report"],
+    ["plots"],
+    ["report"],
     ["cli", "web"],
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
@@ -39,7 +41,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots",)),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.arrow", "data.spark"),
+        ("data.engines", "data.arrow", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
 }

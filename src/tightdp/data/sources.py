@@ -1,0 +1,95 @@
+"""Where tables come from when a text names them: files, SQL, Spark; headers, never cells.
+
+Nothing here reads a row. A query is bound to its tables, which tells names and types of columns;
+its rows are read when a release has been paid for.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tightdp.errors import fail, require
+
+
+class HeaderColumn(NamedTuple):
+    """The name of a column, and what the file says of its type: number, text or nothing."""
+
+    name: str
+    kind: str
+
+
+def read_header(path: str | Path) -> list[HeaderColumn]:
+    """The columns of a CSV or Parquet file, or of a folder of Parquet files; no cell is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = Path(folder, "a.csv").write_text("age,region")
+    ...     [column.name for column in read_header(f"{folder}/a.csv")]
+    ['age', 'region']
+    """
+    place = Path(path)
+    if not place.exists():
+        fail(f"There is no file or folder {str(place)!r}.")
+    try:
+        if place.is_dir() or place.suffix.lower() == ".parquet":
+            return _parquet_header(place)
+        if place.name.lower().endswith((".csv", ".csv.gz")):
+            return _csv_header(place)
+    except (OSError, ValueError, csv.Error):
+        fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
+    fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
+
+
+def _csv_header(place: Path) -> list[HeaderColumn]:
+    opener: Any = gzip.open if place.suffix.lower() == ".gz" else open
+    with opener(place, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
+        return [HeaderColumn(name, "") for name in next(csv.reader(lines), [])]
+
+
+def _parquet_header(place: Path) -> list[HeaderColumn]:
+    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    if not files:
+        fail(f"There is no Parquet file in {str(place)!r}.")
+    schema = require("pyarrow.parquet", "pyarrow").read_schema(files[0])
+    return [HeaderColumn(field.name, _kind(str(field.type))) for field in schema]
+
+
+def _kind(type_name: str) -> str:
+    if type_name.startswith(("int", "uint", "float", "double", "half", "decimal")):
+        return "number"
+    return "text" if type_name.startswith(("string", "large_string", "dict", "bool")) else type_name
+
+
+def from_sql(query: str, database: str | Path | None = None) -> Any:
+    """The DuckDB relation of one SELECT, on a database file (opened to read only) or in memory.
+
+    >>> from_sql("SELECT 1 AS x").columns
+    ['x']
+    """
+    duckdb = require("duckdb", "duckdb")
+    if database is not None and not Path(database).exists():
+        fail(f"There is no database {str(database)!r}.")
+    try:
+        found = duckdb.extract_statements(query)
+        if len(found) == 1 and str(found[0].type).rsplit(".", 1)[-1].startswith("SELECT"):
+            if database is None:
+                return duckdb.connect().sql(query)
+            return duckdb.connect(str(database), read_only=True).sql(query)
+    except duckdb.Error as error:
+        # binding a query quotes names of tables and columns, not cells
+        fail(f"The query is refused: {str(error).splitlines()[0]}.")
+    fail("`sql` must be one SELECT: a release only reads.")
+
+
+def from_spark(table: str) -> Any:
+    """A table of the Spark session that is running, or of a new one."""
+    sql = require("pyspark.sql", "spark")
+    session = sql.SparkSession.builder.getOrCreate()
+    if not session.catalog.tableExists(table):
+        fail(f"Spark has no table {table!r}.")
+    return session.table(table)

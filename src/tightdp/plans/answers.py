@@ -1,0 +1,82 @@
+"""What a request answers: the numbers that a person asked for, with intervals and their release."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import FloatArray
+from tightdp.release import Release
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Answer:
+    """Named values with simultaneous intervals, computed from a release and public facts.
+
+    For sums, counts and quantiles these are the entries of the release; for models they are the
+    coefficients. ``about`` says what the intervals cover.
+    """
+
+    names: tuple[str, ...]
+    value: FloatArray
+    interval: FloatArray
+    confidence: float
+    release: Release
+    about: str
+
+    @classmethod
+    def of(cls, release: Release) -> Answer:
+        """The entries of the release themselves."""
+        return cls(
+            names=release.names,
+            value=release.value,
+            interval=release.interval,
+            confidence=release.confidence,
+            release=release,
+            about="intervals cover the value without noise",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, the release included."""
+        return {
+            "names": list(self.names),
+            "value": self.value.tolist(),
+            "low": self.interval[:, 0].tolist(),
+            "high": self.interval[:, 1].tolist(),
+            "confidence": self.confidence,
+            "about": self.about,
+            "release": self.release.to_dict(),
+        }
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """A heading and one row of cells for every value."""
+        head = ("entry", "value", f"{self.confidence:.0%} interval")
+        bounds = np.asarray(self.interval)
+        return [head] + [
+            (name, f"{value:.6g}", f"[{low:.6g}, {high:.6g}]")
+            for name, value, (low, high) in zip(self.names, self.value, bounds, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = [
+            f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows
+        ]
+        rule = "-" * max(map(len, lines))
+        return "\n".join(
+            [lines[0], rule, *lines[1:], "", f"{self.release.guarantee}; {self.about}"]
+        )
+
+    def _repr_html_(self) -> str:
+        head, *body = self.rows()
+        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in body
+        )
+        note = html.escape(f"{self.release.guarantee}; {self.about}")
+        return f"<table><tr>{cells}</tr>{rows}</table><p>{note}</p>"

@@ -1,0 +1,456 @@
+"""The kinds of releases that a plan can ask for. To add one is to register it: one call.
+
+A kind knows its keys and makes the work: a mechanism, or a model by the name of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.frames import check_frame
+from tightdp.data.statistics import (
+    Counts,
+    Histogram,
+    Moments,
+    Products,
+    Statistic,
+    Sums,
+    SumsAndRows,
+    SumsAndSquares,
+)
+from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.mechanisms import one_line
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.mechanisms.quantiles import COVERS, Median, Quantile
+from tightdp.noise.rates import check_epsilon
+from tightdp.plans.answers import Answer
+from tightdp.plans.options import Option, check_keys
+from tightdp.plans.works import (
+    MechanismWork,
+    ModelWork,
+    Work,
+    foresee_linear,
+    foresee_logistic,
+    read_linear,
+    read_logistic,
+)
+from tightdp.privacy import Guarantee, Neighbors
+from tightdp.schema import Category, Interval, Schema
+
+Options = dict[str, Any]
+Maker = Callable[[Schema, Options, Fraction], Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of release: what it is, its keys, and how its work is made."""
+
+    name: str
+    about: str
+    options: Mapping[str, Option]
+    make: Maker
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> Kind:
+    """Make a kind known to plans, previews and the command line."""
+    if kind.name in KINDS:
+        fail(f"There is a kind {kind.name!r} already: choose another name.")
+    KINDS[kind.name] = kind
+    return kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One release that is asked for: its kind, public facts, epsilon and options.
+
+    Made by :func:`request` or by a plan. It can be previewed, asked again at another epsilon, and
+    released on a table.
+    """
+
+    kind: Kind
+    schema: Schema
+    epsilon: Fraction
+    options: Options
+    _work: list[Work] = field(default_factory=list)
+
+    @property
+    def work(self) -> Work:
+        """The mechanism or model behind it, made when first needed."""
+        if not self._work:
+            self._work.append(self.kind.make(self.schema, dict(self.options), self.epsilon))
+        return self._work[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return _columns(self.kind, self.options, self.schema)
+
+    def at(self, epsilon: Any) -> Request:
+        """The same request at another epsilon."""
+        return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
+
+    def guarantee(self) -> Guarantee:
+        """What the release will promise."""
+        return self.work.guarantee()
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The error to expect, from public facts alone."""
+        return self.work.preview(confidence)
+
+    def check(self, frame: Any) -> None:
+        """Raise if the table lacks a column or has one that cannot be read; reads no row."""
+        check_frame(frame, self.schema, self.columns)
+
+    def release(self, frame: Any, **options: Any) -> Answer:
+        """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""
+        return self.work.answer(frame, **options)
+
+    def values(self, frame: Any, *, rng: Any) -> FloatArray:
+        """The values of a release, for simulations on public rows."""
+        return self.work.answer(frame, rng=rng).value
+
+
+def request(kind: str, schema: Schema, *, epsilon: Any, **options: Any) -> Request:
+    """A request of a kind that plans know, checked.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+    >>> ages = request("histogram", schema, epsilon=1, column="age", bins=4)
+    >>> ages.preview().std.round(2)
+    array([2.05, 2.05, 2.05, 2.05])
+    >>> ages.release({"age": np.linspace(0, 100, 1000)}, rng=1).names[0]
+    'age[0, 25)'
+    """
+    found = KINDS[check_choice("kind", kind, KINDS)]
+    for _, message in check_keys(list(options), list(found.options), f"kind {kind!r}"):
+        fail(message)
+    for name, option in found.options.items():
+        if option.required and name not in options:
+            fail(f"kind {kind!r} needs `{name}`: {option.about}.")
+    checked = {n: found.options[n].check(n, v, schema) for n, v in options.items()}
+    made = Request(found, schema, check_epsilon(epsilon), checked)
+    _ = made.work  # a mechanism checks its parameters when it is made
+    return made
+
+
+def _columns(kind: Kind, options: Options, schema: Schema) -> tuple[str, ...]:
+    names: list[str] = []
+    for key, option in kind.options.items():
+        if key == "features" and key not in options:
+            names += [name for name in schema if name != options.get("target")]
+        elif key in options and option.takes == "column":
+            names.append(options[key])
+        elif key in options and option.takes in ("columns", "terms"):
+            names += [part for term in options[key] for part in term.split(":")]
+        elif option.takes in ("columns", "terms"):
+            names += [n for n in schema if option.of is None or isinstance(schema[n], option.of)]
+    return tuple(dict.fromkeys(names))
+
+
+# --- additive statistics -------------------------------------------------------------------------
+
+_SHAPE = {
+    "noise": Option("text", "the shape or law of the noise, by default the best"),
+    "delta": Option("number", "for the laws that spend a delta"),
+}
+_COLUMN = Option("column", "a numeric column", required=True, of=Interval)
+_COLUMNS = Option("columns", "numeric columns, by default all", of=Interval)
+
+
+def _additive(statistic: Statistic, options: Options, epsilon: Fraction) -> AdditiveMechanism:
+    return AdditiveMechanism(
+        statistic,
+        noise=options.get("noise", "best"),
+        epsilon=epsilon,
+        delta=options.get("delta", 0),
+    )
+
+
+def _plain(build: Callable[[Schema, Options], Statistic]) -> Maker:
+    def make(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+        return MechanismWork(_additive(build(schema, options), options, epsilon))
+
+    return make
+
+
+def _mean(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    columns = _columns(KINDS["mean"], options, schema)
+    public = schema.neighbors is Neighbors.REPLACE_ONE
+    statistic: Statistic = (Sums if public else SumsAndRows)(schema, columns)
+
+    def foresee(found: Preview) -> Preview:
+        if public:
+            return replace(
+                found, std=found.std / schema.rows, half_width=found.half_width / schema.rows
+            )
+        # the ratio moves by at most (|noise of the sum| + |noise of the rows|) / rows
+        units = np.array(
+            [c.half for c in schema.select(columns).values() if isinstance(c, Interval)]
+        )
+        std = units * np.hypot(found.std[:-1], found.std[-1]) / schema.rows
+        half = units * (found.half_width[:-1] + found.half_width[-1]) / schema.rows
+        return replace(found, names=columns, std=std, half_width=half)
+
+    return _one_line(one_line.mean, statistic, columns, options, epsilon, foresee)
+
+
+def _variance(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    columns = _columns(KINDS["variance"], options, schema)
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        fail("`kind` = 'variance' needs replace-one neighbours: the number of rows must be public.")
+
+    def foresee(found: Preview) -> Preview:
+        # v = s / (2n) - (t / n)^2 for scaled sums t and s; a mean at a bound moves it most
+        units = np.array(
+            [c.half for c in schema.select(columns).values() if isinstance(c, Interval)]
+        )
+        n = schema.rows
+        std = units**2 * (2 * found.std[0::2] + found.std[1::2] / 2) / n
+        half = units**2 * (2 * found.half_width[0::2] + found.half_width[1::2] / 2) / n
+        return replace(found, names=columns, std=std, half_width=half)
+
+    statistic = SumsAndSquares(schema, columns)
+    return _one_line(one_line.variance, statistic, columns, options, epsilon, foresee)
+
+
+def _one_line(
+    call: Callable[..., Any],
+    statistic: Statistic,
+    columns: tuple[str, ...],
+    options: Options,
+    epsilon: Fraction,
+    foresee: Callable[[Preview], Preview],
+) -> Work:
+    mechanism = _additive(statistic, options, epsilon)
+    shape = {"noise": options.get("noise", "best"), "delta": options.get("delta", 0)}
+
+    def release(frame: Any, **given: Any) -> Any:
+        return call(frame, columns, schema=statistic.schema, epsilon=epsilon, **shape, **given)
+
+    return MechanismWork(mechanism, release, foresee)
+
+
+register(
+    Kind(
+        "sum",
+        "sums of numeric columns",
+        {"columns": _COLUMNS, **_SHAPE},
+        _plain(lambda s, o: Sums(s, o.get("columns"))),
+    )
+)
+register(Kind("mean", "means of numeric columns", {"columns": _COLUMNS, **_SHAPE}, _mean))
+register(
+    Kind("variance", "variances of numeric columns", {"columns": _COLUMNS, **_SHAPE}, _variance)
+)
+register(
+    Kind(
+        "count",
+        "counts of the levels of categories",
+        {
+            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+            **_SHAPE,
+        },
+        _plain(lambda s, o: Counts(s, o.get("columns"))),
+    )
+)
+register(
+    Kind(
+        "histogram",
+        "counts of a numeric column in public bins",
+        {"column": _COLUMN, "bins": Option("bins", "how many, or their edges"), **_SHAPE},
+        _plain(lambda s, o: Histogram(s, o["column"], o.get("bins", 10))),
+    )
+)
+register(
+    Kind(
+        "products",
+        "sums of products of columns, as in a model formula",
+        {"terms": Option("terms", 'such as "x", "x:y", "x:k"', required=True), **_SHAPE},
+        _plain(lambda s, o: Products(s, o["terms"])),
+    )
+)
+register(
+    Kind(
+        "moments",
+        "first and second moments of features and a target",
+        {
+            "features": Option("columns", "numeric columns", required=True, of=Interval),
+            "target": Option("column", "a numeric column", required=True, of=Interval),
+            **_SHAPE,
+        },
+        _plain(lambda s, o: Moments(s, o["features"], o["target"])),
+    )
+)
+
+# --- order statistics ----------------------------------------------------------------------------
+
+_INTERVAL = Option("text", "also release an interval for the sample or population", choices=COVERS)
+register(
+    Kind(
+        "quantile",
+        "a quantile of a numeric column",
+        {
+            "column": _COLUMN,
+            "tau": Option("number", "a share strictly between 0 and 1", required=True),
+            "interval": _INTERVAL,
+        },
+        lambda s, o, e: MechanismWork(
+            Quantile(s, o["column"], o["tau"], epsilon=e, interval=o.get("interval", "none"))
+        ),
+    )
+)
+register(
+    Kind(
+        "median",
+        "the median of a numeric column",
+        {"column": _COLUMN, "interval": _INTERVAL},
+        lambda s, o, e: MechanismWork(
+            Median(s, o["column"], epsilon=e, interval=o.get("interval", "none"))
+        ),
+    )
+)
+register(
+    Kind(
+        "quantiles",
+        "several quantiles of a numeric column for one payment",
+        {"column": _COLUMN, "taus": Option("numbers", "increasing shares", required=True)},
+        lambda s, o, e: MechanismWork(Quantiles(s, o["column"], o["taus"], epsilon=e)),
+    )
+)
+register(
+    Kind(
+        "sample",
+        "a synthetic sample of a numeric column, as counts of cells",
+        {
+            "column": _COLUMN,
+            "bins": Option("bins", "the cells: how many, or their edges"),
+            "size": Option("integer", "how many points"),
+        },
+        lambda s, o, e: MechanismWork(
+            KolmogorovSample(s, o["column"], o.get("bins", 100), epsilon=e, size=o.get("size"))
+        ),
+    )
+)
+
+# --- models --------------------------------------------------------------------------------------
+
+
+def model_kind(
+    name: str,
+    about: str,
+    home: str,
+    options: Mapping[str, Option] | None = None,
+    *,
+    features: type | None = Interval,
+    target: type | None = Interval,
+    reads: Any = None,
+    foresees: Any = None,
+) -> Kind:
+    """A kind that fits the estimator ``home`` = "module:Class" of features and a target.
+
+    ``features`` and ``target`` are the kinds of columns they must be (None: any).
+    """
+    keys = {
+        "features": Option("columns", "by default all columns but the target", of=features),
+        "target": Option("column", "the column to explain", required=True, of=target),
+        **(options or {}),
+    }
+
+    def make(schema: Schema, given: Options, epsilon: Fraction) -> Work:
+        columns = _columns(KINDS[name], given, schema)
+        goal = given["target"]
+        ordered = [column for column in columns if column != goal]
+        if not ordered:
+            fail("`features` must name a column besides the target.")
+        for column in ordered:
+            if features is not None:
+                Option("column", "", of=features).check("features", column, schema)
+        facts = Schema(
+            schema.select([*ordered, goal]),
+            schema.rows,
+            neighbors=schema.neighbors,
+            bits=schema.bits,
+            person=schema.person,
+            rows_per_person=schema.rows_per_person,
+        )
+        rest = {key: _number(given[key]) for key in given if key not in ("features", "target")}
+        work = ModelWork(home, facts, goal, epsilon, rest, reads, foresees)
+        work.model()._check_parameters()
+        return work
+
+    return Kind(name, about, keys, make)
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value
+
+
+_INTERCEPT = Option("flag", "whether there is an intercept")
+_LINEAR = {
+    "noise": Option("text", "the shape of the noise, by default the best"),
+    "fit_intercept": _INTERCEPT,
+    "post": Option("text", "how coefficients are made", choices=("shrink", "none", "published")),
+}
+_RIDGE = _LINEAR | {"alpha": Option("number", "the penalty")}
+_LOGISTIC = {
+    "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),
+    "fit_intercept": _INTERCEPT,
+    "ridge": Option("number", "at least so much ridge"),
+    "l1": Option("number", "weight of an l1 penalty"),
+    "interval_share": Option("number", "the part of epsilon that buys intervals"),
+}
+_TAU = {"tau": Option("number", "a share strictly between 0 and 1"), "fit_intercept": _INTERCEPT}
+_HOME = "tightdp.estimators"
+
+register(
+    model_kind(
+        "linear_regression",
+        "least squares with intervals",
+        f"{_HOME}.linear:LinearRegression",
+        _LINEAR,
+        features=None,
+        reads=read_linear,
+        foresees=foresee_linear,
+    )
+)
+register(
+    model_kind(
+        "ridge",
+        "ridge regression with intervals",
+        f"{_HOME}.linear:Ridge",
+        _RIDGE,
+        features=None,
+        reads=read_linear,
+        foresees=foresee_linear,
+    )
+)
+register(
+    model_kind(
+        "logistic_regression",
+        "logistic regression for two classes",
+        f"{_HOME}.logistic:LogisticRegression",
+        _LOGISTIC,
+        target=Category,
+        reads=read_logistic,
+        foresees=foresee_logistic,
+    )
+)
+register(
+    model_kind(
+        "quantile_regression",
+        "the plane below which a share of the rows lies",
+        f"{_HOME}.quantile:QuantileRegression",
+        _TAU,
+    )
+)

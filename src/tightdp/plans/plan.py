@@ -1,0 +1,281 @@
+"""A release plan: checked whole, previewed from public facts, released once whatever happens.
+
+Every release of a plan has a key in the ledger. Running a plan again gives the stored answers and
+spends nothing; a run that was killed is continued by running it again. What was paid for and lost
+is reported as burned, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tightdp.errors import BurnedError, PendingError, fail
+from tightdp.ledger import Budget, Ledger
+from tightdp.mechanisms.additive import Preview
+from tightdp.plans.answers import Answer
+from tightdp.plans.reading import Planned, read, refuse
+from tightdp.preview import preview
+from tightdp.schema import Schema
+
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanPreview:
+    """The error to expect from every release, and what the plan costs. Prints as tables."""
+
+    title: str
+    previews: Mapping[str, Preview]
+    epsilon: Mapping[str, Fraction]
+    caps: Budget
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "title": self.title,
+            "budget": self.caps.to_dict(),
+            "releases": [
+                {
+                    "name": name,
+                    "epsilon": str(self.epsilon[name]),
+                    "names": list(found.names),
+                    "std": found.std.tolist(),
+                    "half_width": found.half_width.tolist(),
+                    "confidence": found.confidence,
+                    "noise": found.noise,
+                }
+                for name, found in self.previews.items()
+            ],
+        }
+
+    def __str__(self) -> str:
+        parts = [self.title, "=" * len(self.title)]
+        for name, found in self.previews.items():
+            parts += ["", f"{name}: epsilon = {float(self.epsilon[name]):.6g}", str(_short(found))]
+        spent = float(sum(self.epsilon.values()))
+        return "\n".join([*parts, "", f"all releases: epsilon = {spent:.6g} of {self.caps}"])
+
+
+def _short(found: Preview, most: int = 20) -> str:
+    """The table of a preview, cut where it is long."""
+    head, rule, *rest = str(found).splitlines()
+    entries = rest[: len(found.names)]
+    more = [f"... and {len(entries) - most} more"] if len(entries) > most else []
+    note = "noise only: sampling error and clamping are not included"
+    return "\n".join([head, rule, *entries[:most], *more, note])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanResult:
+    """The answers of a plan; ``fresh`` names those that were paid for now.
+
+    ``lost`` holds the releases that have no answer, with the reason and the remedy.
+    """
+
+    title: str
+    answers: Mapping[str, Answer]
+    fresh: frozenset[str]
+    lost: Mapping[str, str]
+    spent: Budget
+    remaining: Budget
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, releases included."""
+        return {
+            "title": self.title,
+            "answers": [
+                {"name": name, "state": self._state(name)} | answer.to_dict()
+                for name, answer in self.answers.items()
+            ],
+            "lost": [{"name": name, "reason": reason} for name, reason in self.lost.items()],
+            "spent": self.spent.to_dict(),
+            "remaining": self.remaining.to_dict(),
+        }
+
+    def _state(self, name: str) -> str:
+        return "released now" if name in self.fresh else "stored earlier"
+
+    def __str__(self) -> str:
+        parts = [self.title, "=" * len(self.title)]
+        for name, answer in self.answers.items():
+            parts += ["", f"{name} ({self._state(name)})", str(answer)]
+        for name, reason in self.lost.items():
+            parts += ["", f"{name}: NO ANSWER. {reason}"]
+        return "\n".join([*parts, "", f"spent: {self.spent}", f"remaining: {self.remaining}"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A list of releases with their public facts, data, budget and ledger.
+
+    Made by :meth:`read`, from a TOML file; the page on plans shows one. Everything is checked when
+    it is read: names of keys and columns, kinds and bounds of columns, parameters, whether the
+    table has the columns, and whether the budget covers the releases.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> text = '''
+    ... [data]
+    ... file = "ages.csv"
+    ... [schema]
+    ... rows = 4
+    ... columns.age = {low = 0, high = 100}
+    ... [budget]
+    ... epsilon = 1
+    ... ledger = "ledger.db"
+    ... [[releases]]
+    ... kind = "mean"
+    ... name = "mean age"
+    ... weight = 1
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "ages.csv").write_text("age\\n20\\n30\\n40\\n50\\n")
+    ...     _ = Path(folder, "plan.toml").write_text(text)
+    ...     plan = Plan.read(f"{folder}/plan.toml")
+    ...     first, second = plan.release(), plan.release()
+    >>> sorted(first.fresh), sorted(second.fresh)
+    (['mean age'], [])
+    >>> first.answers["mean age"].value == second.answers["mean age"].value
+    array([ True])
+    """
+
+    title: str
+    frame: Any
+    schema: Schema
+    caps: Budget
+    ledger: Path
+    confidence: float
+    releases: tuple[Planned, ...]
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Plan:
+        """A plan from its file, checked whole; the error has a line for every problem."""
+        found = read(path)
+        refuse(found.problems)
+        assert found.schema is not None
+        assert found.caps is not None
+        assert found.ledger is not None
+        plan = cls(
+            found.title,
+            found.frame,
+            found.schema,
+            found.caps,
+            found.ledger,
+            found.confidence,
+            tuple(found.releases),
+            dict(found.data),
+        )
+        if found.ledger.exists():
+            place = ("budget", "ledger")
+            found.attempt(place, plan._check_ledger)
+            refuse(found.problems)
+        return plan
+
+    def _open(self) -> Ledger:
+        return Ledger(
+            self.caps.epsilon, self.caps.delta, path=self.ledger, neighbors=self.schema.neighbors
+        )
+
+    def _check_ledger(self) -> None:
+        """Refuse a ledger with other terms, or one that has too little left for what is new."""
+        with self._open() as ledger:
+            known = self._known(ledger)
+            asked = [p for p in self.releases if p.name not in known]
+            new = sum((_cost(p) for p in asked), Budget(Fraction(0)))
+            left = ledger.remaining
+        if not new.fits(left):
+            fail(
+                f"`epsilon`: over budget. What is not released yet asks for {new}; the ledger "
+                f"has {left} left."
+            )
+
+    def _known(self, ledger: Ledger) -> dict[str, str]:
+        """The releases that were paid for: stored, lost or in progress."""
+        found = {}
+        for planned in self.releases:
+            try:
+                if ledger.find(planned.key) is not None:
+                    found[planned.name] = "stored"
+            except BurnedError:
+                found[planned.name] = "burned"
+            except PendingError:
+                found[planned.name] = "pending"
+        return found
+
+    def __getitem__(self, name: str) -> Planned:
+        names = [planned.name for planned in self.releases]
+        if name not in names:
+            fail(f"`release` must be one of {', '.join(names)}. Got {name!r}.")
+        return self.releases[names.index(name)]
+
+    # --- before -------------------------------------------------------------------------------
+
+    def preview(self, *, sample: Any = None, replicates: int = 100) -> PlanPreview:
+        """The error to expect from every release; see :func:`tightdp.preview.preview`."""
+        made = {
+            planned.name: preview(
+                planned.request, confidence=self.confidence, sample=sample, replicates=replicates
+            )
+            for planned in self.releases
+        }
+        spends = {planned.name: planned.request.epsilon for planned in self.releases}
+        return PlanPreview(self.title, made, spends, self.caps)
+
+    # --- release ------------------------------------------------------------------------------
+
+    def release(self, *, progress: bool = False, watch: Watch | None = None) -> PlanResult:
+        """Give the stored answers, pay for the others one by one, and report what is lost.
+
+        ``watch`` is called with the name, number and count of every release before its turn.
+        """
+        with self._open() as ledger:
+            known = self._known(ledger)
+            # stored ones first: if a request has changed under its key, nothing new is spent
+            turns = sorted(self.releases, key=lambda planned: planned.name not in known)
+            answers: dict[str, Answer] = {}
+            lost: dict[str, str] = {}
+            for number, planned in enumerate(turns, start=1):
+                if watch is not None:
+                    watch(planned.name, number, len(turns))
+                try:
+                    answers[planned.name] = self._answer(planned, ledger, progress)
+                except BurnedError as error:
+                    lost[planned.name] = _remedy(planned, str(error))
+                except PendingError as error:
+                    lost[planned.name] = str(error)
+            order = [planned.name for planned in self.releases]
+            return PlanResult(
+                self.title,
+                {name: answers[name] for name in order if name in answers},
+                frozenset(answers) - frozenset(known),
+                lost,
+                ledger.spent,
+                ledger.remaining,
+            )
+
+    def _answer(self, planned: Planned, ledger: Ledger, progress: bool) -> Answer:
+        return planned.request.release(
+            self.frame,
+            ledger=ledger,
+            key=planned.key,
+            confidence=self.confidence,
+            progress=progress,
+        )
+
+
+def _cost(planned: Planned) -> Budget:
+    guarantee = planned.request.guarantee()
+    return Budget(Fraction(repr(guarantee.epsilon)), Fraction(repr(guarantee.delta)))
+
+
+def _remedy(planned: Planned, reason: str) -> str:
+    return (
+        f"{reason} In the plan: give this release another key, such as key = "
+        f'"{planned.key}, again"; it costs its epsilon once more.'
+    )

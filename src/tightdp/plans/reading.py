@@ -1,0 +1,377 @@
+"""A plan read from TOML, with every error in it, each with its file, line and key.
+
+Nothing is spent here and no row is read: names and types of columns are, and the ledger is looked
+at but not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tightdp.data.sources import from_spark, from_sql
+from tightdp.errors import (
+    TightdpError,
+    check_choice,
+    check_probability,
+    fail,
+)
+from tightdp.ledger.amounts import Budget, check_cap
+from tightdp.ledger.terms import check_key
+from tightdp.plans.kinds import KINDS, Kind, Request
+from tightdp.plans.lines import Text, read_text
+from tightdp.plans.options import amount, check_keys
+from tightdp.preview import shares
+from tightdp.schema import Schema
+
+T = TypeVar("T")
+
+_TOP = ("title", "data", "schema", "budget", "releases")
+_DATA = ("file", "folder", "sql", "database", "spark")
+_SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
+_BUDGET = ("epsilon", "delta", "ledger", "confidence")
+_COMMON = ("name", "kind", "key", "epsilon", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A release of a plan: its name, the key under which the ledger keeps it, and the request."""
+
+    name: str
+    key: str
+    request: Request
+
+
+@dataclass(slots=True)
+class Found:
+    """What was read, and what is wrong with it."""
+
+    text: Text
+    problems: list[str] = field(default_factory=list)
+    title: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    frame: Any = None
+    schema: Schema | None = None
+    caps: Budget | None = None
+    ledger: Path | None = None
+    confidence: float = 0.95
+    releases: list[Planned] = field(default_factory=list)
+
+    def complain(self, place: tuple[str | int, ...], message: str) -> None:
+        """Note a problem with the line of its place."""
+        self.problems.append(f"{self.text.where(*place)}: {message}")
+
+    def attempt(self, place: tuple[str | int, ...], step: Callable[[], T]) -> T | None:
+        """The result of a step, or None with its error noted at the place."""
+        try:
+            return step()
+        except TightdpError as error:
+            inner = _named_key(str(error))
+            at = (*place, inner) if inner and (*place, inner) in self.text.lines else place
+            self.complain(at, " ".join(str(error).split()))
+            return None
+
+    def beside(self, path: str) -> Path:
+        """A path of the plan, read from where the plan lies."""
+        return Path(self.text.name).parent / path
+
+
+def _named_key(message: str) -> str | None:
+    """The key that a message speaks of: the first word in backticks."""
+    found = re.search(r"`([A-Za-z_]+)`", message)
+    return found[1] if found else None
+
+
+def read(path: str | Path) -> Found:
+    """Read and check a plan whole; problems are collected, not raised."""
+    found = Found(read_text(path))
+    record = found.text.record
+    for key, message in check_keys(list(record), _TOP, "a plan"):
+        found.complain((key,), message)
+    title = record.get("title", Path(path).stem)
+    found.title = title if isinstance(title, str) else ""
+    if not isinstance(title, str):
+        found.complain(("title",), "`title` must be a text.")
+    _read_schema(found)
+    _read_data(found)
+    _read_budget(found)
+    _read_releases(found)
+    if not found.problems:
+        _check_columns(found)
+    return found
+
+
+def _section(found: Found, name: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
+    section = found.text.record.get(name)
+    if section is None:
+        found.complain((), f"the plan needs the section [{name}], with {', '.join(allowed)}.")
+        return {}
+    if not isinstance(section, Mapping):
+        found.complain((name,), f"`{name}` must be a section [{name}].")
+        return {}
+    for key, message in check_keys(list(section), allowed, f"[{name}]"):
+        found.complain((name, key), message)
+    return section
+
+
+# --- sections ------------------------------------------------------------------------------------
+
+
+def _read_schema(found: Found) -> None:
+    section = _section(found, "schema", _SCHEMA)
+    if not section:
+        return
+    if "file" not in section:
+        found.schema = _columns_one_by_one(found, section)
+        return
+    if len(section) > 1:
+        found.complain(("schema",), "[schema] must hold `file` or the facts themselves, not both.")
+        return
+    place = section["file"]
+    if not isinstance(place, str):
+        found.complain(("schema", "file"), "`file` must be a text.")
+        return
+    other = found.attempt(("schema", "file"), lambda: read_text(found.beside(place)))
+    if other is None:
+        return
+    inner = Found(Text(other.name, {"schema": other.record}, _below("schema", other)))
+    found.schema = _columns_one_by_one(inner, other.record)
+    found.problems += inner.problems
+
+
+def _below(name: str, text: Text) -> dict[tuple[str | int, ...], int]:
+    return {(name, *place): line for place, line in text.lines.items()}
+
+
+def _columns_one_by_one(found: Found, section: Mapping[str, Any]) -> Schema | None:
+    """The schema; if a column is wrong, the complaint is at the line of the column."""
+    columns, before = section.get("columns"), len(found.problems)
+    if isinstance(columns, Mapping):
+        for name, facts in columns.items():
+            place = ("schema", "columns", name)
+            one = {"rows": 1, "columns": {name: facts}}
+            found.attempt(place, lambda one=one: Schema.from_dict(one))  # type: ignore[misc]
+    if len(found.problems) > before:
+        return None
+    facts = {key: section[key] for key in section if key in _SCHEMA[1:]}
+    return found.attempt(("schema",), lambda: Schema.from_dict(facts))
+
+
+def _read_data(found: Found) -> None:
+    section = _section(found, "data", _DATA)
+    if not section:
+        return
+    kinds = [key for key in ("file", "folder", "sql", "spark") if key in section]
+    if len(kinds) != 1:
+        found.complain(("data",), "[data] needs one of `file`, `folder`, `sql` and `spark`.")
+        return
+    if "database" in section and kinds != ["sql"]:
+        found.complain(("data", "database"), "`database` goes with `sql`.")
+    for key, value in section.items():
+        if not isinstance(value, str):
+            found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
+            return
+    found.data = section
+    found.frame = found.attempt(("data", kinds[0]), lambda: _opened(found, kinds[0]))
+
+
+def _opened(found: Found, kind: str) -> Any:
+    value = found.data[kind]
+    if kind == "sql":
+        base = found.data.get("database")
+        return from_sql(value, None if base is None else found.beside(base))
+    if kind == "spark":
+        return from_spark(value)
+    place = found.beside(value)
+    if not place.exists():
+        fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
+    if place.is_dir() != (kind == "folder"):
+        fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
+    return str(place)
+
+
+def _read_budget(found: Found) -> None:
+    section = _section(found, "budget", _BUDGET)
+    if not section:
+        return
+    if "epsilon" not in section:
+        found.complain(("budget",), "[budget] needs `epsilon`: the most that may be spent.")
+    else:
+        found.caps = found.attempt(
+            ("budget",),
+            lambda: check_cap(
+                amount("epsilon", section["epsilon"]), amount("delta", section.get("delta", 0))
+            ),
+        )
+    if not isinstance(section.get("ledger"), str):
+        found.complain(
+            ("budget", "ledger"), "[budget] needs `ledger`: the file that remembers what was spent."
+        )
+    else:
+        found.ledger = found.beside(section["ledger"])
+        if not found.ledger.parent.is_dir():
+            found.complain(
+                ("budget", "ledger"), f"`ledger`: there is no folder {str(found.ledger.parent)!r}."
+            )
+    level = section.get("confidence", 0.95)
+    checked = found.attempt(
+        ("budget", "confidence"), lambda: check_probability("confidence", level)
+    )
+    found.confidence = 0.95 if checked is None else checked
+
+
+# --- releases ------------------------------------------------------------------------------------
+
+
+def _read_releases(found: Found) -> None:
+    releases = found.text.record.get("releases")
+    if not isinstance(releases, list) or not releases:
+        found.complain(("releases",), "the plan needs at least one [[releases]].")
+        return
+    kinds = [_read_kind(found, i, release) for i, release in enumerate(releases)]
+    _check_names(found, releases)
+    spends = _read_spends(found, releases)
+    if found.schema is None or spends is None:
+        return
+    for i, (release, kind) in enumerate(zip(releases, kinds, strict=True)):
+        if kind is not None:
+            _read_release(found, i, release, kind, spends[i])
+
+
+def _read_kind(found: Found, i: int, release: Any) -> Kind | None:
+    place = ("releases", i)
+    if not isinstance(release, Mapping):
+        found.complain(place, "a release must be a table [[releases]].")
+        return None
+    if "kind" not in release:
+        found.complain(place, f"a release needs `kind`: one of {', '.join(KINDS)}.")
+        return None
+    name = found.attempt(
+        (*place, "kind"), lambda: check_choice("kind", release["kind"], list(KINDS))
+    )
+    if name is None:
+        return None
+    kind = KINDS[name]
+    allowed = (*_COMMON, *kind.options)
+    for key, message in check_keys(list(release), allowed, f"a release of kind {name!r}"):
+        found.complain((*place, key), message)
+    for key, option in kind.options.items():
+        if option.required and key not in release:
+            found.complain(place, f"kind {name!r} needs `{key}`: {option.about}.")
+    return kind
+
+
+def _check_names(found: Found, releases: list[Any]) -> None:
+    for what in ("name", "key"):
+        seen: dict[str, int] = {}
+        for i, release in enumerate(releases):
+            if not isinstance(release, Mapping):
+                continue
+            value = release.get(what, _default_name(release, i) if what == "name" else None)
+            if value is None:
+                continue
+            place = ("releases", i, what)
+            checked = found.attempt(place, lambda value=value: check_key(value))  # type: ignore[misc]
+            if checked is not None and seen.setdefault(checked, i) != i:
+                found.complain(
+                    place, f"`{what}` must differ between releases. Got {checked!r} twice."
+                )
+
+
+def _default_name(release: Mapping[str, Any], i: int) -> str:
+    return f"{release.get('kind', 'release')} {i + 1}"
+
+
+def _read_spends(found: Found, releases: list[Any]) -> list[Fraction] | None:
+    """The epsilon of every release: its own, or its share of what the others leave."""
+    fixed: dict[int, Fraction] = {}
+    weights: dict[int, Fraction] = {}
+    before = len(found.problems)
+    for i, release in enumerate(releases):
+        given = [k for k in ("epsilon", "weight") if isinstance(release, Mapping) and k in release]
+        if len(given) != 1:
+            found.complain(("releases", i), "a release needs `epsilon` or `weight`, one of them.")
+            continue
+        place, name = ("releases", i, given[0]), given[0]
+        value = found.attempt(place, lambda r=release, n=name: amount(n, r[n]))  # type: ignore[misc]
+        if value is None:
+            continue
+        if value <= 0:
+            found.complain(place, f"`{name}` must be a number > 0. Got {release[name]}.")
+        (fixed if name == "epsilon" else weights)[i] = value
+    if len(found.problems) > before or found.caps is None:
+        return None
+    return _shared(found, releases, fixed, weights)
+
+
+def _shared(
+    found: Found, releases: list[Any], fixed: dict[int, Fraction], weights: dict[int, Fraction]
+) -> list[Fraction] | None:
+    assert found.caps is not None
+    left = found.caps.epsilon - sum(fixed.values())
+    if left < 0 or (weights and left <= 0):
+        asked = float(sum(fixed.values()))
+        more = ", and those with `weight` would get nothing" if weights and left == 0 else ""
+        found.complain(
+            ("budget", "epsilon"),
+            f"`epsilon`: over budget. The releases ask for {asked:g} of "
+            f"{float(found.caps.epsilon):g}{more}.",
+        )
+        return None
+    if weights:
+        fixed |= dict(zip(weights, shares(left, list(weights.values())), strict=True))
+    return [fixed[i] for i in range(len(releases))]
+
+
+def _read_release(
+    found: Found, i: int, release: Mapping[str, Any], kind: Kind, epsilon: Fraction
+) -> None:
+    place, before = ("releases", i), len(found.problems)
+    assert found.schema is not None
+    options: dict[str, Any] = {}
+    for key, option in kind.options.items():
+        if key in release:
+            options[key] = found.attempt(
+                (*place, key),
+                lambda k=key, o=option: o.check(k, release[k], found.schema),  # type: ignore[misc]
+            )
+        elif option.required:
+            return  # noted already
+    if len(found.problems) > before:
+        return
+    request = Request(kind, found.schema, epsilon, options)
+    if found.attempt(place, lambda: request.work) is None:
+        return
+    name = str(release.get("name", _default_name(release, i)))
+    found.releases.append(Planned(name, str(release.get("key", name)), request))
+
+
+def _check_columns(found: Found) -> None:
+    """Every column that a release reads must be in the table, with a type that can be read."""
+    for i, planned in enumerate(found.releases):
+        keys = [
+            k
+            for k in ("columns", "column", "terms", "features", "target")
+            if ("releases", i, k) in found.text.lines
+        ]
+        place = ("releases", i, keys[0]) if keys else ("releases", i)
+        found.attempt(place, lambda p=planned: p.request.check(found.frame))  # type: ignore[misc]
+    caps = found.caps
+    assert caps is not None
+    delta = sum((Fraction(str(p.request.guarantee().delta)) for p in found.releases), Fraction(0))
+    if delta > caps.delta:
+        found.complain(
+            ("budget", "delta"),
+            f"`delta`: over budget. The releases ask for {float(delta):g} of "
+            f"{float(caps.delta):g}.",
+        )
+
+
+def refuse(problems: list[str]) -> None:
+    """Raise what is wrong with a plan, one line each."""
+    if problems:
+        fail("\n".join(problems))

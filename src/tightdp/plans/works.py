@@ -1,0 +1,218 @@
+"""How a request is carried out: by a mechanism, or by a model that is fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from tightdp.errors import FloatArray
+from tightdp.estimators.doors import lazy
+from tightdp.mechanisms.additive import Preview
+from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.noise.enclosures import float_up
+from tightdp.plans.answers import Answer
+from tightdp.preview import preview, resampled
+from tightdp.privacy import Guarantee
+from tightdp.randomness import source
+from tightdp.release import Release
+from tightdp.schema import Category, Schema
+
+_SEED = 20_260_102  # of tables that are made up for previews
+_REPLICATES = 60
+_MOST_ROWS = 20_000
+
+
+class Work(Protocol):
+    """What a request needs to be able to do."""
+
+    def guarantee(self) -> Guarantee:
+        """What the release will promise."""
+        ...
+
+    def preview(self, confidence: float) -> Preview:
+        """The error to expect, from public facts."""
+        ...
+
+    def answer(self, frame: Any, **options: Any) -> Answer:
+        """Pay, release, answer; options are those of a mechanism's ``release``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismWork:
+    """A mechanism; ``release`` takes the place of its own, ``foresee`` adapts its preview."""
+
+    mechanism: PaidMechanism
+    release: Callable[..., Release] | None = None
+    foresee: Callable[[Preview], Preview] | None = None
+
+    def guarantee(self) -> Guarantee:
+        return self.mechanism.guarantee()
+
+    def preview(self, confidence: float) -> Preview:
+        found = preview(self.mechanism, confidence=confidence)
+        return found if self.foresee is None else self.foresee(found)
+
+    def answer(self, frame: Any, **options: Any) -> Answer:
+        make = self.mechanism.release if self.release is None else self.release
+        return Answer.of(make(frame, **options))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWork:
+    """An estimator, by the name of its module and class, with a schema of its columns.
+
+    ``reads`` makes the answer of a fitted model, ``foresees`` its preview; without them the release
+    is the answer, and the preview is simulated on rows that fill their bounds evenly.
+    """
+
+    home: str
+    schema: Schema
+    target: str | None
+    epsilon: Fraction
+    options: Mapping[str, Any]
+    reads: Callable[[Any, float], Answer] | None = None
+    foresees: Callable[[ModelWork, float], Preview] | None = None
+
+    def model(self, epsilon: Any = None, **options: Any) -> Any:
+        """The estimator, not fitted."""
+        module, _, name = self.home.partition(":")
+        kind = lazy("tightdp.estimators", {name: module})(name)
+        spent = self.epsilon if epsilon is None else epsilon
+        return kind(epsilon=spent, bounds=self.schema, **self.options, **options)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(epsilon=float_up(self.epsilon), neighbors=self.schema.neighbors)
+
+    def preview(self, confidence: float) -> Preview:
+        if self.foresees is not None:
+            return self.foresees(self, confidence)
+        return self._simulated(confidence)
+
+    def answer(self, frame: Any, **options: Any) -> Answer:
+        key, level = options.pop("key", None), options.pop("confidence", 0.95)
+        state = options.pop("rng", None)
+        options.pop("progress", None)  # estimators read once, without a bar
+        model = self.model(random_state=state, **options)
+        model.fit(frame, *([] if self.target is None else [self.target]), key=key)
+        return Answer.of(model.release_) if self.reads is None else self.reads(model, level)
+
+    def _simulated(self, confidence: float) -> Preview:
+        bits = source(_SEED)
+        table = made_up(self.schema, bits)
+        truth = replace(self, epsilon=Fraction(1000)).answer(table, rng=bits)
+        found = [self.answer(table, rng=bits).value for _ in range(_REPLICATES)]
+        errors = np.array(found) - truth.value
+        std = np.sqrt(np.mean(errors**2, axis=0))
+        worst = np.max(np.abs(errors) / np.where(std > 0, std, 1.0), axis=1)
+        half = std * float(np.quantile(worst, confidence))
+        noise = f"simulated {_REPLICATES} times on rows that fill their bounds evenly"
+        return Preview(truth.names, std, half, confidence, self.guarantee(), noise)
+
+
+def made_up(schema: Schema, rng: Any) -> dict[str, Any]:
+    """Independent columns that fill their bounds evenly."""
+    rows: dict[str, Any] = {}
+    count = min(schema.rows, _MOST_ROWS)
+    for name, rule in schema.columns.items():
+        if isinstance(rule, Category):
+            rows[name] = np.array(rule.levels, dtype=object)[rng.integers(len(rule.levels), count)]
+        else:
+            rows[name] = rule.low + rule.width * rng.uniform(count)
+    return rows if count == schema.rows else resampled(rows, schema, tuple(schema), rng)
+
+
+# --- regressions ---------------------------------------------------------------------------------
+
+
+def read_linear(model: Any, confidence: float) -> Answer:
+    """Intercept and slopes, with intervals for those of the population."""
+    interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)
+    names, value = ("intercept", *model.coef_names_), np.append(model.intercept_, model.coef_)
+    first = 0 if model.fit_intercept else 1
+    return Answer(
+        names=names[first:],
+        value=value[first:],
+        interval=interval[first:],
+        confidence=confidence,
+        release=model.release_,
+        about="intervals count noise and sampling error",
+    )
+
+
+def foresee_linear(work: ModelWork, confidence: float) -> Preview:
+    """Noise on the coefficients, for features that fill their bounds evenly, not correlated."""
+    model, target = work.model(), work.target
+    assert target is not None
+    found = model.preview("", target)  # a path: nothing but names and the schema are looked at
+    std, names = found.std, found.names
+    if model.fit_intercept:
+        std, names = np.append(_intercept(work, std), std), ("intercept", *names)
+    # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
+    return Preview(
+        names, std, _reach(confidence, len(std)) * std, confidence, found.guarantee, found.noise
+    )
+
+
+def _intercept(work: ModelWork, slopes: FloatArray) -> float:
+    """The noise of the mean of the target, and that of the slopes at the middle of the features."""
+    assert work.target is not None
+    goal: Any = work.schema[work.target]
+    numeric = [
+        (c.half, c.middle)
+        for n, c in work.schema.columns.items()
+        if n != work.target and not isinstance(c, Category)
+    ]
+    if not numeric:
+        return float(np.max(slopes))
+    scaled = float(slopes[0]) * numeric[0][0] / goal.half
+    moves = [float(s) * middle for s, (_, middle) in zip(slopes, numeric, strict=False)]
+    return math.hypot(goal.half * scaled / 3, *moves)
+
+
+def _reach(confidence: float, entries: int) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - (1 - confidence) / (2 * entries)))
+
+
+def read_logistic(model: Any, confidence: float) -> Answer:
+    """Log odds per unit of every feature, and the intercept."""
+    release, width = model.release_, len(model.mechanism_.names)
+    interval, about = release.interval[:width], "intervals count the noise, for even rows"
+    if model.mechanism_.information is not None:
+        interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)
+        interval = np.roll(interval, -1, axis=0)[:width]
+        about = "intervals count noise and sampling error"
+    return Answer(
+        names=release.names[:width],
+        value=release.value[:width],
+        interval=interval,
+        confidence=confidence,
+        release=release,
+        about=about,
+    )
+
+
+def foresee_logistic(work: ModelWork, confidence: float) -> Preview:
+    """The preview of the mechanism behind the model."""
+    from tightdp.mechanisms.objective import ObjectivePerturbation
+
+    given = dict(work.options)
+    mechanism = ObjectivePerturbation(
+        work.schema,
+        [name for name in work.schema if name != work.target],
+        work.target,
+        epsilon=work.epsilon,
+        norm=given.get("noise", "linf"),
+        ridge=float(given.get("ridge", 0.0)),
+        l1=float(given.get("l1", 0.0)),
+        fit_intercept=given.get("fit_intercept", True),
+        information_share=float(given.get("interval_share", 0.0)),
+    )
+    return mechanism.preview(confidence)

@@ -1,0 +1,426 @@
+"""The error to expect, before anything is spent; and the epsilon that an error asks for.
+
+Everything here uses public facts alone, or a sample that the caller says is public. Errors are
+those of the noise: sampling error and the clamp are not included. Where an error depends on the
+rows (quantiles, models), rows that fill their bounds evenly are assumed, or simulated from the
+sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import singledispatch
+from typing import Any, Protocol
+
+import numpy as np
+
+from tightdp.data.frames import quantized_matrix
+from tightdp.data.statistics import Statistic
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    UndecidedError,
+    check_count,
+    check_positive,
+    check_probability,
+    exact_amount,
+    fail,
+)
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.mechanisms.quantiles import Quantile
+from tightdp.noise.rates import check_epsilon
+from tightdp.randomness import RandomSource, source
+from tightdp.schema import Category, Interval, Schema
+
+_SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
+_FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
+_LEAST, _MOST = 2.0**-20, 1000.0
+_CLOSE = 1.0002
+_GRID = 20_001
+_PLACES = 12
+
+
+class Releasable(Protocol):
+    """What can be released on a table at any epsilon: the requests of a plan."""
+
+    schema: Schema
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def at(self, epsilon: Any) -> Any: ...
+
+    def preview(self, confidence: float = 0.95) -> Preview: ...
+
+    def values(self, frame: Any, *, rng: Any) -> FloatArray: ...
+
+
+def preview(
+    what: Any,
+    *,
+    confidence: float = 0.95,
+    sample: Any = None,
+    replicates: int = 200,
+    rng: Any = None,
+) -> Preview:
+    """The standard error and the simultaneous interval to expect from a release; costs nothing.
+
+    Parameters
+    ----------
+    what : mechanism, or request of a plan
+    confidence : float
+    sample : table, optional
+        Public rows, for instance synthetic ones or those of an earlier publication. The request is
+        then simulated on tables of the declared number of rows drawn from them, and its errors are
+        taken against the same request with next to no noise. **Never give private rows here.**
+    replicates : int
+        Simulated releases; the standard errors are good to about ``70 / sqrt(replicates)`` percent.
+    rng : optional
+        For the simulation; by default it is the same one every time.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+    >>> preview(Quantile(schema, "age", 0.5, epsilon=1)).std.round(2)  # for evenly spread ages
+    array([0.28])
+    """
+    level = check_probability("confidence", confidence)
+    if sample is None:
+        return _expected(what, level)
+    if not all(hasattr(what, name) for name in ("at", "values", "columns")):
+        fail("`sample` needs a request to simulate: make it with tightdp.plans.request.")
+    return simulate(what, sample, level, replicates, source(_SEED if rng is None else rng))
+
+
+# --- from public facts ---------------------------------------------------------------------------
+
+
+@singledispatch
+def _expected(what: Any, confidence: float) -> Preview:
+    own = getattr(what, "preview", None)
+    if own is None:
+        fail(f"`what` must be a mechanism or a request. Got {type(what).__name__}.")
+    found: Preview = own(confidence)
+    return found
+
+
+@_expected.register
+def _(what: Quantile, confidence: float) -> Preview:
+    """Rows that fill their bounds evenly: ranks are places."""
+    interval = what.domain[0]
+    rows, rate = what.schema.rows, float(what._rate())
+    each = 1 - (1 - confidence) / len(what.names)
+    std, half = _around(float(what.tau), rows * rate, each)
+    stds, halves = [std], [half]
+    if what.covers != "none":
+        end_rate = rows * float(what._end_rate())
+        for target in what._targets(rows, 1 - confidence):
+            aim = min(max(float(target) / rows, 0.0), 1.0)
+            off = abs(aim - float(what.tau))
+            spread, reach = _around(aim, end_rate, each)
+            stds.append(math.hypot(off, spread))
+            halves.append(off + reach)
+    width = interval.width
+    return _made(what, np.array(stds) * width, np.array(halves) * width, confidence)
+
+
+def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
+    """Standard error and half-width of a point of [0, 1] with weight exp(-rate |t - aim|)."""
+    near = np.linspace(-1.0, 1.0, _GRID) * min(1.0, 60.0 / rate) + aim
+    points = near[(near >= 0.0) & (near <= 1.0)]
+    error = np.abs(points - aim)
+    weight = np.exp(-rate * error)
+    weight /= weight.sum()
+    order = np.argsort(error)
+    place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
+    return float(np.sqrt(weight @ error**2)), float(error[order][min(place, len(order) - 1)])
+
+
+@_expected.register
+def _(what: Quantiles, confidence: float) -> Preview:
+    r"""Even rows: the errors of the ranks are a walk with Laplace steps that returns to zero."""
+    width = what.domain[0].width / (what.schema.rows * float(what.budget.rate))
+    steps, bits = len(what.taus) + 1, source(_SEED)
+    # Draw walks and weight them by the density of the step that closes them.
+    walks = np.cumsum(
+        bits.exponential((_GRID, steps - 1)) - bits.exponential((_GRID, steps - 1)), axis=1
+    )
+    weight = np.exp(-np.abs(walks[:, -1]))
+    weight /= weight.sum()
+    std = np.sqrt(weight @ walks**2)
+    worst = np.abs(walks / std).max(axis=1)
+    order = np.argsort(worst)
+    place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
+    return _made(what, width * std, width * std * worst[order][min(place, _GRID - 1)], confidence)
+
+
+@_expected.register
+def _(what: KolmogorovSample, confidence: float) -> Preview:
+    """Even rows: the counts of simulated samples against those of the table."""
+    cells, bits = len(what.statistic), source(_SEED)
+    counts = np.full(cells, what.schema.rows // cells)
+    counts[: what.schema.rows - int(counts.sum())] += 1
+    law = what.law_on(counts)
+    assert law is not None  # a schema has rows
+    share = counts * (what.size / what.schema.rows)
+    errors = np.array([law.draw(bits) for _ in range(100)]) - share
+    return _made(what, *_spread(errors, confidence), confidence, what.statistic.names)
+
+
+def _made(
+    what: Any, std: FloatArray, half: FloatArray, confidence: float, names: Any = None
+) -> Preview:
+    entries = what.names if names is None else names
+    return Preview(tuple(entries), std, half, confidence, what.guarantee(), what.law)
+
+
+# --- by simulation -------------------------------------------------------------------------------
+
+
+def simulate(
+    request: Releasable, sample: Any, confidence: float, replicates: int, rng: RandomSource
+) -> Preview:
+    """Errors of simulated releases on tables of the declared size, drawn from public rows."""
+    count = check_count("replicates", replicates, least=20)
+    table = resampled(sample, request.schema, request.columns, rng)
+    truth = request.at(_FAINT).values(table, rng=rng)
+    errors = np.array([request.values(table, rng=rng) for _ in range(count)]) - truth
+    plain = request.preview(confidence)
+    std, half = _spread(errors, confidence)
+    return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise)
+
+
+def _spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Root mean squares, and half-widths that hold all entries of a share of the rows at once."""
+    std = np.sqrt(np.mean(errors**2, axis=0))
+    worst = np.max(np.abs(errors) / np.where(std > 0, std, 1.0), axis=1)
+    return std, std * float(np.quantile(worst, confidence))
+
+
+def resampled(
+    sample: Any, schema: Schema, columns: tuple[str, ...], rng: RandomSource
+) -> dict[str, Any]:
+    """As many rows as the schema declares, drawn with replacement from the quantised sample."""
+    few = Schema(schema.select(columns), rows=schema.rows, bits=schema.bits)
+    cells = quantized_matrix(sample, few, columns)
+    if not len(cells):
+        fail("`sample` must hold at least one row.", DimensionError)
+    rows = cells[rng.integers(len(cells), schema.rows)]
+    return {name: _cells(schema[name], rows[:, j], few) for j, name in enumerate(columns)}
+
+
+def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
+    if isinstance(rule, Interval):
+        return rule.middle + rule.half * integers / schema.resolution
+    return np.array(rule.levels, dtype=object)[integers]
+
+
+# --- the inverse questions -----------------------------------------------------------------------
+
+
+def epsilon_for(what: Any, *, error: Any, confidence: float = 0.95, noise: Any = "best") -> float:
+    """The least epsilon at which all entries are within ``error`` at once, with this confidence.
+
+    Errors are those of the noise, in the units of the release (see :func:`preview`).
+
+    Parameters
+    ----------
+    what : Statistic, request of a plan, or function of epsilon that gives a mechanism
+    error : number, list of numbers, or mapping of names to numbers
+        The half-width wanted for every entry, for each of them, or for the named ones.
+    confidence : float
+    noise : str or NormBall
+        The shape, for statistics.
+
+    Returns
+    -------
+    float
+        With four digits; at it the error is met, which is checked.
+
+    Examples
+    --------
+    >>> from tightdp import Histogram
+    >>> ages = Histogram(Schema({"age": Interval(0, 100)}, rows=5000), "age", 5)
+    >>> epsilon_for(ages, error=20)
+    0.3343
+    >>> AdditiveMechanism(ages, noise="best", epsilon=0.3343).preview().half_width[0] <= 20
+    np.True_
+    """
+    level = check_probability("confidence", confidence)
+    at = _maker(what, noise)
+
+    def meets(epsilon: float) -> bool:
+        found = _expected(at(epsilon), level)
+        return bool((found.half_width <= _wanted(error, found.names)).all())
+
+    low, high = _bracket(meets)
+    while high / low > _CLOSE:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return _short(high, meets)
+
+
+def _bracket(meets: Callable[[float], bool]) -> tuple[float, float]:
+    """Two epsilons, the larger of which meets the wish."""
+    high = 1.0
+    while not meets(high):
+        high *= 4
+        if high > _MOST:
+            fail(
+                f"`error` cannot be met with an epsilon up to {_MOST:g}: allow a larger error.",
+                UndecidedError,
+            )
+    low = high / 4
+    while low > _LEAST and meets(low):
+        low, high = low / 4, low
+    return low, high
+
+
+def _short(epsilon: float, meets: Callable[[float], bool]) -> float:
+    """Four digits, rounded up until the wish is met."""
+    unit = Fraction(10) ** (math.floor(math.log10(epsilon)) - 3)
+    steps = math.ceil(Fraction(epsilon) / unit)
+    while not meets(float(steps * unit)):
+        steps += 1
+    return float(steps * unit)
+
+
+def _maker(what: Any, noise: Any) -> Callable[[float], Any]:
+    if isinstance(what, Statistic):
+        return lambda epsilon: AdditiveMechanism(what, noise=noise, epsilon=epsilon)
+    if hasattr(what, "at"):
+        return lambda epsilon: what.at(epsilon)
+    if callable(what):
+        return lambda epsilon: what(epsilon)
+    fail(
+        "`what` must be a Statistic, a request of a plan, or a function of epsilon that gives a "
+        f"mechanism. Got {type(what).__name__}."
+    )
+
+
+def _wanted(error: Any, names: tuple[str, ...]) -> FloatArray:
+    """The half-width wanted for every entry; infinite for those that are not named."""
+    if isinstance(error, Mapping):
+        strangers = [name for name in error if name not in names]
+        if strangers:
+            fail(f"`error` must name entries of {', '.join(names)}. Got {strangers[0]!r}.")
+        return np.array([check_positive("error", error.get(name, 1e300)) for name in names])
+    if isinstance(error, (list, tuple, np.ndarray)):
+        if len(error) != len(names):
+            fail(f"`error` must hold {len(names)} numbers. Got {len(error)}.", DimensionError)
+        return np.array([check_positive("error", item) for item in error])
+    return np.full(len(names), check_positive("error", error))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BudgetSplit:
+    """Shares of a budget. Every release misses its wish by the same factor, ``ratio``.
+
+    ``ratio`` at most 1 means that all wishes are met; ``needed`` is the epsilon that meets them.
+    """
+
+    epsilon: dict[str, Fraction]
+    ratio: float
+    needed: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether every release is as accurate as wished."""
+        return self.ratio <= 1
+
+    def __str__(self) -> str:
+        width = max(7, *map(len, self.epsilon))
+        lines = [f"{'release':{width}}  {'epsilon':>12}", "-" * (width + 14)]
+        lines += [f"{name:{width}}  {float(part):12.6g}" for name, part in self.epsilon.items()]
+        verdict = "all wishes are met" if self.reached else f"they need {self.needed:.4g} in all"
+        return "\n".join([*lines, "", f"errors are {self.ratio:.4g} times those wished: {verdict}"])
+
+
+def split_budget(
+    releases: Mapping[str, Any],
+    *,
+    epsilon: Any,
+    errors: Mapping[str, Any],
+    confidence: float = 0.95,
+) -> BudgetSplit:
+    """Shares of a total epsilon such that all releases miss their wished errors by one factor.
+
+    Parameters
+    ----------
+    releases : mapping from names to what :func:`epsilon_for` takes
+    epsilon : float, Fraction or Decimal
+        The total; the shares add up to it exactly.
+    errors : mapping from names to wished errors
+    confidence : float
+
+    Examples
+    --------
+    >>> from tightdp import Histogram, Sums
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
+    >>> wishes = {"total": Sums(schema, ["age"]), "ages": Histogram(schema, "age", 5)}
+    >>> split = split_budget(wishes, epsilon=1, errors={"total": 500, "ages": 20})
+    >>> {name: round(float(part), 2) for name, part in split.epsilon.items()}, split.reached
+    ({'total': 0.64, 'ages': 0.36}, True)
+    """
+    total = check_epsilon(epsilon)
+    if not releases or set(releases) != set(errors):
+        fail("`errors` must hold one wish for every release, and there must be one.")
+
+    def needs(ratio: float) -> dict[str, float]:
+        return {
+            name: epsilon_for(what, error=_times(errors[name], ratio), confidence=confidence)
+            for name, what in releases.items()
+        }
+
+    ratio, parts = 1.0, needs(1.0)
+    needed = sum(parts.values())
+    for _ in range(6):
+        off = sum(parts.values()) / float(total)
+        if abs(off - 1) < 1e-3:
+            break
+        ratio *= off
+        parts = needs(ratio)
+    given = shares(total, [exact_amount("weight", part) for part in parts.values()])
+    worst = _ratio(releases, given, errors, confidence)
+    return BudgetSplit(dict(zip(parts, given, strict=True)), worst, needed)
+
+
+def _ratio(
+    releases: Mapping[str, Any], given: list[Fraction], errors: Mapping[str, Any], level: float
+) -> float:
+    """The largest error over the wished one."""
+    worst = 0.0
+    for (name, what), part in zip(releases.items(), given, strict=True):
+        found = _expected(_maker(what, "best")(part), level)  # type: ignore[arg-type]
+        worst = max(worst, float(np.max(found.half_width / _wanted(errors[name], found.names))))
+    return worst
+
+
+def _times(error: Any, factor: float) -> Any:
+    if isinstance(error, Mapping):
+        return {name: factor * item for name, item in error.items()}
+    if isinstance(error, (list, tuple, np.ndarray)):
+        return [factor * item for item in error]
+    return factor * check_positive("error", error)
+
+
+def shares(total: Fraction, weights: list[Fraction]) -> list[Fraction]:
+    """A total shared in proportion to weights, in decimals that add up to it (rounded down).
+
+    A ledger reads an epsilon as a short decimal: thirds of 1 must not add up to more than 1.
+
+    >>> shares(Fraction(1), [Fraction(1)] * 3)[0]
+    Fraction(333333333333, 1000000000000)
+    >>> sum(shares(Fraction(1), [Fraction(1)] * 3))
+    Fraction(1, 1)
+    """
+    unit = Fraction(1, 10**_PLACES)
+    whole = total // unit * unit
+    parts = [whole * weight / sum(weights) // unit * unit for weight in weights]
+    parts[-1] += whole - sum(parts)
+    return parts
