@@ -102,6 +102,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         """Pay, release and set the fitted attributes."""
 
+    def _public_bounds(self) -> Any:
+        """The bounds as :mod:`~tightdp.estimators.inputs` reads them."""
+        return self.bounds
+
     def _target_column(self, y: Any) -> Column | None:
         """Public facts about the target that the estimator knows itself (classes), else None."""
         return None
@@ -118,7 +122,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Table, schema and roles; sets ``n_features_in_`` and ``feature_names_in_``."""
         column = self._target_column(y)
         if isinstance(y, str):
-            problem = read_columns(X, y, self.bounds, column)
+            problem = read_columns(X, y, self._public_bounds(), column)
             self._remember(problem.features)
             return problem
         if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
@@ -143,7 +147,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 fail("Complex data not supported: `y` must be real.")
             features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
             rows = len(X)
-        return read_arrays(features, y, self.bounds, rows, column, named=names is not None)
+        return read_arrays(
+            features, y, self._public_bounds(), rows, column, named=names is not None
+        )
 
     def _remember(self, names: tuple[str, ...]) -> None:
         self.n_features_in_ = len(names)

@@ -143,7 +143,7 @@ def stated(
     wanted = len(names) + (target_column is None)
     if bounds is None:
         fail("`bounds` are needed. " + BOUNDS_HELP)
-    if _is_pair(bounds):
+    if _is_pair(bounds) or isinstance(bounds, (Interval, Category)):
         pairs = [bounds] * wanted
     else:
         try:

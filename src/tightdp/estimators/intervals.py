@@ -24,6 +24,7 @@ ENOUGH = 400
 """So many candidates make an interval; below it impossible candidates are repaired, not dropped."""
 
 _BATCH, _BATCHES = 1000, 3
+_ERRORS = 4  # pairs +- of sampling errors for every candidate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,9 @@ def candidates(
     """
     kept, bare, tried, good = [], [], 0, 0
     for _ in range(_BATCHES):
-        found, noise_only, fits = _batch(M - draw(_BATCH), rows, rng, shift, ridge)
+        noise = draw(_BATCH)  # its law is symmetric: every draw serves twice
+        both = np.concatenate([M - noise, M + noise])
+        found, noise_only, fits = _batch(both, rows, rng, shift, ridge)
         kept.append(found[fits])
         bare.append(noise_only[fits])
         tried, good = tried + len(fits), good + int(fits.sum())
@@ -69,7 +72,8 @@ def candidates(
             break
     if good < ENOUGH:
         kept, bare = [found], [noise_only]
-    return Candidates(np.vstack(kept), np.vstack(bare), good / tried)
+    values = np.concatenate(kept)
+    return Candidates(values.reshape(-1, values.shape[-1]), np.vstack(bare), good / tried)
 
 
 def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
@@ -103,19 +107,21 @@ def _batch(
     fits = positive & (explained <= np.maximum(total, 1e-12))
     sigma = np.sqrt(np.maximum(total - explained, 0.0) / rows)
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
-    score = rng.normal((size, value.shape[1])) * np.sqrt(root)
-    score = np.einsum("kij,kj->ki", vector, score) * sigma[:, None]
-    moved_by = slopes + np.linalg.solve(penal, score[:, :, None])[:, :, 0]
+    half = rng.normal((size, value.shape[1] + 1, _ERRORS)) * sigma[:, None, None]
+    error = np.concatenate([half, -half], axis=2)
+    score = vector @ (error[:, 1:] * np.sqrt(root)[:, :, None])
+    moved_by = (slopes[:, :, None] + np.linalg.solve(penal, score)).transpose(0, 2, 1)
     if shift is not None:
         return _through(moved_by, shift), _through(slopes, shift), fits
-    level = y + rng.normal(size) * sigma
-    with_error = np.column_stack([level - (m * moved_by).sum(axis=1), moved_by])
+    level = y[:, None] + error[:, 0]
+    with_error = np.dstack([level - np.einsum("ki,kei->ke", m, moved_by), moved_by])
     return with_error, np.column_stack([y - (m * slopes).sum(axis=1), slopes]), fits
 
 
 def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:
     """(intercept, slopes) of lines that pass the public point."""
-    return np.column_stack([slopes @ shift[:-1] - shift[-1], slopes])
+    level = slopes @ shift[:-1] - shift[-1]
+    return np.concatenate([level[..., None], slopes], axis=-1)
 
 
 def quantile_intervals(values: FloatArray, alpha: float) -> FloatArray:
