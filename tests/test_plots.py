@@ -120,7 +120,7 @@ def test_a_plot_is_labelled_whole_and_saved(name, tmp_path):
         lambda ax: plots.plot_sensitivity_space(SPACE, ax=ax),
         lambda ax: plots.plot_noise_density(tdp.KNormNoise(SPACE.hull(), 1.0), ax=ax),
         lambda ax: plots.plot_ranking(ranking(), ax=ax),
-        lambda ax: plots.plot_release(COUNTS.release({"k": ["a"]}, rng=1), ax=ax),
+        lambda ax: plots.plot_release(COUNTS.release({"k": ["a", "b", "b"]}, rng=1), ax=ax),
         lambda ax: plots.plot_previews({"hull": COUNTS.preview()}, ax=ax),
         lambda ax: plots.plot_design(tdp.design_noise(epsilon=1.0, delta=0), ax=ax),
     ],

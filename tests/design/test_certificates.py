@@ -217,6 +217,8 @@ def test_the_json_alone_is_enough(document, tmp_path):
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "proved" in done.stdout
+    module = [sys.executable, "-W", "error", "-m", "tightdp.design", str(path)]
+    assert subprocess.run(module, capture_output=True, check=False).returncode == 0
     path.write_text(text[:-20])
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 1

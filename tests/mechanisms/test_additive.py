@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import tightdp as tdp
@@ -381,6 +382,7 @@ def test_best_takes_the_least_variance_that_can_be_drawn() -> None:
         (lambda: MECHANISMS["sums"]().release(table(1), ledger="ledger.db"), "`ledger` must be"),
         (lambda: one_line.mean(table(1), ["x"], schema={}, epsilon=1), "`schema` must be"),
         (lambda: one_line.variance(table(1), ["x"], schema={}, epsilon=1), "`schema` must be"),
+        (lambda: MECHANISMS["sums"]().release(table(1, 199)), "199 rows and the schema says 200"),
         (lambda: MECHANISMS["sums"]().release(table(1), key="k"), "ledger"),
         (lambda: MECHANISMS["sums"]().release(table(1), confidence=1.0), "confidence"),
         (lambda: MECHANISMS["sums"]().preview(confidence=0), "confidence"),
@@ -442,3 +444,25 @@ def test_best_uses_the_product_of_terms_where_the_hull_cannot_be_drawn() -> None
     assert tdp.certify_contains(best.ball, counts.sensitivity_space())
     l1 = AdditiveMechanism(counts, noise="l1", epsilon=1.0)
     assert (best.preview().std < l1.preview().std).all()
+
+
+@pytest.mark.parametrize("engine", ["numpy", "pandas", "polars", "pyarrow", "parquet"])
+def test_a_wrong_number_of_public_rows_costs_nothing(engine: str, tmp_path: Any) -> None:
+    """Under replace-one the number of rows is public: said wrongly, it is refused unpaid."""
+    cells = np.linspace(0, 1, 5)
+    if engine == "parquet":
+        pa.parquet.write_table(pa.table({"x": cells}), tmp_path / "x.parquet")
+    frame = {
+        "numpy": lambda: {"x": cells},
+        "pandas": lambda: pytest.importorskip("pandas").DataFrame({"x": cells}),
+        "polars": lambda: pytest.importorskip("polars").DataFrame({"x": cells}),
+        "pyarrow": lambda: pa.table({"x": cells}),
+        "parquet": lambda: tmp_path,
+    }[engine]()
+    ledger = Ledger(epsilon=1)
+    facts = {"x": tdp.Interval(0, 1)}
+    with pytest.raises(ParameterError, match="5 rows and the schema says 6"):
+        one_line.sum(frame, ["x"], schema=tdp.Schema(facts, rows=6), epsilon=1, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+    added = tdp.Schema(facts, rows=6, neighbors="add-remove")  # a bound, and nobody's business
+    one_line.sum(frame, ["x"], schema=added, epsilon=1)

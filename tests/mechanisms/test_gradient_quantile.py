@@ -33,24 +33,24 @@ def table(rows):
 
 
 def law(mech, rows):
-    """Points and log probabilities, by enumeration of the definition in plain Python."""
+    """Points and log probabilities, by enumeration of the definition."""
     x, y = mech.rows.read(table(rows))
-    levels = mech.levels(x, y)
-    points = levels.points()
-    logs = []
-    for z in points:
-        below = x @ np.array(z) >= y << mech.grid  # y <= x.theta
-        gradient = (mech.tau.denominator * below - mech.tau.numerator) @ x
-        logs.append(-mech.rate * mech.norm([abs(int(g)) for g in gradient]))
-    top = max(logs)
-    total = top + Fraction(math.log(sum(math.exp(float(v - top)) for v in logs)))
-    return points, [float(v - total) for v in logs]
+    points = mech.levels(x, y).points()
+    below = np.array(points) @ x.T >= y << mech.grid  # y <= x.theta
+    sizes = np.abs((mech.tau.denominator * below - mech.tau.numerator) @ x)
+    levels = sizes.max(axis=1)
+    if mech.rows.intercept and str(mech.neighbors) == "replace-one":
+        c, m = mech.tau.denominator, max(mech.tau, 1 - mech.tau) * mech.tau.denominator
+        t, v = sizes[:, 0], sizes[:, 1:].max(axis=1)
+        levels = np.maximum(2 * int(m) * t, c * v + (2 * int(m) - c) * t)
+    logs = -float(mech.rate) * (levels - levels.min())
+    return points, logs - math.log(np.exp(logs).sum())
 
 
 def largest_loss(mech, first, second):
     (points, a), (_, b) = law(mech, first), law(mech, second)
     assert points
-    return max(abs(p - q) for p, q in zip(a, b, strict=True))
+    return float(np.abs(a - b).max())
 
 
 # --- the audits ----------------------------------------------------------------------------------
@@ -132,8 +132,8 @@ def fit(mech, rows, draws, seed, rate=None):
     points, logs = law(mech, rows)
     levels, bits = mech.levels(*mech.rows.read(table(rows))), source(seed)
     chosen = mech.rate if rate is None else rate
-    samplers = [BoxSampler(levels, chosen) for _ in range(30)]  # each cuts in its own way
-    return chi_square(points, logs, lambda i: samplers[i % 30].draw(bits), draws)
+    samplers = [BoxSampler(levels, chosen) for _ in range(10)]  # each cuts in its own way
+    return chi_square(points, logs, lambda i: samplers[i % 10].draw(bits), draws)
 
 
 ROWS = [[-1, -0.5], [-0.5, -0.5], [0, 0.1], [0, 0.1], [0.3, 0.2], [0.6, 0.9], [1, 3], [np.nan, -9]]
@@ -145,7 +145,7 @@ ROWS = [[-1, -0.5], [-0.5, -0.5], [0, 0.1], [0, 0.1], [0.3, 0.2], [0.6, 0.9], [1
 )
 def test_draws_follow_the_enumerated_law(options, epsilon, seed):
     mech = mechanism(len(ROWS), epsilon=epsilon, **options)
-    assert fit(mech, ROWS, 3000, seed) > 1e-5
+    assert fit(mech, ROWS, 2000, seed) > 1e-5
 
 
 def test_a_rate_wrong_by_a_fifth_is_caught(seed):

@@ -44,6 +44,10 @@ class Table(ABC):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The named columns, at most ``rows`` rows at a time, each row once."""
 
+    def known_rows(self) -> int | None:
+        """The number of rows, where no row need be read to know it."""
+        return None
+
 
 class ArrayTable(Table):
     """Numpy arrays by name."""
@@ -83,6 +87,9 @@ class ArrayTable(Table):
     def unreadable(self, name: str) -> str | None:
         return unreadable_array(self._arrays[name].dtype)
 
+    def known_rows(self) -> int | None:
+        return next((len(array) for array in self._arrays.values()), None)
+
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         for start in range(0, len(self._arrays[names[0]]), rows):
             part = slice(start, start + rows)
@@ -101,6 +108,9 @@ class PandasTable(Table):
     def unreadable(self, name: str) -> str | None:
         return _unreadable_pandas(self._frame[name].dtype)
 
+    def known_rows(self) -> int | None:
+        return len(self._frame)
+
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         columns = {name: self._frame[name] for name in names}
         for start in range(0, len(self._frame), rows):
@@ -111,14 +121,22 @@ class PandasTable(Table):
 class ArrowTable(Table):
     """Anything that says its Arrow schema and then gives record batches."""
 
-    def __init__(self, schema: Any, scan: Callable[[Sequence[str], int], Iterable[Any]]) -> None:
-        self._schema, self._scan = schema, scan
+    def __init__(
+        self,
+        schema: Any,
+        scan: Callable[[Sequence[str], int], Iterable[Any]],
+        count: Callable[[], int] | None = None,
+    ) -> None:
+        self._schema, self._scan, self._count = schema, scan, count
 
     def names(self) -> list[Any]:
         return list(self._schema.names)
 
     def unreadable(self, name: str) -> str | None:
         return unreadable_type(self._schema.field(name).type)
+
+    def known_rows(self) -> int | None:
+        return None if self._count is None else self._count()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         return batch_cells(self._scan(names, rows), names, rows)
@@ -139,6 +157,9 @@ class PolarsTable(Table):
         words = ("Boolean", "String", "Categorical", "Enum", "Null")
         readable = kind.is_numeric() or kind.base_type().__name__ in words
         return None if readable else str(kind.base_type().__name__)
+
+    def known_rows(self) -> int | None:
+        return getattr(self._frame, "height", None)  # lazy frames have none
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         pl = require("polars", "polars")
@@ -276,7 +297,9 @@ def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
 
 def _in_memory(table: Any) -> Table:
     return ArrowTable(
-        table.schema, lambda names, rows: table.select(list(names)).to_batches(max_chunksize=rows)
+        table.schema,
+        lambda names, rows: table.select(list(names)).to_batches(max_chunksize=rows),
+        lambda: int(table.num_rows),
     )
 
 
@@ -317,7 +340,11 @@ def _parquet(path: Path, found: Iterable[str]) -> Table:
     if not files:
         fail(f"There is no Parquet file in {str(path)!r}.")
     dataset = require("pyarrow.dataset", "pyarrow").dataset(files, format="parquet")
-    return ArrowTable(dataset.schema, lambda names, rows: _scan(dataset, names, rows))
+    return ArrowTable(
+        dataset.schema,
+        lambda names, rows: _scan(dataset, names, rows),
+        lambda: int(dataset.count_rows()),  # the footers know
+    )
 
 
 def _installed(package: str) -> bool:

@@ -30,6 +30,7 @@ from tightdp.data.engines import Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, check_count, fail
+from tightdp.privacy import Neighbors
 from tightdp.schema import Schema
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Block",
     "blocks",
     "check_frame",
+    "check_public_rows",
     "distributed_sums",
     "exact_gram",
     "integer_sums",
@@ -61,6 +63,30 @@ def check_frame(frame: Any, schema: Schema, columns: Sequence[str]) -> None:
     tightdp.errors.ParameterError: The table has no column 'income'. Did you mean 'incom'?
     """
     _open(frame, schema, columns)
+
+
+def check_public_rows(frame: Any, schema: Schema) -> None:
+    """Raise if the number of rows is public, known without reading one, and not what was said.
+
+    Under replace-one neighbours sums and means rely on it. Where the engine would have to read the
+    table to count (CSV, lazy frames, relations, Spark), nothing is checked.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> check_public_rows({"x": np.zeros(3)}, Schema({"x": Interval(0, 1)}, rows=4))
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table has 3 rows and the schema says 4. ...
+    """
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        return
+    rows = _guard(recognise(frame, schema).known_rows)
+    if rows is not None and rows != schema.rows:
+        fail(
+            f"The table has {rows} rows and the schema says {schema.rows}. Under replace-one "
+            "neighbours the number of rows is a public fact that sums and means rely on: correct "
+            "`rows`, or use neighbors='add-remove' if it is private."
+        )
 
 
 def blocks(

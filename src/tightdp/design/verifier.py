@@ -1,6 +1,7 @@
 r"""A stand-alone verifier of designed noise: standard library only, no solver, no float.
 
-    python -m tightdp.design.verifier design.json
+    python -m tightdp.design design.json
+    python verifier.py design.json          # this file alone, without the package
 
 The file states a noise, a guarantee and two numbers, and this program proves or refutes, in
 rational arithmetic, that

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
 from tightdp.errors import FloatArray, check_choice, check_probability, fail
@@ -169,6 +169,7 @@ class AdditiveMechanism(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
+        check_public_rows(frame, self.statistic.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -87,7 +87,8 @@ class BandLevels:
             start = ends[-1] + 1 if ends else least
             end = min(start + width - 1, last)
             ends.append(end)
-            best = max(best, self._upper(start, end))
+            # from below: blocks of this length are far lighter than their bounds
+            best = max(best, self._lower(start, end))
             beyond = total - float(self.rate * (end + 1 - least)) - math.log(float(self.rate))
             if end == last or beyond < best - _TAIL:
                 return ends

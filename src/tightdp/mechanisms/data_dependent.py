@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.mechanisms.paid import PaidMechanism
@@ -135,6 +135,7 @@ class DataDependentMechanism(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
+        check_public_rows(frame, self.statistic.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -16,7 +16,7 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
 
-MOST_COEFFICIENTS = 5  # beyond, cutting boxes until the law is covered practically never ends
+MOST_COEFFICIENTS = 4  # beyond, cutting boxes until the law is covered practically never ends
 
 
 class KNormQuantileRegression(PlaneGradient):

@@ -12,6 +12,8 @@ from fractions import Fraction
 from itertools import cycle
 from math import ceil, comb
 
+import numpy as np
+
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.tilted import below_exp
@@ -20,8 +22,10 @@ from tightdp.randomness import RandomSource
 Vector = list[int]
 Matrix = list[list[int]]
 
-_BATCH = 16
+_BATCHES = (2, 16)  # a first draw needs few
 _COARSE = Fraction(1, 64)  # what rounding the proposal's matrix may cost, in the exponent
+_ROUNDING = 2.0**-48  # per entry of a product of matrices, with room for all roundings
+_CERTAIN = 2.0**-20  # a float inverse that is worse than this is not used
 _TURNS = (True, True, True, False)  # mapped noise is cheaper than uniform points
 
 
@@ -98,12 +102,14 @@ class Mapped(Proposal):
         rounded = [[_nearest(s, self.unit) for s in row] for row in lattice.matrix]
         self._a = [[s + added * (i == j) for j, s in enumerate(r)] for i, r in enumerate(rounded)]
         self._b = [_nearest(t, self.unit) for t in lattice.target]
-        self.adjugate, self.det = _adjugate(self._a)
+        self._solver = _Rounder(self._a)
+        self.regular = self._solver.regular
         self._slack = self._largest_gap()
         steep = rate * self.unit
         share = max(1, min(1 << 10, int(steep)))
         self._noise = LatticeNoise(BoxBody([1] * dim), share, ceil(share / steep))
         self._waiting: list[Vector] = []
+        self._batch = _BATCHES[0]
 
     def _largest_gap(self) -> int:
         """kappa: what rounding, the ridge and the size of a cube can change."""
@@ -117,13 +123,11 @@ class Mapped(Proposal):
 
     def propose(self, rng: RandomSource) -> tuple[Vector, Fraction] | None:
         if not self._waiting:
-            self._waiting = self._noise.sample(_BATCH, rng=rng).tolist()
+            self._waiting = self._noise.sample(self._batch, rng=rng).tolist()
+            self._batch = _BATCHES[1]
         noise = self._waiting.pop()
         w = [b - v for b, v in zip(self._b, noise, strict=True)]
-        z = [
-            (2 * sum(a * v for a, v in zip(row, w, strict=True)) + self.det) // (2 * self.det)
-            for row in self.adjugate
-        ]
+        z = self._solver.nearest(w)
         if not self.lattice.inside(z):
             return None
         above = self.lattice.rate * (self._slack + self.lattice.level(z))
@@ -193,7 +197,7 @@ class LinearNormSampler:
     def _map(self) -> Mapped:
         mapped = Mapped(self.lattice, Fraction(0))
         # a singular matrix gets a ridge that costs a factor e at most
-        return mapped if mapped.det else Mapped(self.lattice, Fraction(1))
+        return mapped if mapped.regular else Mapped(self.lattice, Fraction(1))
 
     def draw(self, rng: RandomSource) -> tuple[int, ...]:
         """One lattice point."""
@@ -208,6 +212,61 @@ class LinearNormSampler:
         if self._uniform is None:
             self._uniform = Uniform(self.lattice)
         return self._uniform
+
+
+class _Rounder:
+    r"""The lattice point in whose half-open cube :math:`A^{-1} w` lies, exactly.
+
+    A float inverse F guesses z, and integers give the rest :math:`R = w - Az` without rounding.
+    With :math:`E = I - FA`, :math:`A^{-1}R = (I - E)^{-1} F R` differs from :math:`FR` by at most
+    :math:`\lVert E\rVert_\infty/(1 - \lVert E\rVert_\infty)` times its largest entry. If FR is that
+    far inside the cube, z is proved; else the adjugate, made when it is first needed, decides.
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._exact: tuple[Matrix, int] | None = None
+        self._floats = np.array(matrix, dtype=np.float64)
+        self._margin = 1.0
+        try:
+            self._inverse = np.linalg.inv(self._floats)
+        except np.linalg.LinAlgError:
+            self._inverse = np.zeros_like(self._floats)
+        if np.isfinite(self._inverse).all():
+            off = np.abs(np.eye(len(matrix)) - self._inverse @ self._floats).sum(axis=1).max()
+            size = (np.abs(self._inverse) @ np.abs(self._floats)).sum(axis=1).max()
+            error = float(off + size * len(matrix) * _ROUNDING)
+            self._margin = error / (1 - error) if error < 1 else 1.0
+
+    @property
+    def regular(self) -> bool:
+        """Whether the matrix has an inverse."""
+        return self._margin < _CERTAIN or self._adjugate()[1] > 0
+
+    def nearest(self, w: Vector) -> Vector:
+        """The point z with all entries of A^-1 w - z in [-1/2, 1/2)."""
+        if self._margin < _CERTAIN:
+            with np.errstate(all="ignore"):
+                guess = np.rint(self._inverse @ np.array(w, dtype=np.float64))
+            if np.isfinite(guess).all():
+                z = [int(v) for v in guess]
+                rest = [
+                    v - sum(a * b for a, b in zip(row, z, strict=True))
+                    for row, v in zip(self._matrix, w, strict=True)
+                ]
+                place = np.abs(self._inverse @ np.array(rest, dtype=np.float64)).max()
+                if place < 0.5 - 2 * self._margin:
+                    return z
+        adjugate, det = self._adjugate()
+        return [
+            (2 * sum(a * v for a, v in zip(row, w, strict=True)) + det) // (2 * det)
+            for row in adjugate
+        ]
+
+    def _adjugate(self) -> tuple[Matrix, int]:
+        if self._exact is None:
+            self._exact = _adjugate(self._matrix)
+        return self._exact
 
 
 def _nearest(value: int, unit: int) -> int:

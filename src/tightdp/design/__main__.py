@@ -1,0 +1,10 @@
+"""``python -m tightdp.design design.json``: verify designs; see :mod:`tightdp.design.verifier`."""
+
+from __future__ import annotations
+
+import sys
+
+from tightdp.design.verifier import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
