@@ -90,6 +90,8 @@ DRAW = {
         {k: tdp.design_noise(epsilon=1.0, delta=0.2, cells=k) for k in (24, 48)}
     ),
     "suboptimality": lambda: plots.plot_suboptimality([1.0, 2.0]),
+    "power": plots.plot_power,
+    "power, delta": lambda: plots.plot_power(1.0, 0.1),
     "release": lambda: plots.plot_release(COUNTS.release({"k": ["a", "b", "a"]}, rng=1)),
     "previews": lambda: plots.plot_previews({"hull": COUNTS.preview(), "laplace": LAPLACE}),
 }

@@ -47,6 +47,7 @@ from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
+from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import find_bounds
@@ -188,13 +189,16 @@ __all__ = [
     "design_data_dependent_noise",
     "design_noise",
     "design_planar_noise",
+    "explain",
     "find_bounds",
+    "guess_bound",
     "histogram",
     "hockey_stick",
     "lattice_noise",
     "load_design",
     "mean",
     "median",
+    "power_bound",
     "quantile",
     "quantiles",
     "rank_norms",

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tightdp"
 FLOORS = [
     ["errors"],
     ["randomness", "privacy"],
-    ["schema", "release"],
+    ["schema", "release", "meaning"],
     ["ledger"],
     ["geometry"],
     ["noise", "data"],

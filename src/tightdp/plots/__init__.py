@@ -1,4 +1,4 @@
-"""Pictures of sensitivity spaces, norm balls, noise, rankings, releases and audits.
+"""Pictures of sensitivity spaces, norm balls, noise, rankings, releases, audits and guarantees.
 
 Every function draws on the axes it is given, or on a new figure, and returns the axes; nothing else
 is changed. What is drawn as a space or a ball is exact; sampled movements are drawn as points, are
@@ -13,6 +13,7 @@ from tightdp.plots.geometry import (
     plot_noise_density,
     plot_sensitivity_space,
 )
+from tightdp.plots.meaning import plot_power
 from tightdp.plots.ranking import plot_cautionary_example, plot_ranking
 from tightdp.plots.regression import plot_coefficients
 from tightdp.plots.release import plot_previews, plot_release
@@ -26,6 +27,7 @@ __all__ = [
     "plot_design_bounds",
     "plot_example_sensitivity",
     "plot_noise_density",
+    "plot_power",
     "plot_previews",
     "plot_ranking",
     "plot_release",
