@@ -99,6 +99,11 @@ class Request:
         """The same request at another epsilon."""
         return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
 
+    def using(self, **options: Any) -> Request:
+        """The same request with other options."""
+        checked = {n: self.kind.options[n].check(n, v, self.schema) for n, v in options.items()}
+        return Request(self.kind, self.schema, self.epsilon, self.options | checked)
+
     def guarantee(self) -> Guarantee:
         """What the release will promise."""
         return self.work.guarantee()
