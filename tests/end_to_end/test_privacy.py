@@ -51,7 +51,7 @@ EXTREMES: dict[str, list[Any]] = {
 PERSONS = ["p", "q", 7, "7", 7.0, None, NAN, "r"]
 
 
-def schema(relation: str, rows_per_person: int) -> tdp.Schema:
+def schema(relation: str, rows_per_person: int, rows: int = ROWS) -> tdp.Schema:
     person = {} if rows_per_person == 0 else {"person": "id", "rows_per_person": rows_per_person}
     return tdp.Schema(
         {
@@ -60,7 +60,7 @@ def schema(relation: str, rows_per_person: int) -> tdp.Schema:
             "k": tdp.Category(["a", "b", "c"], other="c"),
             "j": tdp.Category([1, 2]),
         },
-        rows=ROWS,
+        rows=rows,
         neighbors=relation,
         bits=10,
         **person,
@@ -130,12 +130,13 @@ def same_person(first: Any, second: Any) -> bool:
 
 def neighbours(draw: random.Random, of: Case) -> tuple[Rows, Rows]:
     """A table and a neighbour: few or no rows, repeated rows, extremes and odd cells."""
-    size = draw.choice([0, 1, 2, 5, ROWS - 1])
+    public = of.relation is Neighbors.REPLACE_ONE  # the number of rows
+    size = ROWS - 1 if public else draw.choice([0, 1, 2, 5, ROWS - 1])
     rest = [draw_row(draw) for _ in range(size)]
     if draw.random() < 0.2 and rest:
         rest = [rest[0]] * size
     cells = draw.choice([CELLS, EXTREMES, EXTREMES])
-    if of.relation is Neighbors.REPLACE_ONE:
+    if public:
         pair = [*rest, draw_row(draw, cells)], [*rest, draw_row(draw, cells)]
     elif not of.persons:
         pair = [*rest, draw_row(draw, cells)], rest
@@ -213,7 +214,7 @@ def test_rows_that_are_dropped_are_caught_exactly(seed: int) -> None:
 
 def test_an_empty_table_gets_the_noise_and_nothing_else(seed: int) -> None:
     for name in STATISTICS:
-        for relation, rows in WORLDS:
+        for relation, rows in WORLDS[1:]:
             given = case(name, relation, rows)
             release = given.mechanism.release(table([]), rng=seed)
             noise = given.noise.sample(rng=seed)
@@ -331,7 +332,7 @@ def test_noise_cut_by_a_fifth_is_told_apart(name: str, seed: int) -> None:
 
 FACTS = schema("replace-one", 0)
 ADDED = schema("add-remove", 0)
-CLEAN: Rows = [(3, 0.5, "a", 1, None), (7, -0.5, "b", 2, None)]
+CLEAN: Rows = [(3, 0.5, "a", 1, None), *[(7, -0.5, "b", 2, None)] * (ROWS - 2)]
 ONE_LINE: dict[str, tuple[Callable[..., tdp.Release], Rows, Rows]] = {
     "mean": (
         lambda rows, rng: tdp.mean(table(rows), ["x"], schema=FACTS, epsilon=1, rng=rng),
@@ -397,7 +398,9 @@ def test_twins_that_drop_or_refuse_missing_cells_are_told_apart(seed: int) -> No
     helper, first, second = ONE_LINE["histogram"]
 
     def dropping(rows: Rows, rng: Any) -> Any:
-        return helper([row for row in rows if row[0] == row[0]], rng).value
+        kept = [row for row in rows if row[0] == row[0]]
+        facts = schema("replace-one", 0, len(kept))
+        return tdp.histogram(table(kept), "x", bins=3, schema=facts, epsilon=1, rng=rng).value
 
     def refusing(rows: Rows, rng: Any) -> Any:
         return [0.0] if any(row[0] != row[0] for row in rows) else [1.0]  # an error is an outcome
