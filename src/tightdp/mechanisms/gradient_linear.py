@@ -36,8 +36,8 @@ class KNormLinearRegression(PlaneGradient):
     With rows scaled to :math:`[-1, 1]` the density on a public lattice of coefficients with
     :math:`\lVert\theta\rVert_1 \le B` is proportional to
 
-    .. math:: \exp\Bigl\{-\frac{\epsilon}{4(1 + B)}\,
-        \Bigl\lVert \sum_i x_i\,(y_i - x_i^\top\theta) \Bigr\rVert_\infty\Bigr\}.
+    .. math:: \exp\left(-\frac{\epsilon}{4(1 + B)}\,
+        \Bigl\lVert \sum_i x_i\,(y_i - x_i^\top\theta) \Bigr\rVert_\infty\right).
 
     Two exact proposals take turns: noise of the gradient mapped back to coefficients, which serves
     many rows in any dimension, and uniform points of the lattice, which serve few. After one pass

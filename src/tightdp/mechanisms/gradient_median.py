@@ -119,8 +119,8 @@ class KNormGeometricMedian(PaidMechanism):
     With columns scaled to :math:`[-1, 1]` the density on a public lattice of that cube is
     proportional to
 
-    .. math:: \exp\Bigl\{-\frac{\epsilon}{4}\,
-        \Bigl\lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \Bigr\rVert_2\Bigr\},
+    .. math:: \exp\left(-\frac{\epsilon}{4}\,
+        \Bigl\lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \Bigr\rVert_2\right),
 
     where every direction is truncated towards zero to multiples of :math:`2^{-20}`, is 0 at the row
     itself, and the norm is rounded down to such a multiple. Distances are those of the scaled

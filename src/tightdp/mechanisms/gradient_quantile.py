@@ -25,8 +25,8 @@ class KNormQuantileRegression(PlaneGradient):
     With rows scaled to :math:`[-1, 1]` the density on a public lattice of coefficients is
     proportional to
 
-    .. math:: \exp\Bigl\{-\frac{\epsilon}{2}\,
-        \Bigl\lVert \sum_i x_i\,(1[y_i \le x_i^\top\theta] - \tau) \Bigr\rVert_K\Bigr\},
+    .. math:: \exp\left(-\frac{\epsilon}{2}\,
+        \Bigl\lVert \sum_i x_i\,(1[y_i \le x_i^\top\theta] - \tau) \Bigr\rVert_K\right),
 
     K the hull of what one row can change of the gradient of the check loss
     (:class:`~tightdp.mechanisms.quantile_levels.CheckNorm`).

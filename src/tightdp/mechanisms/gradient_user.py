@@ -83,8 +83,8 @@ class KNormRowGradient(PaidMechanism):
     :math:`g(x, \theta) \in R^d`, the density on a public lattice of a bounded box is proportional
     to
 
-    .. math:: \exp\Bigl\{-\frac{\epsilon}{4C}\,
-        \Bigl\lVert \sum_i [g(x_i, \theta)]_C \Bigr\rVert_\infty\Bigr\},
+    .. math:: \exp\left(-\frac{\epsilon}{4C}\,
+        \Bigl\lVert \sum_i [g(x_i, \theta)]_C \Bigr\rVert_\infty\right),
 
     where :math:`[g]_C` clips every entry to :math:`[-C, C]` and truncates it to
     :math:`2^{-20} C`. The sensitivity 2C needs no proof about the loss: clipping enforces it.
