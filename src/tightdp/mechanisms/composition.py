@@ -1,0 +1,119 @@
+r"""What many releases of one kind cost together, exactly, and the most that each may then spend.
+
+The composition theorem of Kairouz, Oh and Viswanath [39]: k releases, each
+:math:`(\epsilon_0, \delta_0)`-DP and chosen after seeing the answers before it, are together
+:math:`(\epsilon, \delta)`-DP with
+
+.. math:: 1 - \delta = (1-\delta_0)^k \Bigl(1 - \frac1{(1+e^{-\epsilon_0})^k}
+    \sum_j \binom kj \bigl(e^{-j\epsilon_0} - e^{\epsilon-(k-j)\epsilon_0}\bigr)_+\Bigr),
+
+and no smaller delta holds for all such releases. All of it is evaluated in integers, rounded to
+the private side.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from tightdp.errors import check_count
+from tightdp.noise.enclosures import exp_minus_bounds
+
+_BITS = 160
+_STEPS = 32  # halvings of the search for the largest epsilon
+
+
+def composed_delta(each: Fraction, lost: Fraction, times: int, epsilon: Fraction) -> Fraction:
+    """An upper bound, exact up to 2**-140, of the delta of ``times`` (each, lost)-DP releases.
+
+    Parameters
+    ----------
+    each, lost : Fraction
+        Epsilon and delta of one release.
+    times : int
+    epsilon : Fraction
+        The epsilon at which the delta of all of them is asked for.
+
+    Examples
+    --------
+    >>> each = Fraction(1, 10)
+    >>> float(composed_delta(each, Fraction(0), 5, Fraction(1, 2)))  # sums are enough
+    0.0
+    >>> round(float(composed_delta(each, Fraction(0), 100, Fraction(3))), 6)
+    0.001361
+    """
+    check_count("times", times)
+    one = 1 << _BITS
+    kept, whole = math.floor((1 - lost) * one), one
+    for _ in range(times):
+        whole = whole * kept >> _BITS  # no failure of any release, rounded down
+    return 1 - Fraction(whole, one) * (1 - _response_delta(each, times, epsilon))
+
+
+def _response_delta(each: Fraction, times: int, epsilon: Fraction) -> Fraction:
+    """The same for randomised responses: no delta of their own."""
+    if each * times <= epsilon:
+        return Fraction(0)
+    bits = _BITS + 2 * math.ceil(epsilon)
+    one = 1 << bits
+    low, high = exp_minus_bounds(each, bits)
+    factor = one * one // exp_minus_bounds(epsilon, bits)[1]  # at most exp(epsilon)
+    above, below = [one], [one]  # powers of exp(-each), rounded up and down
+    for _ in range(times):
+        above.append(-(-above[-1] * high >> bits))
+        below.append(below[-1] * low >> bits)
+    total, ways = 0, 1
+    for j in range(times + 1):
+        term = above[j] - (factor * below[times - j] >> bits)
+        if term <= 0:
+            break
+        total += ways * term
+        ways = ways * (times - j) // (j + 1)
+    share = -(-(total << times * bits) // (one + low) ** times)
+    return Fraction(min(share, one), one)
+
+
+def most_each(
+    epsilon: Fraction, delta: Fraction, times: int, *, lossy: bool
+) -> tuple[Fraction, Fraction]:
+    """The epsilon and delta that each of ``times`` releases may spend.
+
+    Sums give (epsilon / k, delta / k). The theorem gives a larger epsilon at half of that delta, or
+    at none for laws that spend none, where the other half is worth it; the larger epsilon is taken.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        What all may spend together.
+    times : int
+    lossy : bool
+        Whether a single release spends a delta of its own.
+
+    Examples
+    --------
+    >>> most_each(Fraction(1), Fraction(0), 4, lossy=False)
+    (Fraction(1, 4), Fraction(0, 1))
+    >>> each, lost = most_each(Fraction(1), Fraction(1, 10**6), 100, lossy=True)
+    >>> round(float(each), 4), lost == Fraction(1, 10**6) / 200
+    (0.0232, True)
+    """
+    check_count("times", times)
+    plain = epsilon / times
+    lost = delta / times if lossy else Fraction(0)
+    if not delta or times == 1:
+        return plain, lost
+    half = lost / 2
+    low, high = plain, epsilon
+    for _ in range(_STEPS):
+        middle = _short((low + high) / 2)
+        if composed_delta(middle, half, times, epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
+    return (low, half) if low > plain else (plain, lost)
+
+
+def _short(x: Fraction) -> Fraction:
+    """The same number to 48 bits, downwards: short rationals keep exact samplers fast."""
+    shift = 48 - x.numerator.bit_length() + x.denominator.bit_length()
+    return Fraction(math.floor(x * (1 << shift)), 1 << shift) if shift > 0 else x
