@@ -26,7 +26,7 @@ FLOORS = [
     ["plans"],
     ["compare"],
     ["plots"],
-    ["report"],
+    ["report", "experiments"],
     ["cli", "web"],
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
