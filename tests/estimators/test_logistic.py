@@ -37,7 +37,9 @@ def algorithm_3(rng, rows):
 
 
 def test_the_scikit_learn_contract():
-    model = tdp.LogisticRegression(epsilon=200.0, bounds=(-10, 10), random_state=0)
+    model = tdp.LogisticRegression(
+        epsilon=200.0, bounds=(-10, 10), classes="observed", random_state=0
+    )
     results = check_estimator(
         model, expected_failed_checks=EXPECTED_FAILURES, on_fail=None, on_skip=None
     )
@@ -49,7 +51,9 @@ def test_the_scikit_learn_contract():
 
 def test_a_large_budget_gives_the_estimate_without_noise(seed):
     x, y = algorithm_3(source(seed), 50_000)
-    private = tdp.LogisticRegression(epsilon=1000.0, bounds=(-1, 1), random_state=seed).fit(x, y)
+    private = tdp.LogisticRegression(
+        epsilon=1000.0, bounds=(-1, 1), classes=[0, 1], random_state=seed
+    ).fit(x, y)
     plain = Plain(C=np.inf, tol=1e-8).fit(x, y)
     assert np.allclose(private.coef_, plain.coef_, atol=2e-3)
     assert np.allclose(private.intercept_, plain.intercept_, atol=2e-3)
@@ -225,9 +229,22 @@ def test_bad_parameters_cost_nothing(options, message, seed):
 def test_more_than_two_classes_are_refused_with_the_reason():
     x, y = np.zeros((9, 2)), np.arange(9) % 3
     with pytest.raises(ParameterError, match=r"Only binary classification.*rank"):
-        tdp.LogisticRegression(bounds=(-1, 1)).fit(x, y)
-    with pytest.raises(ParameterError, match="not searched for its labels"):
-        tdp.LogisticRegression(bounds=(-1, 1)).fit({"x": [0.0, 1.0], "y": [0, 1]}, "y")
+        tdp.LogisticRegression(bounds=(-1, 1), classes="observed").fit(x, y)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [0, 0, 0], [0.5, np.nan, 2.5], ["a", "b", "c"]])
+def test_no_label_is_looked_at_unless_the_user_says_so(labels):
+    x, messages = np.zeros((3, 2)), set()
+    ledger = tdp.Ledger(epsilon=1.0)
+    for table, target in ((x, labels), ({"x": [0.0, 1.0, 0.0], "y": labels}, "y")):
+        with pytest.raises(ParameterError, match="not searched for its labels") as caught:
+            tdp.LogisticRegression(bounds=(-1, 1), ledger=ledger).fit(table, target)
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+    assert ledger.spent.epsilon == 0
+    # stated labels: whatever the cells are, the same thing happens
+    stated = tdp.LogisticRegression(bounds=(-1, 1), classes=[0, 1]).fit(x, labels)
+    assert list(stated.classes_) == [0, 1]
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1.0, 1000.0])

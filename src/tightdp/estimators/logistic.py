@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
@@ -15,11 +13,12 @@ from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.intervals import quantile_intervals, simultaneous_intervals
+from tightdp.estimators.labels import check_classes, class_labels, target_classes
 from tightdp.estimators.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval
 
 _SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
@@ -38,9 +37,8 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
     **Privacy.**
     Statement: ``fit`` is epsilon-DP under the neighbour relation of the schema, replace-one where
     only bounds are given.
-    Needs: ``bounds`` and the two labels are public facts. State the labels with ``classes`` or in
-    a schema; where they are not stated, those found in ``y`` are taken to be public, and a label
-    that only one person could have is not.
+    Needs: ``bounds`` and the two labels are public facts. The labels are stated with ``classes`` or
+    in a schema; with ``classes="observed"`` it is you who says that those in ``y`` are public.
     Proof: 1. :attr:`release_` is epsilon-DP by the proof of the mechanism. 2. Coefficients,
     predictions and intervals are functions of it and of public facts. Scores computed from private
     rows are not covered.
@@ -64,8 +62,10 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
     theta_set : LpBall, optional
         Keep the scaled coefficients (then the intercept) in a ball.
     fit_intercept : bool
-    classes : sequence of two labels, optional
-        The public labels, the second being the positive one.
+    classes : sequence of two labels, or "observed"
+        The public labels, the second being the positive one. They may be left out where a schema
+        has them. "observed" takes those that occur in ``y`` to be public, which lets errors depend
+        on them.
     interval_share : float
         The part of epsilon, in [0, 1), that buys the information matrix for :meth:`conf_int`.
     ledger : Ledger, optional
@@ -126,30 +126,13 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if self.classes is not None:
-            _two_labels(self.classes)
+        check_classes(self.classes, _two_labels)
         check_real("ridge", self.ridge)
         check_real("l1", self.l1)
         check_real("interval_share", self.interval_share)
 
     def _target_column(self, y: Any) -> Column | None:
-        if self.classes is not None:
-            return _two_labels(self.classes)
-        if isinstance(self.bounds, Schema):
-            levels = [c for c in self.bounds.columns.values() if isinstance(c, Category)]
-            if levels:
-                return None
-        if y is None:
-            return None  # the base says that y is needed
-        if isinstance(y, str):
-            fail(
-                "`classes` must state the two public labels, or the schema must hold the target as "
-                "a Category: a table is not searched for its labels."
-            )
-        if np.asarray(y).dtype.kind == "f":
-            assert_all_finite(y, input_name="y")  # labels are public here, NaN is none
-        check_classification_targets(y)
-        return _two_labels(np.unique(np.asarray(y)).tolist())
+        return target_classes(self.classes, self.bounds, y, _two_labels)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         mechanism = ObjectivePerturbation(
@@ -279,22 +262,14 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
 
 def _two_labels(labels: Any) -> Category:
     """The public labels as a category, or the reason why there cannot be more than two."""
-    try:
-        levels = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    except TypeError:
-        fail("`classes` must be a sequence of two labels.")
-    if len(levels) < 2:
+    found = class_labels(labels)
+    if len(found.levels) > 2:
         fail(
-            f"Two classes are needed, got {len(levels)} class: if the second one exists but is "
-            "not in this table, state both with `classes`."
+            f"Only binary classification is supported. Got {len(found.levels)} classes: a softmax "
+            "loss has Hessians of higher rank and would need a larger ridge and its own proof. Fit "
+            "one class against the rest, and share epsilon among the fits."
         )
-    if len(levels) > 2:
-        fail(
-            f"Only binary classification is supported. Got {len(levels)} classes: a softmax loss "
-            "has Hessians of higher rank and would need a larger ridge and its own proof. Fit one "
-            "class against the rest, and share epsilon among the fits."
-        )
-    return Category(levels)
+    return found
 
 
 def _expit(t: FloatArray) -> FloatArray:

@@ -165,7 +165,8 @@ class AdditiveMechanism(PaidMechanism):
     # --- the release --------------------------------------------------------------------------
 
     def _facts(self) -> list[str]:
-        return [repr(self.statistic), *self.statistic.facts()]
+        body = self._choice.facts() if isinstance(self._choice, BallNoise) else []
+        return [repr(self.statistic), *self.statistic.facts(), *body]
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)

@@ -62,6 +62,10 @@ class BallNoise:
             f"{self.draws.body!r}, in units of 1/{self.resolution}"
         )
 
+    def facts(self) -> list[str]:
+        """The body to the last digit, which words leave out."""
+        return [self.draws.body.facts()]
+
     def covariance(self) -> FloatArray:
         """Covariance of the noise on the scaled statistic."""
         return orders.covariance(self._scaled(), float(self.epsilon)).value

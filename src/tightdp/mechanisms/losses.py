@@ -147,7 +147,7 @@ class HuberLoss(MarginLoss):
         return rate * self.slope(reach) + math.log1p(ratio)
 
     def __repr__(self) -> str:
-        return f"huber loss with threshold {self.threshold:g}"
+        return f"huber loss with threshold {self.threshold!r}"
 
 
 class SquaredLoss(MarginLoss):

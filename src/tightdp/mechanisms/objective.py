@@ -321,7 +321,8 @@ class ObjectivePerturbation(PaidMechanism):
 
     def _facts(self) -> list[str]:
         label = f"ObjectivePerturbation({self.loss.name})"
-        return [label, self.schema.to_json(), repr(self.rows.columns), repr(self.names)]
+        shape = self.noise.body.facts()
+        return [label, self.schema.to_json(), repr(self.rows.columns), repr(self.names), shape]
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

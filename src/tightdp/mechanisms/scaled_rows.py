@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
 from tightdp.schema import Category, Interval, Schema
@@ -107,6 +107,7 @@ class ScaledRows:
     def check(self, frame: Any) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
         check_frame(frame, self.schema, self.columns)
+        check_public_rows(frame, self.schema)
 
     def read(self, frame: Any, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
         """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""

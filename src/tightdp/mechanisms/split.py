@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.geometry import orders
@@ -142,10 +142,12 @@ class SplitMechanism(PaidMechanism):
     # --- the release --------------------------------------------------------------------------
 
     def _facts(self) -> list[str]:
-        return [repr(self.statistic), str(self.statistic.schema)]
+        bodies = [noise.body.facts() for noise in self.noises]
+        return [repr(self.statistic), *self.statistic.facts(), *bodies]
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
+        check_public_rows(frame, self.statistic.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -120,6 +120,11 @@ class LatticeBody(ABC):
     def _identity(self) -> tuple[Any, ...]:
         return (type(self), *self.key)
 
+    def facts(self) -> str:
+        """The body to the last digit, for fingerprints of requests."""
+        parts = tuple(p.facts() if isinstance(p, LatticeBody) else p for p in self.key)
+        return f"{type(self).__name__}{parts!r}"
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim})"
 

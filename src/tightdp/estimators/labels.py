@@ -1,0 +1,73 @@
+"""The labels of a classifier are public facts: stated by the user, never found out in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+
+from tightdp.errors import fail
+from tightdp.schema import Category, Schema
+
+OBSERVED = "observed"
+"""Said of classes by a user for whom the labels that occur in ``y`` are public themselves."""
+
+_HELP = (
+    "`classes` must state the public labels, or a schema must hold the target as a Category: a "
+    "table is not searched for its labels, because one that a single person has would show that "
+    "the person is there."
+)
+
+
+def class_labels(labels: Any) -> Category:
+    """Two or more public labels as a category."""
+    try:
+        levels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    except TypeError:
+        fail("`classes` must be a sequence of labels.")
+    if len(levels) < 2:
+        fail(
+            f"Two classes are needed, got {len(levels)} class: if others exist but are not in "
+            "this table, state all of them with `classes`."
+        )
+    return Category(levels)
+
+
+def check_classes(classes: Any, read: Callable[[Any], Category] = class_labels) -> None:
+    """Raise on classes that cannot be; None and "observed" are settled when ``y`` is known."""
+    if classes is not None and not _observed(classes):
+        read(classes)
+
+
+def target_classes(
+    classes: Any, bounds: Any, y: Any, read: Callable[[Any], Category] = class_labels
+) -> Category | None:
+    """The public classes; None where the schema states them, or where ``y`` is missing."""
+    if classes is not None and not _observed(classes):
+        return read(classes)
+    if y is None or _schema_knows(bounds, y):
+        return None  # the base says that y is needed, or reads the schema
+    if classes is None:
+        fail(_HELP + " Say classes='observed' if the labels in `y` are public themselves.")
+    if isinstance(y, str):
+        fail(_HELP)
+    if np.asarray(y).dtype.kind == "f":
+        assert_all_finite(y, input_name="y")  # labels are public here, NaN is none
+    check_classification_targets(y)
+    return read(np.unique(np.asarray(y)).tolist())
+
+
+def _observed(classes: Any) -> bool:
+    return isinstance(classes, str) and classes == OBSERVED
+
+
+def _schema_knows(bounds: Any, y: Any) -> bool:
+    """Whether a schema states the classes, as far as names tell."""
+    if not isinstance(bounds, Schema):
+        return False
+    if isinstance(y, str):
+        return y in bounds.columns and isinstance(bounds[y], Category)
+    return any(isinstance(column, Category) for column in bounds.columns.values())
