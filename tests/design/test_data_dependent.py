@@ -265,6 +265,18 @@ def _higher_lower(record):
     record["lower"] = "4/5"
 
 
+def _no_nodes(record):
+    record["bound"].update(half=-9, pairs=[], multipliers=[], row_multipliers=[])
+
+
+def _negative_price(record):
+    record["bound"]["multipliers"][0] *= -1
+
+
+def _no_padding(record):
+    record["bound"]["padding"] = 0
+
+
 def _other_weights(record):
     record["weights"][0] = "1/4"
 
@@ -279,6 +291,9 @@ def _other_weights(record):
         _foreign_pair,
         _free_limit,
         _higher_lower,
+        _no_nodes,
+        _negative_price,
+        _no_padding,
         _other_weights,
     ],
 )

@@ -339,6 +339,68 @@ def test_save_load_cache_and_show(tmp_path):
         design_noise(epsilon=1, delta=0.25, cache=tmp_path / "kept")
 
 
+def test_a_kept_file_must_answer_the_question(tmp_path):
+    """A proof for a larger epsilon is a true proof: taken from the cache it would be a leak."""
+    weak = design_noise(epsilon=5, delta=0.5)
+    design_noise(epsilon=0.1, delta=0.05, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    honest = file.read_text()
+    others = [
+        weak,
+        design_noise(epsilon=0.1, delta=0.05, sensitivity=2),
+        design_noise(epsilon=0.1, delta=0.05, monotone=True),
+        design_noise(epsilon=0.1, delta=0.05, loss="l2"),
+    ]
+    for other in others:
+        file.write_text(other.certificate.to_json())
+        _solved.clear()
+        with pytest.raises(ParameterError, match="another question"):
+            design_noise(epsilon=0.1, delta=0.05, cache=tmp_path)
+    file.write_text(honest.replace('"epsilon": "1/10"', '"epsilon": "1/20"'))
+    with pytest.raises(ParameterError, match="cannot be trusted"):
+        design_noise(epsilon=0.1, delta=0.05, cache=tmp_path)
+    file.write_text(honest)
+    assert design_noise(epsilon=0.1, delta=0.05, cache=tmp_path).problem.epsilon == Fraction(1, 10)
+
+
+def test_one_kept_cell_serves_every_sensitivity(tmp_path):
+    one = design_noise(epsilon=1, delta=0.25, loss="l2", cache=tmp_path)
+    _solved.clear()
+    many = design_noise(epsilon=1, delta=0.25, loss="l2", sensitivity=7, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert many.certificate.upper == 49 * one.certificate.upper
+    assert many.certificate.verify()
+
+
+def test_functions_are_never_mistaken_for_each_other(tmp_path):
+    """Python gives the place of a function that is gone to the next one."""
+    uppers = [
+        design_noise(epsilon=1, delta=0.25, loss=function, cache=tmp_path).upper
+        for function in (lambda x: x * x, abs, lambda x: 3 * abs(x))
+    ]
+    squares = design_noise(epsilon=1, delta=0.25, loss=lambda x: x * x, cache=tmp_path).upper
+    assert squares == uppers[0] != uppers[1]
+    assert uppers[2] == pytest.approx(3 * uppers[1], rel=1e-2)
+    bound = (lambda x: x * x, Fraction(1))
+    design_noise(epsilon=1, delta=0.25, second_loss=bound, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_caller_changes_stays_with_the_caller():
+    mine = design_noise(epsilon=1, delta=0.25)
+    mine.certificate.document["noise"]["weights"][0] += 1 << 50
+    again = design_noise(epsilon=1, delta=0.25)
+    assert again.certificate.verify()
+    again.certificate.document["epsilon"] = "9"
+    assert design_noise(epsilon=1, delta=0.25).certificate.verify()
+
+
+def test_a_cache_that_cannot_be_used_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match="`cache`"):
+        design_noise(epsilon=1, delta=0.25, cache=tmp_path / "file")
+
+
 def test_a_gap_out_of_reach_is_said():
     with pytest.warns(RuntimeWarning, match="not reached"):
         design = design_noise(epsilon=5, delta=0.7, gap=1e-6, time_limit=0.2)

@@ -215,6 +215,15 @@ def _foreign_shift(record):
     record["bound"]["shifts"][0] = [9, 9]
 
 
+def _negative_price(record):
+    record["bound"]["multipliers"][0] = -1
+    record["bound"]["row_multipliers"][0] = [0] * len(record["bound"]["row_multipliers"][0])
+
+
+def _too_fine_a_grid(record):
+    record["points"] = 1 << 62
+
+
 def _negative_weight(record):
     record["weights"][-1] = -1
 
@@ -228,6 +237,8 @@ def _negative_weight(record):
         _fewer_costs,
         _higher_lower,
         _foreign_shift,
+        _negative_price,
+        _too_fine_a_grid,
         _negative_weight,
     ],
 )

@@ -92,7 +92,9 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """The certificate in a text; refuses a text that does not prove what it states."""
         try:
-            document = json.loads(text)
+            document = verifier.read(text)
+        except verifier.Refuted as refuted:
+            fail(f"The certificate is refuted: {refuted}.", UndecidedError)
         except ValueError:
             fail("The certificate is no complete JSON text. Get a fresh copy.", ParameterError)
         if not isinstance(document, dict):

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import html
 import os
+import threading
 import time
 import warnings
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+from tightdp.design.bounds import statement
 from tightdp.design.certificate import Certificate, DesignedNoise
 from tightdp.design.cutting_planes import CutProgram
-from tightdp.design.losses import CallableLoss
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import ShiftProgram
-from tightdp.design.search import Found, search
-from tightdp.errors import check_choice, check_count, check_positive, check_real, fail
+from tightdp.design.search import Found, Search
+from tightdp.errors import (
+    TightdpError,
+    check_choice,
+    check_count,
+    check_positive,
+    check_real,
+    fail,
+)
 from tightdp.noise.enclosures import float_up
 
 METHODS = ("extended", "cutting-planes")
@@ -62,7 +71,7 @@ class Design:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate; :func:`load_design` and the verifier read it."""
         target = Path(path)
-        beside = target.with_name(target.name + ".part")
+        beside = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
         beside.write_text(self.certificate.to_json(), encoding="utf-8")
         beside.replace(target)  # never half a file
 
@@ -168,7 +177,9 @@ def design_noise(
     time_limit : float, optional
         Seconds; what is proved by then is returned, with ``reached`` False and a warning.
     cache : path, optional
-        A directory in which solved designs are kept; every one read from it is verified.
+        A directory in which solved designs are kept, for all sensitivities where the loss is a
+        power; one read from it is verified, and must answer the question asked. Designs for
+        functions are not kept.
     progress : bool
         Print each bound as it is found.
 
@@ -204,21 +215,32 @@ def design_noise(
     if not 1e-7 <= check_real("gap", gap) <= 1:
         fail(f"`gap` must lie in [1e-7, 1]. Got {gap}.")
     target = min(gap, 1e-6) if integer else gap
-    key = repr((problem.key, target, count, method))
+    unit, factor = problem.unit()  # a power scales with the sensitivity
+    store = _Store(unit, (target, count, method), cache)
     begun = time.monotonic()
-    found = _known(key, problem, cache)
+    found = store.get(target)
     if found is None:
-        deadline = None if limit is None else begun + limit
-        found = _solve(problem, method, target, count, deadline, progress)
-    _keep(key, found, problem, cache)
+        search = Search(
+            unit,
+            gap=target,
+            cells=count,
+            deadline=None if limit is None else begun + limit,
+            progress=progress,
+            solver=ShiftProgram if method == "extended" else CutProgram,
+        )
+        found = search.run()
+    store.put(found)
+    certificate = found.certificate
+    if unit is not problem:
+        certificate = certificate.rescaled(problem.sensitivity, factor)
     if not found.met and (count is None or limit is not None):  # else the gap is what it is
         warnings.warn(
             f"The gap {target:g} was not reached; the design is certified to "
-            f"{found.certificate.gap:.3%}. Give more time or more cells.",
+            f"{certificate.gap:.3%}. Give more time or more cells.",
             RuntimeWarning,
             stacklevel=2,
         )
-    return Design(found.certificate, reached=found.met, seconds=time.monotonic() - begun)
+    return Design(certificate, reached=found.met, seconds=time.monotonic() - begun)
 
 
 def load_design(path: str | os.PathLike[str]) -> Design:
@@ -242,43 +264,62 @@ def load_design(path: str | os.PathLike[str]) -> Design:
 # --- the cache ------------------------------------------------------------------------------------
 
 
-def _solve(
-    problem: NoiseProblem,
-    method: str,
-    gap: float,
-    cells: int | None,
-    deadline: float | None,
-    progress: bool,
-) -> Found:
-    solver = ShiftProgram if method == "extended" else CutProgram
-    return search(
-        problem, gap=gap, cells=cells, deadline=deadline, progress=progress, solver=solver
-    )
+class _Store:
+    """Where the answer to one question is kept: in memory, and in a file if there is a directory.
+
+    A file is input like any other: it must prove what it states, and state the question asked. A
+    proof for a larger epsilon is a proof, and would be a leak here.
+    """
+
+    def __init__(
+        self, problem: NoiseProblem, options: tuple[Any, ...], cache: str | os.PathLike[str] | None
+    ) -> None:
+        self.problem = problem
+        self.key = None if problem.key is None else repr((problem.key, *options))
+        self.path: Path | None = None
+        if cache is not None and self.key is not None:
+            name = hashlib.sha256(self.key.encode()).hexdigest()[:32]
+            self.path = _directory(cache) / f"{name}.json"
+
+    def get(self, gap: float) -> Found | None:
+        """The answer, if it is known."""
+        if self.key is not None and self.key in _solved:
+            _solved.move_to_end(self.key)
+            return copy.deepcopy(_solved[self.key])  # what a caller changes stays with the caller
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            certificate = load_design(self.path).certificate
+        except TightdpError as reason:
+            fail(
+                f"`cache` holds a file that is not to be trusted, {self.path}. {reason} Delete it."
+            )
+        if not self._answers(certificate) or certificate.gap > gap:
+            fail(f"`cache` holds a file that answers another question, {self.path}. Delete it.")
+        return Found(certificate, True)
+
+    def _answers(self, certificate: Certificate) -> bool:
+        asked = statement(self.problem, {}, {})
+        names = ("integer", "epsilon", "delta", "sensitivity", "loss", "constraints")
+        return all(certificate.document[name] == asked[name] for name in names)
+
+    def put(self, found: Found) -> None:
+        """Keep an answer that meets its gap; another time limit may do better than the others."""
+        if self.key is None or not found.met:
+            return
+        _solved[self.key] = copy.deepcopy(found)
+        while len(_solved) > _KEPT:
+            _solved.popitem(last=False)
+        if self.path is not None and not self.path.exists():
+            Design(found.certificate, reached=True).save(self.path)
 
 
-def _known(key: str, problem: NoiseProblem, cache: Any) -> Found | None:
-    if key in _solved:
-        _solved.move_to_end(key)
-        return _solved[key]
-    if cache is None or isinstance(problem.loss, CallableLoss):
-        return None
-    path = _file(key, cache)
-    if not path.exists():
-        return None
-    return Found(Certificate.from_json(path.read_text(encoding="utf-8")), True)
-
-
-def _keep(key: str, found: Found, problem: NoiseProblem, cache: Any) -> None:
-    if not found.met:
-        return  # another time limit may do better
-    _solved[key] = found
-    while len(_solved) > _KEPT:
-        _solved.popitem(last=False)
-    if cache is None or isinstance(problem.loss, CallableLoss) or _file(key, cache).exists():
-        return
-    Path(cache).mkdir(parents=True, exist_ok=True)
-    Design(found.certificate, reached=True).save(_file(key, cache))
-
-
-def _file(key: str, cache: Any) -> Path:
-    return Path(cache) / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+def _directory(cache: str | os.PathLike[str]) -> Path:
+    path = Path(cache)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        fail(f"`cache` must be a directory that can be made and written. Got {cache}.")
+    if not os.access(path, os.W_OK | os.X_OK):
+        fail(f"`cache` must be a directory that can be written. Got {cache}.")
+    return path

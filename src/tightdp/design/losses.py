@@ -49,8 +49,8 @@ class Loss:
         return verifier.symmetric(self.description)
 
     @property
-    def key(self) -> str:
-        """Equal for equal losses."""
+    def key(self) -> str | None:
+        """Equal for equal losses; None where that cannot be known."""
         return repr(sorted(self.description.items()))
 
     def means(self, width: Fraction, first: int, last: int) -> list[Fraction]:
@@ -111,9 +111,9 @@ class CallableLoss(Loss):
         return self.even
 
     @property
-    def key(self) -> str:
-        """The function's identity: equal only for the same object."""
-        return f"{id(self.function)} {self.lipschitz} {self.grows} {self.even}"
+    def key(self) -> None:
+        """None: a function has no name, and its place in memory is soon another's."""
+        return None
 
     def near(self) -> Fraction:
         """As promised."""
@@ -131,13 +131,13 @@ class CallableLoss(Loss):
         for i in range(last - first):
             part = samples[i * _SAMPLES : (i + 1) * _SAMPLES + 1]
             area = sum(part, Fraction(0)) - (part[0] + part[-1]) / 2
-            out.append(_up(area / _SAMPLES + extra))
+            out.append(_outward(area / _SAMPLES + extra, max(map(abs, part)), 1))
         return out
 
     def values(self, step: Fraction, first: int, last: int, *, up: bool) -> list[Fraction]:
         """Rounded outward."""
-        turn = _up if up else _down
-        return [turn(self._at(i * step)) for i in range(first, last)]
+        found = (self._at(i * step) for i in range(first, last))
+        return [_outward(c, abs(c), 1 if up else -1) for c in found]
 
     def minorant(self, step: Fraction, reach: int) -> list[Fraction]:
         """Node values lowered by the depth of a lower envelope of the samples."""
@@ -150,8 +150,13 @@ class CallableLoss(Loss):
                 ends = [left + (right - left) * Fraction(t, _SAMPLES) for t in (s, s + 1)]
                 depth = max(depth, _depth(ends, self._floor(samples, first + s, step)))
             dips.append(depth)
-        nodes = samples[2 * _SAMPLES : len(samples) - 2 * _SAMPLES : _SAMPLES]
-        return [_down(a - max(dip)) for a, dip in zip(nodes, pairwise(dips), strict=True)]
+        at = range(2 * _SAMPLES, len(samples) - 2 * _SAMPLES, _SAMPLES)
+        out = []
+        for i, dip in zip(at, pairwise(dips), strict=True):
+            # a dip is a difference of samples: its error is a share of them, not of the dip
+            near = samples[i - _SAMPLES - 1 : i + _SAMPLES + 2]
+            out.append(_outward(samples[i] - max(dip), 8 * max(map(abs, near)), -1))
+        return out
 
     def _floor(self, samples: list[Fraction], i: int, step: Fraction) -> _Floor:
         """Two lines below c between samples i and i + 1."""
@@ -344,17 +349,9 @@ def _depth(chord: list[Fraction], floor: _Floor) -> Fraction:
     return worst
 
 
-def _up(x: Fraction) -> Fraction:
-    return _outward(x, 1)
-
-
-def _down(x: Fraction) -> Fraction:
-    return _outward(x, -1)
-
-
-def _outward(x: Fraction, sign: int) -> Fraction:
-    """Moved by the error granted and rounded to 2**-80 of its size."""
-    moved = x + sign * abs(x) * _TRUST
+def _outward(x: Fraction, size: Fraction, sign: int) -> Fraction:
+    """Moved by the error granted to numbers of a size, and rounded to 2**-80 of its own."""
+    moved = x + sign * size * _TRUST
     places = max(80 - (abs(moved).numerator.bit_length() - moved.denominator.bit_length()), 80)
     scaled = moved * (1 << places)
     whole = -(-scaled.numerator // scaled.denominator) if sign > 0 else math.floor(scaled)

@@ -67,6 +67,8 @@ class PlanarBound:
         """The bound for a ball of radius 1, proved on the way; an error where the proof fails."""
         if self.resolution < 1 or self.half < self.window + self.resolution or self.window < 0:
             fail("The lower bound needs a square that pads its window.", UndecidedError)
+        if min(self.multipliers, default=0) < 0:
+            fail("A multiplier of the lower bound is negative.", UndecidedError)
         allowed = set(lattice_shifts(ball, Fraction(self.resolution)))
         if len(set(self.shifts)) < len(self.shifts) or not set(self.shifts) <= allowed:
             fail("The lower bound uses a shift that is not in the ball.", UndecidedError)

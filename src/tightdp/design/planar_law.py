@@ -21,6 +21,8 @@ from tightdp.design.planar_balls import (
 )
 from tightdp.design.planar_bound import PlanarBound
 from tightdp.design.planar_grid import LOSSES, PlanarGrid, Shift, exp_below, shortfall
+from tightdp.design.records import check_format, complete, read_record
+from tightdp.design.verifier import rational
 from tightdp.errors import (
     FloatArray,
     UndecidedError,
@@ -200,6 +202,7 @@ class PlanarDesign:
         check_choice("ball", self.ball, BALLS)
         check_choice("loss", self.loss, LOSSES)
         whole = min(self.resolution, self.half, self.points) >= 1
+        whole = whole and self.half * self.points < 1 << 61  # draws are 64-bit integers
         if not whole or len(self.weights) != len(self.grid) or self.sensitivity <= 0:
             fail("The weights do not fit the grid.", UndecidedError)
         if min(*self.weights, self.atom) < 0 or not 0 < self.total < 1 << 62 or self.points % 2:
@@ -245,11 +248,10 @@ class PlanarDesign:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> PlanarDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
-        if record.get("format") != _FORMAT:
-            fail(f"This is not a record of the format {_FORMAT!r}.")
-        try:
+        check_format(record, _FORMAT)
+        with complete():
             facts: dict[str, Any] = {
-                **{name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity")},
+                **{name: rational(record[name]) for name in ("epsilon", "delta", "sensitivity")},
                 **{name: int(record[name]) for name in ("resolution", "half", "atom", "points")},
             }
             design = cls(
@@ -260,8 +262,6 @@ class PlanarDesign:
                 weights=tuple(map(int, record["weights"])),
                 bound=PlanarBound.from_dict(record["bound"]),
             )
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            fail("This record of a design is not complete.")
         design.verify()
         if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
             fail("The bounds in the record are not those of its weights.", UndecidedError)
@@ -274,4 +274,4 @@ class PlanarDesign:
     @classmethod
     def from_json(cls, text: str) -> PlanarDesign:
         """The design in a JSON text; refused when its proofs do not hold."""
-        return cls.from_dict(json.loads(text))
+        return cls.from_dict(read_record(text))

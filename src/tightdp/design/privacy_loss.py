@@ -10,7 +10,8 @@ from tightdp.errors import FloatArray, check_positive, fail, require
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 
-_ROUND = 1e-12  # relative, upward: the deltas are sums of floats
+_UNIT = 2.0**-50  # relative error granted to each float that enters a sum
+_NEAR = 1e-9  # losses that lie so near to an epsilon may have been put on its wrong side
 _BEYOND = 10.0  # losses beyond 3 epsilon + 10 count as infinite
 
 
@@ -55,7 +56,7 @@ def privacy_loss(noise: Any, *, discretization: float = 1e-3) -> Any:
     curve = np.maximum.reduce(
         [_curve(*pair, np.asarray(grid * step, dtype=np.float64)) for pair in _pairs(law)]
     )
-    curve = np.minimum(curve * (1 + _ROUND) + 1e-16, 1.0)
+    curve = np.minimum(curve, 1.0)
     made = pmf.create_pmf_pessimistic_connect_dots(step, grid, np.minimum.accumulate(curve))
     return pld.PrivacyLossDistribution(made)
 
@@ -77,7 +78,10 @@ def _pairs(law: PiecewiseNoise | TableNoise) -> list[tuple[FloatArray, FloatArra
 
 
 def _curve(p: FloatArray, q: FloatArray, epsilons: FloatArray) -> FloatArray:
-    """The sum of (p - e**epsilon q)_+ for increasing epsilons, by sorting the losses once."""
+    """The sum of (p - e**epsilon q)_+ for increasing epsilons, by sorting the losses once.
+
+    Rounded up: where p > e**epsilon q every term has an error below a small share of p.
+    """
     keep = p > 0
     p, q = p[keep], q[keep]
     with np.errstate(divide="ignore"):
@@ -86,4 +90,6 @@ def _curve(p: FloatArray, q: FloatArray, epsilons: FloatArray) -> FloatArray:
     above_p = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
     above_q = np.append(np.cumsum(q[order][::-1])[::-1], 0.0)
     first = np.searchsorted(losses[order], epsilons, side="right")
-    return np.maximum(above_p[first] - np.exp(epsilons) * above_q[first], 0.0)
+    about = np.searchsorted(losses[order], epsilons - _NEAR, side="right")
+    error = (len(p) + 8) * _UNIT * above_p[about]
+    return np.maximum(above_p[first] - np.exp(epsilons) * above_q[first], 0.0) + error

@@ -110,9 +110,11 @@ class NoiseProblem:
         return replace(self, sensitivity=Fraction(1)), self.sensitivity**degree
 
     @property
-    def key(self) -> str:
-        """Equal for equal problems."""
+    def key(self) -> str | None:
+        """Equal for equal problems; None when a loss is a function, which has no name."""
         second = None if self.second is None else (self.second[0].key, self.second[1])
+        if self.loss.key is None or (second is not None and second[0] is None):
+            return None
         parts = (self.epsilon, self.delta, self.sensitivity, self.loss.key, self.integer)
         return repr((*parts, self.monotone, self.symmetric, self.support, second))
 

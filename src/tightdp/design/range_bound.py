@@ -105,6 +105,8 @@ class RangeBound:
         apart = all(
             0 <= k < count and 0 <= m < count and 0 < abs(k - m) <= reach for k, m in self.pairs
         )
+        if self.half < 0 or min(self.multipliers, default=0) < 0:
+            fail("The lower bound needs nodes, and multipliers >= 0.", UndecidedError)
         if not apart or len(set(self.pairs)) < len(self.pairs) or self.padding < reach:
             fail("The lower bound uses pairs of values that are no neighbours.", UndecidedError)
         idle = most is not None or not any(self.limits)

@@ -13,6 +13,8 @@ from typing import Any
 
 from tightdp.design.planar_grid import LOSSES, mean_loss
 from tightdp.design.range_bound import RangeBound
+from tightdp.design.records import check_format, complete, read_record
+from tightdp.design.verifier import rational
 from tightdp.errors import UndecidedError, check_choice, fail
 from tightdp.noise.enclosures import float_up
 from tightdp.noise.range_noise import RangeNoise
@@ -159,14 +161,15 @@ class DataDependentDesign:
         check_choice("loss", self.loss, LOSSES)
         if self.sensitivity <= 0 or self.resolution < 1 or not 0 < self.delta < 1:
             fail("The parameters of the design are out of their range.", UndecidedError)
+        noise = self.noise()  # its tables and edges fit each other
         good = len(self.weights) == self.edges[-1] and sum(self.weights) == 1
         if not good or min(self.weights) < 0:
             fail("The weights must be >= 0, sum to 1, one for each cell.", UndecidedError)
-        if self.noise().exact_delta() > self.delta:
+        if noise.exact_delta() > self.delta:
             fail("The shortfall of this noise is not proved to be <= delta.", UndecidedError)
         if self.instance_optimal is not None and max(self.losses) > self.instance_optimal:
             fail("The noise of a group loses more than was allowed.", UndecidedError)
-        if self.monotone and not all(map(self._unimodal, self.tables)):
+        if self.monotone and not (self.start <= 0 and all(map(self._unimodal, self.tables))):
             fail("A table is not monotone on both sides of zero.", UndecidedError)
         if self.lower > self.upper:
             fail("The lower bound exceeds the loss of a private noise.", UndecidedError)
@@ -197,12 +200,11 @@ class DataDependentDesign:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> DataDependentDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
-        if record.get("format") != _FORMAT:
-            fail(f"This is not a record of the format {_FORMAT!r}.")
-        try:
+        check_format(record, _FORMAT)
+        with complete():
             most = record["instance_optimal"]
             facts: dict[str, Any] = {
-                name: Fraction(record[name]) for name in ("epsilon", "delta", "sensitivity", "low")
+                name: rational(record[name]) for name in ("epsilon", "delta", "sensitivity", "low")
             }
             design = cls(
                 **facts,
@@ -211,13 +213,11 @@ class DataDependentDesign:
                 start=int(record["start"]),
                 monotone=bool(record["monotone"]),
                 edges=tuple(map(int, record["edges"])),
-                weights=tuple(map(Fraction, record["weights"])),
-                instance_optimal=None if most is None else Fraction(most),
+                weights=tuple(map(rational, record["weights"])),
+                instance_optimal=None if most is None else rational(most),
                 tables=tuple(tuple(map(int, table)) for table in record["tables"]),
                 bound=RangeBound.from_dict(record["bound"]),
             )
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            fail("This record of a design is not complete.")
         design.verify()
         if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
             fail("The bounds in the record are not those of its tables.", UndecidedError)
@@ -230,4 +230,4 @@ class DataDependentDesign:
     @classmethod
     def from_json(cls, text: str) -> DataDependentDesign:
         """The design in a JSON text; refused when its proofs do not hold."""
-        return cls.from_dict(json.loads(text))
+        return cls.from_dict(read_record(text))

@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
 from tightdp.design.certificate import Certificate, relative_gap
@@ -298,12 +297,3 @@ def _impossible(problem: NoiseProblem) -> str:
         f"No noise with this epsilon and delta meets {given or 'the constraints'}. "
         "Give a wider support, a larger bound or a larger delta."
     )
-
-
-def search(problem: NoiseProblem, **options: Any) -> Found:
-    """The certificate of a problem; homogeneous losses are solved at sensitivity 1."""
-    unit, factor = problem.unit()
-    found = Search(unit, **options).run()
-    if unit is problem:
-        return found
-    return Found(found.certificate.rescaled(problem.sensitivity, factor), found.met)
