@@ -341,7 +341,7 @@ def test_save_load_cache_and_show(tmp_path):
 
 def test_a_kept_file_must_answer_the_question(tmp_path):
     """A proof for a larger epsilon is a true proof: taken from the cache it would be a leak."""
-    weak = design_noise(epsilon=5, delta=0.5)
+    weak = design_noise(epsilon=2, delta=0.5)
     design_noise(epsilon=0.1, delta=0.05, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     honest = file.read_text()

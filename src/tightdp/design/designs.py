@@ -291,9 +291,7 @@ class _Store:
         try:
             certificate = load_design(self.path).certificate
         except TightdpError as reason:
-            fail(
-                f"`cache` holds a file that is not to be trusted, {self.path}. {reason} Delete it."
-            )
+            fail(f"`cache` holds a file that cannot be trusted, {self.path}. {reason} Delete it.")
         if not self._answers(certificate) or certificate.gap > gap:
             fail(f"`cache` holds a file that answers another question, {self.path}. Delete it.")
         return Found(certificate, True)
