@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tightdp.experiments.results import Quote, Row
 from tightdp.randomness import RandomSource
@@ -34,8 +34,8 @@ class Experiment(ABC):
     name: str
     title: str
     source: str
-    quick: Settings
-    full: Settings
+    quick: ClassVar[Settings]
+    full: ClassVar[Settings]
 
     @abstractmethod
     def cells(self, settings: Settings) -> list[Cell]:

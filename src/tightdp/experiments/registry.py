@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from tightdp.experiments.experiment import Experiment
+from tightdp.experiments.logistic import LogisticFigure
 from tightdp.experiments.noise_tables import LowerTable, UpperTable
+from tightdp.experiments.norm_shapes import CautionFigure, CautionTable, ExampleFigure
 
 _ALL: tuple[Experiment, ...] = (
+    ExampleFigure(),
+    LogisticFigure(),
+    CautionFigure(),
+    CautionTable(),
     UpperTable(),
     LowerTable(),
 )

@@ -51,7 +51,7 @@ class Quote:
     @property
     def within(self) -> bool:
         """Whether ours is as near to the expected value as it must be."""
-        return abs(self.ours - self.expected) <= self.error
+        return bool(abs(self.ours - self.expected) <= self.error)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -104,12 +104,12 @@ class Result:
         good = sum(quote.within for quote in self.quotes)
         head = f"{self.name}: {self.title} ({self.source})"
         lines = [head, f"  {good} of {len(self.quotes)} quoted numbers within their error"]
-        for quote in self.quotes:
-            if not quote.within:
-                lines.append(
-                    f"  off: {quote.what}: {quote.ours:.6g}, expected {quote.expected:.6g} "
-                    f"+- {quote.error:.2g}"
-                )
+        lines += [
+            f"  off: {quote.what}: {quote.ours:.6g}, expected {quote.expected:.6g} "
+            f"+- {quote.error:.2g}"
+            for quote in self.quotes
+            if not quote.within
+        ]
         return "\n".join([*lines, f"  {self.plot}"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def quote_table(quotes: Sequence[Quote]) -> str:
     | area | 13.33 | 13.33 ± 0.005 | 13.3333 | yes |  |
     """
     lines = ["| number | paper | expected | ours | within | erratum |", "|---|---|---|---|---|---|"]
-    for quote in quotes:
-        lines.append(
-            f"| {quote.what} | {quote.paper} | {quote.expected:.6g} ± {quote.error:.2g} "
-            f"| {quote.ours:.6g} | {'yes' if quote.within else 'NO'} | {quote.erratum} |"
-        )
+    lines += [
+        f"| {quote.what} | {quote.paper} | {quote.expected:.6g} ± {quote.error:.2g} "
+        f"| {quote.ours:.6g} | {'yes' if quote.within else 'NO'} | {quote.erratum} |"
+        for quote in quotes
+    ]
     return "\n".join(lines)
 
 

@@ -161,26 +161,35 @@ def plot_cautionary_example(axes: Sequence[Axes] | None = None) -> Any:
     >>> left.get_title()
     'K lies inside H ...'
     """
-    K, H = LpBall(2, np.inf, [100.0, 1.0]), LpBall(2, 1, [110.0, 11.0])
     panels = panels_for(axes, 2, (11.5, 5.2))
-    drawn = {"K": (K, NAMED["hull"][0]), "H": (H, NAMED["l1"][0])}
+    drawn = draw_cautionary_balls(panels[0])
+    panels[0].set_title("K lies inside H ...", pad=12)
+    _draw_costs(panels[1], {name: _costs(ball) for name, (ball, _) in drawn.items()}, drawn)
+    return panels
+
+
+def draw_cautionary_balls(ax: Axes) -> dict[str, tuple[NormBall, str]]:
+    """Figure 6 of [1] on given axes; the two balls and their colours."""
+    K, H = LpBall(2, np.inf, [100.0, 1.0]), LpBall(2, 1, [110.0, 11.0])
+    drawn: dict[str, tuple[NormBall, str]] = {
+        "K": (K, NAMED["hull"][0]),
+        "H": (H, NAMED["l1"][0]),
+    }
     for name in ("H", "K"):
         ball, colour = drawn[name]
         shape = {"K": "rectangle", "H": "diamond"}[name]
-        panels[0].fill(
+        ax.fill(
             *outline(ball).T,
             facecolor=(colour, 0.25),
             edgecolor=colour,
             linewidth=2.2,
             label=f"{name}, {shape}",
         )
-    panels[0].set_xlabel("x")
-    panels[0].set_ylabel("y (not to the scale of x)")
-    panels[0].set_title("K lies inside H ...", pad=12)
-    panels[0].margins(0.08)
-    legend_below(panels[0], 2)
-    _draw_costs(panels[1], {name: _costs(ball) for name, (ball, _) in drawn.items()}, drawn)
-    return panels
+    ax.set_xlabel("x")
+    ax.set_ylabel("y (not to the scale of x)")
+    ax.margins(0.08)
+    legend_below(ax, 2)
+    return drawn
 
 
 def _costs(ball: NormBall) -> dict[str, float]:
