@@ -196,6 +196,44 @@ def test_intervals_need_a_basis(seed):
         held.fit(x, y).conf_int(covariates="uniform")
 
 
+# --- settings chosen under privacy ---------------------------------------------------------------
+
+
+def test_tuning_finds_the_setting_that_fits_and_pays_once(seed):
+    x, y = algorithm_3(source(seed), 5000)
+    ledger = tdp.Ledger(epsilon=3.0)
+    model = tdp.LogisticRegression(
+        epsilon=2.0,
+        bounds=(-1, 1),
+        classes=[0, 1],
+        tune=[{"noise_share": 0.8}, {"noise_share": 0.9}, {"l1": 1e6}],
+        ledger=ledger,
+    ).fit(x, y)
+    assert ledger.spent.epsilon == 2
+    assert model.mechanism_.calibration.noise_share in (0.8, 0.9)
+    assert model.score(x, y) > 0.65
+    assert abs(model.release_["errors"] - np.sum(model.predict(x) != y)) < 100
+    with pytest.raises(ParameterError, match="chosen with the data"):
+        model.conf_int(covariates="uniform")
+    with pytest.raises(ParameterError, match="preview"):
+        model.preview(x, y)
+    assert clone(model).tune == model.tune
+
+
+def test_a_preview_looks_at_shapes_only(seed):
+    x, y = algorithm_3(source(seed), 5000)
+    ledger = tdp.Ledger(epsilon=1.0)
+    model = tdp.LogisticRegression(bounds=(-1, 1), classes=[0, 1], ledger=ledger)
+    seen = model.preview(x, y)
+    np.testing.assert_array_equal(seen.std, model.preview(0 * x, 0 * y).std)
+    assert ledger.spent.epsilon == 0
+    fits = [
+        tdp.LogisticRegression(bounds=(-1, 1), classes=[0, 1]).fit(x, y).coef_[0] for _ in range(40)
+    ]
+    # the spread of 40 fits has a relative error of 0.11; curvature is a public guess
+    assert np.median(np.std(fits, axis=0) / seen.std[:7]) == pytest.approx(1.0, abs=0.35)
+
+
 # --- bad input -----------------------------------------------------------------------------------
 
 
@@ -215,6 +253,11 @@ def test_intervals_need_a_basis(seed):
         ({"classes": 3}, "classes"),
         ({"interval_share": 1.0}, "information_share"),
         ({"theta_set": "ball"}, "theta_set"),
+        ({"tune": []}, "tune"),
+        ({"tune": {"ridge": 1.0}}, "tune"),
+        ({"tune": [{"epsilon": 9.0}]}, "tune"),
+        ({"tune": [{"ridge": -1.0}]}, "ridge"),
+        ({"tune": [{"ridge": 1.0}], "interval_share": 0.25}, "interval_share"),
     ],
 )
 def test_bad_parameters_cost_nothing(options, message, seed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.intervals import quantile_intervals, simultaneous_intervals
 from tightdp.estimators.labels import check_classes, class_labels, target_classes
 from tightdp.estimators.logistic_intervals import Cloud
+from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.scaled_rows import margins
+from tightdp.mechanisms.tuning import TunedPerturbation
+from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
@@ -66,6 +71,11 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         The public labels, the second being the positive one. They may be left out where a schema
         has them. "observed" takes those that occur in ``y`` to be public, which lets errors depend
         on them.
+    tune : sequence of dict, optional
+        Public candidates for ``noise``, ``noise_share``, ``ridge``, ``l1`` and ``theta_set``; the
+        best of a secret number of private fits with candidates at random is released, see
+        :class:`~tightdp.mechanisms.tuning.TunedPerturbation`. It costs half of epsilon: without it
+        the defaults come from public facts. Keep the time of such a fit to yourself.
     interval_share : float
         The part of epsilon, in [0, 1), that buys the information matrix for :meth:`conf_int`.
     ledger : Ledger, optional
@@ -108,6 +118,7 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         theta_set: Any = None,
         fit_intercept: bool = True,
         classes: Any = None,
+        tune: Any = None,
         interval_share: Any = 0.0,
         ledger: Any = None,
         random_state: Any = None,
@@ -121,6 +132,7 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         self.theta_set = theta_set
         self.fit_intercept = fit_intercept
         self.classes = classes
+        self.tune = tune
         self.interval_share = interval_share
         self.ledger = ledger
         self.random_state = random_state
@@ -129,29 +141,20 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         check_classes(self.classes, _two_labels)
         check_real("ridge", self.ridge)
         check_real("l1", self.l1)
-        check_real("interval_share", self.interval_share)
+        if self.tune is not None and check_real("interval_share", self.interval_share) > 0:
+            fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
 
     def _target_column(self, y: Any) -> Column | None:
         return target_classes(self.classes, self.bounds, y, _two_labels)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = ObjectivePerturbation(
-            problem.schema,
-            problem.features,
-            problem.target,
-            epsilon=self.epsilon,
-            norm=self.noise,
-            noise_share=self.noise_share,
-            ridge=self.ridge,
-            l1=self.l1,
-            theta_set=self.theta_set,
-            fit_intercept=self.fit_intercept,
-            information_share=self.interval_share,
-        )
+        mechanism = self._mechanism(problem)
         release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
         label = problem.schema[problem.target]
         assert isinstance(label, Category)
-        self.mechanism_ = mechanism
+        self.mechanism_: ObjectivePerturbation = (
+            mechanism.chosen(release) if isinstance(mechanism, TunedPerturbation) else mechanism
+        )
         self.classes_ = np.array(label.levels)
         width = len(problem.features)
         self.coef_ = release.value[None, :width].copy()
@@ -159,6 +162,39 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
             release.value[width : width + 1].copy() if self.fit_intercept else np.zeros(1)
         )
         return release
+
+    def _mechanism(self, problem: Problem) -> ObjectivePerturbation | TunedPerturbation:
+        roles = (problem.schema, problem.features, problem.target)
+        own = {
+            "norm": self.noise,
+            "noise_share": self.noise_share,
+            "ridge": self.ridge,
+            "l1": self.l1,
+            "theta_set": self.theta_set,
+        }
+        if self.tune is None:
+            return ObjectivePerturbation(
+                *roles,
+                epsilon=self.epsilon,
+                fit_intercept=self.fit_intercept,
+                information_share=self.interval_share,
+                **own,
+            )
+        return TunedPerturbation(
+            *roles,
+            settings=[{**own, **given} for given in _settings(self.tune)],
+            epsilon=self.epsilon,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def preview(self, X: Any, y: Any = None) -> Preview:
+        """The error to expect if rows were uniform; looks at names and the number of rows only."""
+        check_epsilon(self.epsilon)
+        self._check_parameters()
+        mechanism = self._mechanism(self._problem(X, y))
+        if isinstance(mechanism, TunedPerturbation):
+            fail("A preview is for one setting: leave `tune` out.")
+        return mechanism.preview()
 
     # --- predictions --------------------------------------------------------------------------
 
@@ -169,7 +205,7 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         half, middle = (
             np.array([getattr(c, name) for c in columns]) for name in ("half", "middle")
         )
-        return np.asarray((cells * half + middle) @ self.coef_[0] + self.intercept_[0])
+        return margins(cells * half + middle, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the two classes, shape (n, 2)."""
@@ -243,6 +279,8 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
 
     def _cloud(self, covariates: Any) -> Cloud:
         check_is_fitted(self, "release_")
+        if self.tune is not None:
+            fail("Intervals are for settings that were not chosen with the data: leave out `tune`.")
         if self.l1 > 0 or self.theta_set is not None:
             fail("Intervals are for the plain model: fit without `l1` and without `theta_set`.")
         if covariates is None:
@@ -270,6 +308,17 @@ def _two_labels(labels: Any) -> Category:
             "one class against the rest, and share epsilon among the fits."
         )
     return found
+
+
+def _settings(tune: Any) -> list[dict[str, Any]]:
+    """Candidates in the words of the mechanism."""
+    known = {"noise": "norm"} | {name: name for name in ("noise_share", "ridge", "l1", "theta_set")}
+    if isinstance(tune, (str, Mapping)) or not isinstance(tune, Sequence) or not tune:
+        fail(f"`tune` must be a list of dicts with parameters among {', '.join(known)}.")
+    for given in tune:
+        if not isinstance(given, Mapping) or any(name not in known for name in given):
+            fail(f"`tune` must hold dicts with parameters among {', '.join(known)}. Got {given!r}.")
+    return [{known[name]: value for name, value in given.items()} for given in tune]
 
 
 def _expit(t: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from tightdp.errors import FloatArray
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.losses import MarginLoss
+from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.randomness import RandomSource
@@ -33,7 +34,8 @@ class NoisyInformation:
     has these ends. So a row that is replaced moves every integer by at most L = 2 c times the
     resolution (half of it, undoubled, if rows are added or removed), and
     :class:`~tightdp.LatticeNoise` for the cube of that level is epsilon-DP. The float error of an
-    entry is part of the function of the row: the integers are exact, and so is the guarantee.
+    entry is part of the function of the row, which no other row enters and its place does not
+    either: the integers are exact, and so is the guarantee.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ class NoisyInformation:
         left, right = self.upper
         for start in range(0, len(rows), _BLOCK_ROWS):
             x = rows[start : start + _BLOCK_ROWS]
-            weight = self.loss.second(x @ theta, np.zeros(len(x)))
+            weight = self.loss.second(margins(x, theta), np.zeros(len(x)))
             for i, (j, k) in enumerate(zip(left, right, strict=True)):
                 entry = weight * x[:, j] * x[:, k] * (self.factor[i] * self.resolution)
                 cells = np.clip(np.rint(entry), self._low[i], self._ends[i])

@@ -130,3 +130,18 @@ class ScaledRows:
     def recover(self, theta: FloatArray) -> FloatArray:
         """Parameters in user units."""
         return np.asarray(self.linear @ theta + self.offset)
+
+
+def margins(rows: FloatArray, theta: FloatArray) -> FloatArray:
+    """``rows @ theta``, the same for a row wherever it stands in the table.
+
+    A product of matrices may round a row by its place; then a row that is added would change what
+    others contribute. Sums by column cannot.
+
+    >>> margins(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5]))
+    array([2., 5.])
+    """
+    total = np.zeros(len(rows))
+    for column, weight in zip(rows.T, theta, strict=True):
+        total += column * weight
+    return total
