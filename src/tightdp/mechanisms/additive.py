@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,6 +53,26 @@ class Preview:
         ]
         note = "noise only: sampling error and clamping are not included"
         return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", note])
+
+
+class PreparedNoise(Protocol):
+    """Noise made for one statistic: its law, its price and its lattice."""
+
+    epsilon: Fraction
+    delta: Fraction
+    bits: int
+    factor: int
+    """How much finer the lattice of the noise is than that of the statistic."""
+
+    @property
+    def resolution(self) -> int: ...
+    @property
+    def draws(self) -> Any: ...
+    @property
+    def words(self) -> str: ...
+
+    def covariance(self) -> FloatArray: ...
+    def reach(self, linear: FloatArray, confidence: float) -> FloatArray: ...
 
 
 class AdditiveMechanism(PaidMechanism):
@@ -105,10 +126,13 @@ class AdditiveMechanism(PaidMechanism):
     ) -> None:
         if not isinstance(statistic, Statistic):
             fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
+        self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
+
+    def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
-        self._choice = _choose(statistic, noise, epsilon, delta)
-        self.epsilon, self.delta = self._choice.epsilon, self._choice.delta
-        self.bits, self.noise = self._choice.bits, self._choice.draws
+        self._choice = choice
+        self.epsilon, self.delta = choice.epsilon, choice.delta
+        self.bits, self.noise = choice.bits, choice.draws
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
 
     # --- facts known in advance ---------------------------------------------------------------
@@ -191,9 +215,7 @@ class AdditiveMechanism(PaidMechanism):
         }
 
 
-def _choose(
-    statistic: Statistic, noise: Any, epsilon: Any, delta: Any
-) -> BallNoise | CoordinateNoise:
+def _choose(statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> PreparedNoise:
     """A ball for the whole vector, or a law for every entry."""
     if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)

@@ -84,7 +84,7 @@ class BallNoise:
             return box
         draws = np.asarray(self.draws.sample(_DRAWS, rng=_PUBLIC_SEED), dtype=np.float64)
         spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
-        simulated = _simultaneous(draws / self.resolution @ linear.T, spread, confidence)
+        simulated = simultaneous(draws / self.resolution @ linear.T, spread, confidence)
         noised = spread > 0  # entries have units of their own: compare in standard deviations
         better = np.mean(simulated[noised] / spread[noised]) < np.mean(box[noised] / spread[noised])
         return simulated if better else box
@@ -142,7 +142,7 @@ class BallNoise:
         return self.ball.scaled(rows * self.draws.sensitivity / (float(radius) * self.resolution))
 
 
-def _simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
+def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
     r"""The smallest multiple of ``spread`` that all entries stay within at once.
 
     The k-th smallest of N draws of :math:`\max_j |e_j|/s_j` is at least its quantile except with

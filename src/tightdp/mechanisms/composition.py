@@ -102,8 +102,7 @@ def most_each(
     lost = delta / times if lossy else Fraction(0)
     if not delta or times == 1:
         return plain, lost
-    half = lost / 2
-    low, high = plain, epsilon
+    low, high, half = plain, epsilon, lost / 2
     for _ in range(_STEPS):
         middle = _short((low + high) / 2)
         if composed_delta(middle, half, times, epsilon) <= delta:
@@ -111,6 +110,41 @@ def most_each(
         else:
             high = middle
     return (low, half) if low > plain else (plain, lost)
+
+
+def group_cost(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fraction, Fraction]:
+    r"""What so many steps cost if one costs (epsilon, delta).
+
+    .. math:: (r\epsilon,\ (1 + e^{\epsilon} + ... + e^{(r-1)\epsilon})\,\delta)
+
+    for r steps, whether they move one release r times as far or r releases once ([18], Theorem 2.2,
+    and sums).
+
+    >>> group_cost(Fraction(1), Fraction(0), 4)
+    (Fraction(4, 1), Fraction(0, 1))
+    """
+    powers = sum((exp_up(i * epsilon) for i in range(steps)), Fraction(0))
+    return steps * epsilon, min(delta * powers, Fraction(1))
+
+
+def group_budget(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fraction, Fraction]:
+    """What one step may cost so that so many cost (epsilon, delta): see :func:`group_cost`.
+
+    >>> group_budget(Fraction(1), Fraction(0), 4)
+    (Fraction(1, 4), Fraction(0, 1))
+    """
+    each = epsilon / steps
+    return each, delta / sum((exp_up(i * each) for i in range(steps)), Fraction(0))
+
+
+def exp_up(x: Fraction) -> Fraction:
+    """A rational that is at least exp(x), closely.
+
+    >>> 0 <= exp_up(Fraction(1)) - Fraction(2.718281828459045) < 1e-15
+    True
+    """
+    bits = _BITS + 2 * math.ceil(x)
+    return Fraction(1 << bits, exp_minus_bounds(x, bits)[0])
 
 
 def _short(x: Fraction) -> Fraction:

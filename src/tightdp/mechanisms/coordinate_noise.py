@@ -109,16 +109,16 @@ class CoordinateNoise:
             self.laws = [design.noise.lattice(1) for design in designs]
             return
         law = design_noise(epsilon=epsilon, delta=delta).noise
-        self.factor = _factor(law, steps)
-        self.laws = [_scaled(law, self.factor * moved) for moved in steps]  # [P2]
+        self.factor = finer_lattice(law, steps)
+        self.laws = [on_lattice(law, self.factor * moved) for moved in steps]  # [P2]
 
     # --- a law of the user, scaled to every entry ---------------------------------------------
 
     def _take(self, law: NoiseLaw, epsilon: Any, delta: Any) -> None:
         self.bits = self._bits(exact_amount("epsilon", law.epsilon))
         steps = self._steps()
-        self.factor = _factor(law, steps)
-        self.laws = [_scaled(law, self.factor * moved) for moved in steps]
+        self.factor = finer_lattice(law, steps)
+        self.laws = [on_lattice(law, self.factor * moved) for moved in steps]
         spent = [law.guarantee() for law in self.laws]
         self.epsilon = self._worst([exact_amount("epsilon", g.epsilon) for g in spent])
         self.delta = self._worst([exact_amount("delta", g.delta) for g in spent])
@@ -185,7 +185,7 @@ class CoordinateNoise:
         return np.abs(linear) @ (np.array(ends) / float(self.resolution))
 
 
-def _factor(law: NoiseLaw, steps: list[int]) -> int:
+def finer_lattice(law: NoiseLaw, steps: list[int]) -> int:
     """How much finer the lattice must be so that the cells of a piecewise law are whole steps."""
     if not isinstance(law, PiecewiseNoise):
         return 1
@@ -193,7 +193,7 @@ def _factor(law: NoiseLaw, steps: list[int]) -> int:
     return math.lcm(*(cells // math.gcd(moved, cells) for moved in steps))
 
 
-def _scaled(law: NoiseLaw, steps: int) -> LatticeLaw:
+def on_lattice(law: NoiseLaw, steps: int) -> LatticeLaw:
     """The lattice law whose sensitivity is ``steps``: the unit of a law is its own sensitivity."""
     if isinstance(law, ContinuousLaw):
         return law.lattice(law._exact_sensitivity / steps)
