@@ -1,6 +1,7 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
+from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.statistics import (
     Counts,
     Histogram,
@@ -124,6 +125,7 @@ __all__ = [
     "InfeasibleSamplingError",
     "Intersection",
     "Interval",
+    "JointHistogram",
     "KNormGeometricMedian",
     "KNormGradient",
     "KNormLinearRegression",

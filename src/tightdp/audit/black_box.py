@@ -24,7 +24,6 @@ from tightdp.audit.events import (
     count_events,
     pair_bound,
 )
-from tightdp.audit.progress import progress_bar
 from tightdp.audit.report import AuditReport
 from tightdp.errors import (
     DimensionError,
@@ -38,6 +37,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 
 _BLOCK = 10_000

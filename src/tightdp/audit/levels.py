@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.audit.progress import progress_bar
 from tightdp.audit.report import AuditReport, Finding
 from tightdp.errors import DimensionError, fail
 from tightdp.noise.rates import exact_fraction
+from tightdp.progress import progress_bar
 
 Integers = NDArray[Any]
 _BLOCK = 1 << 16

@@ -1,21 +1,5 @@
-"""A progress bar where one is asked for and ``tqdm`` is installed; otherwise nothing."""
+"""The progress bar of audits is everybody's."""
 
-from __future__ import annotations
+from tightdp.progress import progress_bar
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-
-@contextmanager
-def progress_bar(total: int, unit: str, *, show: bool) -> Iterator[Callable[[int], object]]:
-    """A function to call with the number of steps done."""
-    if show:
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            show = False
-    if not show:
-        yield lambda steps: None
-        return
-    with tqdm(total=total, unit=f" {unit}", unit_scale=True, leave=False) as bar:
-        yield bar.update
+__all__ = ["progress_bar"]

@@ -361,6 +361,9 @@ class Histogram(Statistic):
             edges = check_array("bins", bins, 1)
             if len(edges) < 3 or not (np.diff(edges) > 0).all():
                 fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
+            edges[[0, -1]] = interval.low, interval.high
+            if not (np.diff(edges) > 0).all():
+                fail(f"`bins` must have their inner edges within the bounds of {column!r}.")
         self.columns, self.edges = (column,), edges
         self._inner = interval.quantize(edges[1:-1], schema.bits)
         if len(np.unique(self._inner)) < len(self._inner):
@@ -373,9 +376,12 @@ class Histogram(Statistic):
     def degree(self) -> int:
         return 0
 
+    def places(self, block: Block) -> Integers:
+        """The bin of every row."""
+        return np.searchsorted(self._inner, block[self.columns[0]], side="right")
+
     def contributions(self, block: Block, bits: int) -> Integers:
-        cells = np.searchsorted(self._inner, block[self.columns[0]], side="right")
-        return np.bincount(cells, minlength=len(self.names)).astype(np.int64)
+        return np.bincount(self.places(block), minlength=len(self.names)).astype(np.int64)
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)

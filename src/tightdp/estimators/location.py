@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import validate_data
-
 from tightdp.errors import FloatArray, fail
-from tightdp.estimators.base import PrivateEstimator
-from tightdp.estimators.inputs import Problem, named_columns, public_rows, stated
+from tightdp.estimators.inputs import Problem
+from tightdp.estimators.untargeted import Untargeted
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.one_line import mean, variance
 from tightdp.randomness import RandomSource
@@ -19,7 +15,7 @@ from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 
-class Location(PrivateEstimator):
+class Location(Untargeted):
     """Base: one number for every column, in ``location_``; there is no target."""
 
     location_: FloatArray
@@ -38,31 +34,6 @@ class Location(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         """There is nothing beside epsilon and the bounds."""
-
-    def _problem(self, X: Any, y: Any) -> Problem:
-        named = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
-        if isinstance(X, (str, Path)):
-            named = None
-        elif named is None and not isinstance(self.bounds, Schema):
-            X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-            X = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-            named = list(X)
-        schema = self._facts(X, named)
-        names = list(schema)
-        self._remember(tuple(names))
-        # the last column stands where other problems have their target
-        return Problem(X, schema, tuple(names[:-1]), names[-1])
-
-    def _facts(self, X: Any, names: list[str] | None) -> Schema:
-        rows = public_rows(X)
-        if isinstance(self.bounds, Schema):
-            given = self.bounds
-            if rows is None or str(given.neighbors) == "add-remove":
-                return given
-            return Schema(given.columns, rows=rows, neighbors=given.neighbors, bits=given.bits)
-        if names is None or rows is None:
-            fail("A path, a relation or a Spark frame needs a Schema as `bounds`.")
-        return stated(self.bounds, names[:-1], names[-1], rows, None)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         options = {"ledger": self.ledger, "key": key, "rng": rng}
@@ -96,6 +67,7 @@ class Mean(Location):
 
     Examples
     --------
+    >>> import numpy as np
     >>> X = np.linspace(0, 10, 2002).reshape(1001, 2)
     >>> Mean(epsilon=5.0, bounds=(0, 10)).fit(X).location_.round(0)
     array([5., 5.])
@@ -126,6 +98,7 @@ class Variance(Location):
 
     Examples
     --------
+    >>> import numpy as np
     >>> X = np.linspace(0, 12, 4001)[:, None]
     >>> Variance(epsilon=5.0, bounds=(0, 12)).fit(X).location_.round(0)
     array([12.])
@@ -160,6 +133,7 @@ class GeometricMedian(Location):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> X = rng.normal([2.0, 7.0], 0.5, (2000, 2))
     >>> GeometricMedian(epsilon=4.0, bounds=(0, 10)).fit(X).location_.round(0)

@@ -1,0 +1,43 @@
+"""Estimators of a table as a whole: there is no target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from tightdp.errors import fail
+from tightdp.estimators.base import PrivateEstimator
+from tightdp.estimators.inputs import Problem, named_columns, public_rows, stated
+from tightdp.schema import Schema
+
+
+class Untargeted(PrivateEstimator):
+    """Base: all columns are alike."""
+
+    def _problem(self, X: Any, y: Any) -> Problem:
+        named = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
+        if isinstance(X, (str, Path)):
+            named = None
+        elif named is None and not isinstance(self.bounds, Schema):
+            X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+            X = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+            named = list(X)
+        schema = self._facts(X, named)
+        names = list(schema)
+        self._remember(tuple(names))
+        # the last column stands where other problems have their target
+        return Problem(X, schema, tuple(names[:-1]), names[-1])
+
+    def _facts(self, X: Any, names: list[str] | None) -> Schema:
+        rows = public_rows(X)
+        if isinstance(self.bounds, Schema):
+            given = self.bounds
+            if rows is None or str(given.neighbors) == "add-remove":
+                return given
+            return Schema(given.columns, rows=rows, neighbors=given.neighbors, bits=given.bits)
+        if names is None or rows is None:
+            fail("A path, a relation or a Spark frame needs a Schema as `bounds`.")
+        return stated(self.bounds, names[:-1], names[-1], rows, None)
