@@ -84,6 +84,8 @@ __version__ = "0.1.0"
 __getattr__ = __lazy(
     __name__,
     {
+        "CategoricalNB": "tightdp.estimators.naive_bayes",
+        "GaussianNB": "tightdp.estimators.naive_bayes",
         "GeometricMedian": "tightdp.estimators.location",
         "LinearRegression": "tightdp.estimators.linear",
         "LogisticRegression": "tightdp.estimators.logistic",
@@ -102,6 +104,7 @@ __all__ = [
     "AuditReport",
     "BudgetError",
     "BurnedError",
+    "CategoricalNB",
     "Category",
     "Certificate",
     "CountBall",
@@ -117,6 +120,7 @@ __all__ = [
     "ExponentialMechanism",
     "Finding",
     "Gaussian",
+    "GaussianNB",
     "Geometric",
     "GeometricMedian",
     "Guarantee",

@@ -32,12 +32,14 @@ class ClassTable:
     ----------
     counts : array, shape (classes,)
         At least one standard deviation of their noise.
+    prior : array, shape (classes,)
     means, variances : array, shape (classes, numbers)
     levels : dict
         Probabilities of the levels of each category, shape (classes, levels), none of them 0.
     """
 
     counts: FloatArray
+    prior: FloatArray
     means: FloatArray
     variances: FloatArray
     levels: dict[str, FloatArray]
@@ -50,12 +52,13 @@ def read_classes(
 
     Counts: under replace-one they are moved by equal parts to the public total n, which is the
     least squares solution for equal variances; then floored at one standard deviation of their
-    noise (at least 1). Means: a sum S = n m + noise of variance v and a prior variance 1/3 of m
-    (uniform on [-1, 1]) give :math:`m = nS/(n^2 + 3v)`, which shrinks to the middle where there is
-    only noise. Squares likewise. Variances: :math:`q - m^2`, at least one standard deviation of the
-    noise of that difference and ``smoothing``, plus the variance of the noise of the mean, by which
-    a prediction is off. Levels: shrunk to 1/k in the same way, projected on [0, 1], and smoothed
-    with ``alpha`` pseudo-counts.
+    noise (at least 1). Their shares, the prior, are shrunk to equal ones by
+    :math:`w = n^2 p/(n^2 p + v)`, p the variance of a share if all are equally likely.
+    Means: a sum S = n m + noise of variance v and a prior variance 1/3 of m (uniform on [-1, 1])
+    give :math:`m = nS/(n^2 + 3v)`, which shrinks to the middle where there is only noise. Squares
+    likewise. Variances: :math:`q - m^2`, at least one standard deviation of the noise of that
+    difference and ``smoothing``, plus the variance of the noise of the mean, by which a prediction
+    is off. Levels: shrunk as the prior, and smoothed with ``alpha`` pseudo-counts.
     """
     layout, classes = moments.layout, len(moments.classes)
     values = release.value.reshape(classes, -1)
@@ -81,14 +84,20 @@ def read_classes(
     for name in layout.pairs:
         contrast = shrunk(layout.place(name))
         levels[name] = _smoothed(np.hstack([1 + contrast, 1 - contrast]) / 2, size, alpha)
-    for name, width in layout.tables:
+    for name, _ in layout.tables:
         at = layout.place(name)
-        prior = (width - 1) / (width**2 * (width + 1))  # variance of a level, uniform prior
-        weight = size**2 * prior / (size**2 * prior + spread[:, at])
-        shares = np.clip(values[:, at] / size, 0.0, 1.0)
-        shares = weight * shares + (1 - weight) / width
-        levels[name] = _smoothed(shares / shares.sum(axis=1, keepdims=True), size, alpha)
-    return ClassTable(counts, means, variances, levels)
+        levels[name] = _smoothed(_shares(values[:, at], size, spread[:, at]), size, alpha)
+    prior = _shares(counts[None], counts.sum(keepdims=True)[None], spread[None, :, 0])[0]
+    return ClassTable(counts, prior, means, variances, levels)
+
+
+def _shares(counts: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
+    """Shares of noisy counts in each row, shrunk to equal ones by their noise; they sum to 1."""
+    width = counts.shape[1]
+    spread = (width - 1) / (width**2 * (width + 1)) * total**2  # of counts, all shares alike
+    weight = spread / (spread + noise)
+    shares = weight * np.clip(counts / total, 0.0, 1.0) + (1 - weight) / width
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _smoothed(shares: FloatArray, size: FloatArray, alpha: float) -> FloatArray:
@@ -162,7 +171,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         )
         self.classes_ = np.array(moments.classes)
         self.class_count_ = self._table.counts
-        self.class_prior_ = self.class_count_ / self.class_count_.sum()
+        self.class_prior_ = self._table.prior
         self._publish_tables(moments, self._table)
         return release
 
@@ -219,8 +228,8 @@ class GaussianNB(NaiveBayes):
     **Privacy.**
     Statement: what ``fit`` publishes is :attr:`release_`, (epsilon, delta)-DP under the neighbour
     relation of the schema (replace-one by default), delta = 0 for ``noise="hull"``.
-    Needs: public bounds, levels and classes. State the classes with ``classes`` or in a schema;
-    where they are not stated, the labels found in ``y`` are taken to be public.
+    Needs: public bounds, levels and classes. The classes are stated with ``classes`` or in a
+    schema; with ``classes="observed"`` it is you who says that the labels in ``y`` are public.
     Proof: :class:`~tightdp.mechanisms.class_release.ClassMechanism`; everything else here, floors
     and predictions included, is a function of the release and of public facts.
     Erratum: [5]'s experiment spends its budget on every statistic anew, and reads class counts and
@@ -230,15 +239,16 @@ class GaussianNB(NaiveBayes):
     ----------
     epsilon : float, Fraction or Decimal
     delta : float, Fraction or Decimal
-        For the laws that spend one.
+        For laws; "hull" spends none.
     bounds : pair, list of pairs (or categories), or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
-    noise : {"hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"}
+    noise : "hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"
         The shape of one record, or a law for every entry, the budget shared by the entries that one
-        person can move; "designed" is the certified optimum for its share.
+        record moves; "designed" is the certified optimum for its share. A law or a design of your
+        own is used on every entry, and epsilon and delta must cover all of them.
     count_share : float or "auto"
-        For laws: the part of the budget that the class counts get.
-    classes : sequence of labels, optional
+        For families of laws: the part of the budget that the class counts get.
+    classes : sequence of labels, or "observed"
         All public classes, those that are not in the table included.
     alpha : float
         Pseudo-counts of every level of a category.
@@ -296,9 +306,8 @@ class CategoricalNB(NaiveBayes):
     bounds : Category, int, list of them, or Schema
         The public levels of the features; an integer k stands for the levels 0..k-1. Other cells
         count as the first level (or the ``other`` one of the category).
-    noise : {"hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"}
-    count_share : float or "auto"
-    classes : sequence of labels, optional
+    noise, count_share, classes
+        As for :class:`GaussianNB`.
     alpha : float
         Pseudo-counts of every level.
     progress : bool
