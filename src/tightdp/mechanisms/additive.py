@@ -11,11 +11,13 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
+from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_probability, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomSource
@@ -88,7 +90,8 @@ class AdditiveMechanism(PaidMechanism):
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
     most t entries move, each law is private for the move of its entry, and the parameters of the t
-    costliest are added (basic composition).
+    costliest are added (basic composition). A design in the plane: its ball, scaled, holds the
+    sensitivity space.
     Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the
     noise is drawn, and only then are rows read; what fails later stays paid for.
@@ -103,7 +106,8 @@ class AdditiveMechanism(PaidMechanism):
         shape with the least predicted variance; a ball of your own must contain the space, which
         is proved or refused. A named law shares the budget among the entries that one person can
         move; "designed" is the certified least mean error for it (:func:`~tightdp.design_noise`).
-        A law or design of your own is scaled from its sensitivity to that of every entry.
+        A law or design of your own is scaled from its sensitivity to that of every entry; a
+        :class:`~tightdp.PlanarDesign` to that of a statistic with two entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
@@ -216,7 +220,9 @@ class AdditiveMechanism(PaidMechanism):
 
 
 def _choose(statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> PreparedNoise:
-    """A ball for the whole vector, or a law for every entry."""
+    """A ball for the whole vector, a law for every entry, or a law in the plane."""
+    if isinstance(noise, PlanarDesign):
+        return PlanarNoise(statistic, noise, epsilon, delta)
     if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
