@@ -38,6 +38,9 @@ class Release:
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once.
     confidence : float
+    unknown : tuple of str
+        Entries whose error depends on the data, so that nothing public is known of it: their
+        covariance and half-widths say what their range allows, and tables show a dash.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -61,6 +64,7 @@ class Release:
     covariance: FloatArray
     half_width: FloatArray
     confidence: float
+    unknown: tuple[str, ...] = ()
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -91,6 +95,7 @@ class Release:
             "covariance": self.covariance.tolist(),
             "half_width": self.half_width.tolist(),
             "confidence": self.confidence,
+            "unknown": list(self.unknown),
             "receipt": dict(self.receipt),
         }
 
@@ -119,6 +124,7 @@ class Release:
             covariance=np.array(record["covariance"], dtype=np.float64),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
+            unknown=tuple(record["unknown"]),
             receipt=dict(record["receipt"]),
         )
 
@@ -141,12 +147,18 @@ class Release:
         level = f"{self.confidence:.0%} interval"
         head = ("entry", "value", "noise std", level)
         body = [
-            (name, f"{v:.6g}", f"{s:.3g}", f"[{low:.6g}, {high:.6g}]")
+            (name, f"{v:.6g}", "-", "-")
+            if name in self.unknown
+            else (name, f"{v:.6g}", f"{s:.3g}", f"[{low:.6g}, {high:.6g}]")
             for name, v, s, (low, high) in zip(
                 self.names, self.value, self.noise_std, self.interval, strict=True
             )
         ]
         return [head, *body]
+
+    def _note(self) -> str:
+        dash = "; -: this error depends on the data" if self.unknown else ""
+        return f"{self.guarantee}; {self.noise}{dash}"
 
     def __str__(self) -> str:
         rows = self._rows()
@@ -159,7 +171,7 @@ class Release:
             for row in rows
         ]
         rule = "-" * max(map(len, lines))
-        return "\n".join([lines[0], rule, *lines[1:], "", f"{self.guarantee}; {self.noise}"])
+        return "\n".join([lines[0], rule, *lines[1:], "", self._note()])
 
     def _repr_html_(self) -> str:
         head, *body = self._rows()
@@ -167,7 +179,7 @@ class Release:
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in body
         )
-        note = html.escape(f"{self.guarantee}; {self.noise}")
+        note = html.escape(self._note())
         return f"<table><tr>{cells}</tr>{rows}</table><p>{note}</p>"
 
 

@@ -466,3 +466,13 @@ def test_a_wrong_number_of_public_rows_costs_nothing(engine: str, tmp_path: Any)
     assert ledger.spent.epsilon == 0
     added = tdp.Schema(facts, rows=6, neighbors="add-remove")  # a bound, and nobody's business
     one_line.sum(frame, ["x"], schema=added, epsilon=1)
+
+
+def test_an_error_that_depends_on_the_data_is_shown_as_a_dash() -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 60)}, rows=5)
+    release = tdp.Median(schema, "x", epsilon=1).release({"x": [1.0, 2.0, 3.0, 4.0, 5.0]}, rng=1)
+    back = tdp.Release.from_json(release.to_json())
+    assert back.unknown == release.unknown == ("x[0.5]",)
+    row = next(line for line in str(back).splitlines() if line.startswith("x[0.5]"))
+    assert row.split()[2:] == ["-", "-"]
+    assert "<td>-</td>" in back._repr_html_()

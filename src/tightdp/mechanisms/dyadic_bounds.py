@@ -146,6 +146,7 @@ class BoundsFinder(PaidMechanism):
         most = self.rule.edges(-self.schema.resolution, self.schema.resolution)[1]
         return {
             "names": ("low", "high"),
+            "unknown": ("low", "high"),
             "value": value,
             "integers": tuple(ends),
             "resolution": 1,

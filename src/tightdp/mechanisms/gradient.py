@@ -152,6 +152,7 @@ class KNormGradient(PaidMechanism):
         )
         return {
             "names": self.names,
+            "unknown": self.names,
             "value": value,
             "integers": drawn,
             "resolution": 1 << self.bits,

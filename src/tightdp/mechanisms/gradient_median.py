@@ -234,6 +234,7 @@ class KNormGeometricMedian(PaidMechanism):
         middle = np.array([interval.middle for interval in self._intervals])
         return {
             "names": self.columns,
+            "unknown": self.columns,
             "value": value,
             "integers": drawn,
             "resolution": 1 << self.grid,

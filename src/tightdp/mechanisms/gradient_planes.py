@@ -133,6 +133,7 @@ class PlaneGradient(PaidMechanism):
         spread = self._spread()
         return {
             "names": self.names,
+            "unknown": self.names,
             "value": value,
             "integers": drawn,
             "resolution": 1 << self.grid,

@@ -211,8 +211,10 @@ class KNormRowGradient(PaidMechanism):
         value = levels.theta(drawn)
         half = np.array([axis.half for axis in self.domain])
         middle = np.array([axis.middle for axis in self.domain])
+        names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         return {
-            "names": tuple(f"theta[{j}]" for j in range(len(drawn))),
+            "names": names,
+            "unknown": names,
             "value": value,
             "integers": drawn,
             "resolution": 1 << self.grid,

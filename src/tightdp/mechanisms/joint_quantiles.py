@@ -277,7 +277,7 @@ class Quantiles(KNormGradient):
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
         drawn = on_grid([int(t) for t in points], self.domain[0], self.bits)
-        return {"names": self.names, "noise": self.law} | drawn
+        return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn
 
 
 def check_taus(taus: Any) -> list[Fraction]:

@@ -130,6 +130,7 @@ class KolmogorovSample(PaidMechanism):
         value = counts.astype(np.float64)
         return {
             "names": self.statistic.names,
+            "unknown": self.statistic.names,
             "noise": self.law,
             "value": value,
             "integers": tuple(int(c) for c in counts),

@@ -155,7 +155,7 @@ class Quantile(KNormGradient):
         drawn = on_grid(points, self.domain[0], self.bits)
         if self.covers != "none":
             drawn |= _bracketed(drawn["value"], self.domain[0], self.bits)
-        return {"names": self.names, "noise": self.law} | drawn
+        return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn
 
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.

@@ -112,4 +112,4 @@ class SquaredLossMean(PaidMechanism):
         most = self.schema.rows * self.schema.resolution  # however many rows there really are
         point = self.law_on(min(max(total, -most), most)).draw(rng)
         drawn = on_grid([point], self.interval, self.schema.bits)
-        return {"names": (self.column,), "noise": self.law} | drawn
+        return {"names": (self.column,), "noise": self.law, "unknown": (self.column,)} | drawn

@@ -22,7 +22,8 @@ def plot_release(
     """Released values as bars with their simultaneous intervals.
 
     Entries share one axis, so choose ``entries`` of one unit: the cells of a histogram, the means
-    of comparable columns. The intervals are for the statistic without noise.
+    of comparable columns. The intervals are for the statistic without noise; entries whose error
+    depends on the data have none.
 
     Examples
     --------
@@ -45,7 +46,7 @@ def plot_release(
     ax.errorbar(
         release.value[rows],
         places,
-        xerr=release.half_width[rows],
+        xerr=np.where([name in release.unknown for name in names], 0, release.half_width[rows]),
         fmt="o",
         color=INK,
         markersize=4,

@@ -249,8 +249,10 @@ class BoxMechanism(PaidMechanism):
         low, high, half = (
             np.array([getattr(i, name) for i in self.intervals]) for name in ("low", "high", "half")
         )
+        names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         return {
-            "names": tuple(f"theta[{j}]" for j in range(len(drawn))),
+            "names": names,
+            "unknown": names,
             "value": value,
             "integers": drawn,
             "resolution": 1 << self.bits,

@@ -193,6 +193,7 @@ class ExponentialMechanism(PaidMechanism):
         spread = (len(self.candidates) - 1) / 2
         return {
             "names": ("candidate",),
+            "unknown": ("candidate",),
             "value": np.array([float(place)]),
             "integers": (place,),
             "resolution": 1,

@@ -152,7 +152,8 @@ class PieceMechanism(PaidMechanism):
             point = None
         if point is None:
             fail("`utility` must give increasing integer cuts and their values.", DataError)
-        return {"names": ("point",), "noise": self.law} | on_grid([point], self.interval, self.bits)
+        drawn = on_grid([point], self.interval, self.bits)
+        return {"names": ("point",), "noise": self.law, "unknown": ("point",)} | drawn
 
 
 def check_interval(interval: Any) -> Interval:
