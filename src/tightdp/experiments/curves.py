@@ -63,15 +63,15 @@ def draw_curves(
 
 
 def level_line(ax: Any, height: float, label: str, *, above: bool = True) -> None:
-    """A named horizontal line."""
+    """A named horizontal line: the name is at its left end if it is below, else at its right."""
     ax.axhline(height, color=INK, linewidth=1.0)
     ax.annotate(
         label,
-        (1.0, height),
+        (1.0 if above else 0.0, height),
         xycoords=("axes fraction", "data"),
-        xytext=(-2, 3 if above else -3),
+        xytext=(-2 if above else 4, 3 if above else -3),
         textcoords="offset points",
-        ha="right",
+        ha="right" if above else "left",
         va="bottom" if above else "top",
         fontsize=9,
     )

@@ -6,10 +6,13 @@ from tightdp.experiments.experiment import Experiment
 from tightdp.experiments.logistic import LogisticFigure
 from tightdp.experiments.noise_tables import LowerTable, UpperTable
 from tightdp.experiments.norm_shapes import CautionFigure, CautionTable, ExampleFigure
+from tightdp.experiments.regression import CoverageFigure, HousingFigure
 
 _ALL: tuple[Experiment, ...] = (
     ExampleFigure(),
     LogisticFigure(),
+    CoverageFigure(),
+    HousingFigure(),
     CautionFigure(),
     CautionTable(),
     UpperTable(),
