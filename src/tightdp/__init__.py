@@ -74,6 +74,7 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
+from tightdp.preview import epsilon_for, split_budget
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
@@ -195,6 +196,7 @@ __all__ = [
     "design_data_dependent_noise",
     "design_noise",
     "design_planar_noise",
+    "epsilon_for",
     "explain",
     "find_bounds",
     "guess_bound",
@@ -208,6 +210,7 @@ __all__ = [
     "quantile",
     "quantiles",
     "rank_norms",
+    "split_budget",
     "suboptimality",
     "sum",
     "variance",
