@@ -31,7 +31,7 @@ from tightdp.privacy import Neighbors
 DEFAULT_BITS = 16
 _SUM_BITS = 62
 _MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
-_LARGEST = 1e100  # squares of bounds and of widths, times the rows, are finite and not zero
+_LARGEST = 1e60  # fourth powers of widths, which errors of variances have, are finite, not zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,8 @@ class Schema:
         object.__setattr__(self, "neighbors", Neighbors.of(neighbors))
         object.__setattr__(self, "bits", chosen)
         object.__setattr__(self, "person", person)
-        object.__setattr__(self, "rows_per_person", check_count("rows_per_person", rows_per_person))
+        most = check_count("rows_per_person", rows_per_person, most=_MOST_ROWS)
+        object.__setattr__(self, "rows_per_person", most)
 
     def __getitem__(self, name: str) -> Interval | Category:
         return self.columns[check_choice("column", name, self.columns)]
@@ -396,6 +397,11 @@ def _column(name: str, facts: Any) -> Interval | Category:
         check_choice(f"columns.{name}", key, allowed)
     if "levels" in facts:
         return Category(facts["levels"], facts.get("other"))
+    if not facts:
+        fail(
+            f"Column {name!r} is empty: it needs `low` and `high` if it is a number, `levels` if "
+            "it is a category; or delete it, if no release reads it."
+        )
     for key in ("low", "high"):
         if key not in facts:
             fail(f"Column {name!r} needs `{key}`: bounds are public facts, never read off data.")

@@ -10,7 +10,6 @@ from tightdp.ledger.amounts import Budget
 
 _HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
-_LATEST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,11 @@ def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
 
 
 def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
-    """The summary and the latest spends."""
+    """The summary and the latest of ``count`` spends."""
     text = [f"{name:<10} {value}" for name, value in lines]
     if not rows:
         return "\n".join(text)
-    table = [_HEAD, *(row.cells() for row in rows[-_LATEST:])]
+    table = [_HEAD, *(row.cells() for row in rows)]
     widths = [max(len(line[i]) for line in table) for i in range(len(_HEAD))]
     drawn = [
         "  ".join(
@@ -65,7 +64,7 @@ def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
         ).rstrip()
         for line in table
     ]
-    more = [f"... and {count - _LATEST} earlier"] if count > _LATEST else []
+    more = [f"... and {count - len(rows)} earlier"] if count > len(rows) else []
     return "\n".join([*text, "", drawn[0], "-" * max(map(len, drawn)), *more, *drawn[1:]])
 
 
@@ -78,8 +77,8 @@ def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
     head = "".join(f"<th>{name}</th>" for name in _HEAD)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells()) + "</tr>"
-        for row in rows[-_LATEST:]
+        for row in rows
     )
-    more = f"<p>... and {count - _LATEST} earlier</p>" if count > _LATEST else ""
+    more = f"<p>... and {count - len(rows)} earlier</p>" if count > len(rows) else ""
     table = f"<table><tr>{head}</tr>{body}</table>{more}" if rows else ""
     return f"<table>{facts}</table>{table}"

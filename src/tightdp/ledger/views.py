@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import LedgerError, exact_amount, fail
+from tightdp.errors import LedgerError, check_count, exact_amount, fail
 from tightdp.ledger import owners
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
@@ -108,15 +108,19 @@ class LedgerView:
         largest = {e.partition: e.amount("partition") for e in entries if e.partition is not None}
         return tight_epsilon([*parts, *largest.values()], target)
 
-    def _table(self) -> tuple[list[tuple[str, str]], list[HistoryRow], int]:
+    def table(self, latest: int = 10) -> str:
+        """The terms, what is spent and left, and the latest spends, as text."""
+        return as_text(*self._table(check_count("latest", latest)))
+
+    def _table(self, latest: int = 10) -> tuple[list[tuple[str, str]], list[HistoryRow], int]:
         with self._store.read() as look:
-            rows = _rows(look, "WHERE kind = 'spend' ORDER BY number DESC LIMIT 10")[::-1]
+            rows = _rows(look, f"WHERE kind = 'spend' ORDER BY number DESC LIMIT {latest}")[::-1]
             ((count,),) = look.pragma("SELECT count(*) FROM entries WHERE kind = 'spend'")
             spent = look.last().amount("total")
         return summary(self._terms.brief(), spent, self.caps - spent), rows, int(count)
 
     def __str__(self) -> str:
-        return as_text(*self._table())
+        return self.table()
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)

@@ -17,7 +17,7 @@ class Answer:
     """Named values with simultaneous intervals, computed from a release and public facts.
 
     For sums, counts and quantiles these are the entries of the release; for models they are the
-    coefficients. ``about`` says what the intervals cover.
+    coefficients. ``about`` says what the intervals cover; the entries ``unknown`` have none.
     """
 
     names: tuple[str, ...]
@@ -26,6 +26,7 @@ class Answer:
     confidence: float
     release: Release
     about: str
+    unknown: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, release: Release) -> Answer:
@@ -37,6 +38,7 @@ class Answer:
             confidence=release.confidence,
             release=release,
             about="intervals cover the value without noise",
+            unknown=release.unknown,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,32 +46,41 @@ class Answer:
         return {
             "names": list(self.names),
             "value": self.value.tolist(),
-            "low": self.interval[:, 0].tolist(),
-            "high": self.interval[:, 1].tolist(),
+            "low": self._ends(0),
+            "high": self._ends(1),
             "confidence": self.confidence,
             "about": self.about,
             "release": self.release.to_dict(),
         }
+
+    def _ends(self, side: int) -> list[float | None]:
+        ends = zip(self.names, np.asarray(self.interval)[:, side].tolist(), strict=True)
+        return [None if name in self.unknown else end for name, end in ends]
 
     def rows(self) -> list[tuple[str, str, str]]:
         """A heading and one row of cells for every value."""
         head = ("entry", "value", f"{self.confidence:.0%} interval")
         bounds = np.asarray(self.interval)
         return [head] + [
-            (name, f"{value:.6g}", f"[{low:.6g}, {high:.6g}]")
+            (name, f"{value:.6g}", "-" if name in self.unknown else f"[{low:.6g}, {high:.6g}]")
             for name, value, (low, high) in zip(self.names, self.value, bounds, strict=True)
         ]
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """The table, cut after ``most`` entries."""
         rows = self.rows()
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [
             f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows
         ]
         rule = "-" * max(map(len, lines))
-        return "\n".join(
-            [lines[0], rule, *lines[1:], "", f"{self.release.guarantee}; {self.about}"]
-        )
+        head, body = lines[0], lines[1:]
+        if most is not None and len(body) > most:
+            body = [*body[:most], f"... and {len(body) - most} more"]
+        return "\n".join([head, rule, *body, "", f"{self.release.guarantee}; {self.about}"])
+
+    def __str__(self) -> str:
+        return self.text()
 
     def _repr_html_(self) -> str:
         head, *body = self.rows()

@@ -33,13 +33,17 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.plans.answers import Answer
 from tightdp.plans.options import Option, check_keys
 from tightdp.plans.works import (
+    NO_INTERVAL,
     MechanismWork,
     ModelWork,
     Work,
     foresee_linear,
     foresee_logistic,
+    quantile_work,
     read_linear,
     read_logistic,
+    read_planes,
+    saying,
 )
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Interval, Schema
@@ -182,11 +186,18 @@ def _additive(statistic: Statistic, options: Options, epsilon: Fraction) -> Addi
     )
 
 
-def _plain(build: Callable[[Schema, Options], Statistic]) -> Maker:
+def _plain(build: Callable[[Schema, Options], Statistic], about: str = "") -> Maker:
     def make(schema: Schema, options: Options, epsilon: Fraction) -> Work:
-        return MechanismWork(_additive(build(schema, options), options, epsilon))
+        mechanism = _additive(build(schema, options), options, epsilon)
+        return MechanismWork(mechanism, reads=saying(about) if about else None)
 
     return make
+
+
+_SCALED = (
+    "intervals cover the value without noise; numeric columns are scaled so that their bounds are "
+    "-1 and 1"
+)
 
 
 def _mean(schema: Schema, options: Options, epsilon: Fraction) -> Work:
@@ -282,7 +293,7 @@ register(
         "products",
         "sums of products of columns, as in a model formula",
         {"terms": Option("terms", 'such as "x", "x:y", "x:k"', required=True), **_SHAPE},
-        _plain(lambda s, o: Products(s, o["terms"])),
+        _plain(lambda s, o: Products(s, o["terms"]), _SCALED),
     )
 )
 register(
@@ -294,11 +305,28 @@ register(
             "target": Option("column", "a numeric column", required=True, of=Interval),
             **_SHAPE,
         },
-        _plain(lambda s, o: Moments(s, o["features"], o["target"])),
+        _plain(lambda s, o: Moments(s, o["features"], o["target"]), _SCALED),
     )
 )
 
 # --- order statistics ----------------------------------------------------------------------------
+
+
+def _quantiles(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    mechanism = Quantiles(schema, options["column"], options["taus"], epsilon=epsilon)
+    return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
+
+
+def _sample(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    mechanism = KolmogorovSample(
+        schema,
+        options["column"],
+        options.get("bins", 100),
+        epsilon=epsilon,
+        size=options.get("size"),
+    )
+    return MechanismWork(mechanism, reads=saying("counts of the points of the sample"))
+
 
 _INTERVAL = Option("text", "also release an interval for the sample or population", choices=COVERS)
 register(
@@ -310,7 +338,7 @@ register(
             "tau": Option("number", "a share strictly between 0 and 1", required=True),
             "interval": _INTERVAL,
         },
-        lambda s, o, e: MechanismWork(
+        lambda s, o, e: quantile_work(
             Quantile(s, o["column"], o["tau"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )
@@ -320,7 +348,7 @@ register(
         "median",
         "the median of a numeric column",
         {"column": _COLUMN, "interval": _INTERVAL},
-        lambda s, o, e: MechanismWork(
+        lambda s, o, e: quantile_work(
             Median(s, o["column"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )
@@ -330,7 +358,7 @@ register(
         "quantiles",
         "several quantiles of a numeric column for one payment",
         {"column": _COLUMN, "taus": Option("numbers", "increasing shares", required=True)},
-        lambda s, o, e: MechanismWork(Quantiles(s, o["column"], o["taus"], epsilon=e)),
+        _quantiles,
     )
 )
 register(
@@ -342,9 +370,7 @@ register(
             "bins": Option("bins", "the cells: how many, or their edges"),
             "size": Option("integer", "how many points"),
         },
-        lambda s, o, e: MechanismWork(
-            KolmogorovSample(s, o["column"], o.get("bins", 100), epsilon=e, size=o.get("size"))
-        ),
+        _sample,
     )
 )
 
@@ -457,5 +483,6 @@ register(
         "the plane below which a share of the rows lies",
         f"{_HOME}.quantile:QuantileRegression",
         _TAU,
+        reads=read_planes,
     )
 )

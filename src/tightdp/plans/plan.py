@@ -7,6 +7,7 @@ is reported as burned, and the others go on.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -88,7 +89,7 @@ class PlanResult:
         return {
             "title": self.title,
             "answers": [
-                {"name": name, "state": self._state(name)} | answer.to_dict()
+                {"name": name, "state": self.state(name)} | answer.to_dict()
                 for name, answer in self.answers.items()
             ],
             "lost": [{"name": name, "reason": reason} for name, reason in self.lost.items()],
@@ -96,16 +97,33 @@ class PlanResult:
             "remaining": self.remaining.to_dict(),
         }
 
-    def _state(self, name: str) -> str:
+    def state(self, name: str) -> str:
+        """Whether a release was paid for now or before."""
         return "released now" if name in self.fresh else "stored earlier"
 
-    def __str__(self) -> str:
+    def text(self, most: int | None = None) -> str:
+        """All answers as tables, each cut after ``most`` entries."""
         parts = [self.title, "=" * len(self.title)]
         for name, answer in self.answers.items():
-            parts += ["", f"{name} ({self._state(name)})", str(answer)]
+            parts += ["", f"{name} ({self.state(name)})", answer.text(most)]
         for name, reason in self.lost.items():
             parts += ["", f"{name}: NO ANSWER. {reason}"]
         return "\n".join([*parts, "", f"spent: {self.spent}", f"remaining: {self.remaining}"])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        tables = [
+            f"<h4>{html.escape(name)} ({self.state(name)})</h4>{answer._repr_html_()}"
+            for name, answer in self.answers.items()
+        ]
+        lost = [
+            f"<p><b>{html.escape(name)}: no answer.</b> {html.escape(reason)}</p>"
+            for name, reason in self.lost.items()
+        ]
+        left = html.escape(f"spent: {self.spent}; remaining: {self.remaining}")
+        return "".join([*tables, *lost, f"<p>{left}</p>"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,14 +234,20 @@ class Plan:
 
     # --- before -------------------------------------------------------------------------------
 
-    def preview(self, *, sample: Any = None, replicates: int = 100) -> PlanPreview:
-        """The error to expect from every release; see :func:`tightdp.preview.preview`."""
-        made = {
-            planned.name: preview(
+    def preview(
+        self, *, sample: Any = None, replicates: int = 100, watch: Watch | None = None
+    ) -> PlanPreview:
+        """The error to expect from every release; see :func:`tightdp.preview.preview`.
+
+        ``watch`` is called with the name, number and count of every release before its turn.
+        """
+        made = {}
+        for number, planned in enumerate(self.releases, start=1):
+            if watch is not None:
+                watch(planned.name, number, len(self.releases))
+            made[planned.name] = preview(
                 planned.request, confidence=self.confidence, sample=sample, replicates=replicates
             )
-            for planned in self.releases
-        }
         spends = {planned.name: planned.request.epsilon for planned in self.releases}
         return PlanPreview(self.title, made, spends, self.caps)
 

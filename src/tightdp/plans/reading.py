@@ -136,11 +136,22 @@ def _read_schema(found: Found) -> None:
         found.complain(("schema", "file"), "`file` must be a text.")
         return
     other = found.attempt(("schema", "file"), lambda: read_text(found.beside(place)))
-    if other is None:
-        return
-    inner = Found(Text(other.name, {"schema": other.record}, _below("schema", other)))
-    found.schema = _columns_one_by_one(inner, other.record)
-    found.problems += inner.problems
+    if other is not None:
+        found.schema, problems = _schema_of(other)
+        found.problems += problems
+
+
+def read_schema(path: str | Path) -> tuple[Schema | None, list[str]]:
+    """The schema of a file of its own, and what is wrong with it, one line each."""
+    return _schema_of(read_text(path))
+
+
+def _schema_of(text: Text) -> tuple[Schema | None, list[str]]:
+    inner = Found(Text(text.name, {"schema": text.record}, _below("schema", text)))
+    for key, message in check_keys(list(text.record), _SCHEMA[1:], "a schema"):
+        inner.complain(("schema", key), message)
+    schema = _columns_one_by_one(inner, text.record)
+    return (None if inner.problems else schema), inner.problems
 
 
 def _below(name: str, text: Text) -> dict[tuple[str | int, ...], int]:

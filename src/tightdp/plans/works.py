@@ -14,6 +14,7 @@ from tightdp.errors import FloatArray
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.quantiles import Quantile
 from tightdp.noise.enclosures import float_up
 from tightdp.plans.answers import Answer
 from tightdp.preview import preview, resampled
@@ -45,11 +46,15 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MechanismWork:
-    """A mechanism; ``release`` takes the place of its own, ``foresee`` adapts its preview."""
+    """A mechanism; ``release`` takes the place of its own, ``foresee`` adapts its preview.
+
+    ``reads`` makes the answer of a release, where that is more than its entries.
+    """
 
     mechanism: PaidMechanism
     release: Callable[..., Release] | None = None
     foresee: Callable[[Preview], Preview] | None = None
+    reads: Callable[[Release], Answer] | None = None
 
     def guarantee(self) -> Guarantee:
         return self.mechanism.guarantee()
@@ -60,7 +65,8 @@ class MechanismWork:
 
     def answer(self, frame: Any, **options: Any) -> Answer:
         make = self.mechanism.release if self.release is None else self.release
-        return Answer.of(make(frame, **options))
+        release = make(frame, **options)
+        return Answer.of(release) if self.reads is None else self.reads(release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,47 @@ def made_up(schema: Schema, rng: Any) -> dict[str, Any]:
     return rows if count == schema.rows else resampled(rows, schema, tuple(schema), rng)
 
 
+# --- order statistics ----------------------------------------------------------------------------
+
+NO_INTERVAL = "no interval was paid for, and the error depends on the data"
+
+
+def saying(about: str) -> Callable[[Release], Answer]:
+    """Reads the entries of a release, with a note of their own."""
+    return lambda release: replace(Answer.of(release), about=about)
+
+
+def quantile_work(mechanism: Quantile) -> MechanismWork:
+    """A quantile; one with an interval answers with it."""
+    if mechanism.covers == "none":
+        return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
+
+    def reads(release: Release) -> Answer:
+        return Answer(
+            names=release.names[:1],
+            value=release.value[:1],
+            interval=np.array([mechanism.conf_int(release)]),
+            confidence=release.confidence,
+            release=release,
+            about=f"the interval covers the quantile of the {mechanism.covers}",
+        )
+
+    def foresee(found: Preview) -> Preview:
+        # what a reader cares for is how far the interval reaches
+        return replace(
+            found, names=found.names[:1], std=found.std[:1], half_width=found.half_width[1:].max()
+            * np.ones(1),
+        )  # fmt: skip
+
+    return MechanismWork(mechanism, foresee=foresee, reads=reads)
+
+
 # --- regressions ---------------------------------------------------------------------------------
+
+
+def read_planes(model: Any, confidence: float) -> Answer:
+    """The coefficients of a regression quantile."""
+    return replace(Answer.of(model.release_), about=NO_INTERVAL)
 
 
 def read_linear(model: Any, confidence: float) -> Answer:

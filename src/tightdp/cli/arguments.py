@@ -1,0 +1,83 @@
+"""What the commands share: help that shows examples, and the options of every command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import check_choice, fail
+
+Act = Callable[[argparse.Namespace, Speaker], Exit]
+
+
+class Wide(argparse.RawDescriptionHelpFormatter):
+    """Help as it is written, with room for long options."""
+
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 28, "width": 100} | more)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        lines = [f"  {item.dest:<12}{item.help}\n" for item in action._choices_actions]
+        return "".join(lines)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors like all others: one line, with a remedy."""
+
+    def error(self, message: str) -> NoReturn:
+        fail(f"{message}. See: {self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None:
+            check_choice(action.metavar or action.dest, value, list(action.choices))  # type: ignore[arg-type]
+
+
+def command(
+    commands: Any, name: str, act: Act | None, about: str, *, more: str = "", examples: str = ""
+) -> argparse.ArgumentParser:
+    """A command with its help: a line, an explanation, examples."""
+    shown = [f"examples:\n{examples}"] if examples else []
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description="\n\n".join(filter(None, [f"{about[0].upper()}{about[1:]}.", more])),
+        epilog="\n".join(shown),
+        formatter_class=Wide,
+        allow_abbrev=False,
+    )
+    if act is not None:
+        made.set_defaults(act=act)
+        made.add_argument("--json", action="store_true", help="print one JSON document")
+        made.add_argument("--quiet", action="store_true", help="no remarks, no progress bars")
+    return made
+
+
+def group(commands: Any, name: str, about: str) -> Any:
+    """A command that has commands."""
+    made = command(commands, name, None, about)
+    made.set_defaults(act=lambda given, speaker: _help(made))
+    return made.add_subparsers(title="commands", metavar="COMMAND", dest=f"{name}_command")
+
+
+def _help(made: argparse.ArgumentParser) -> Exit:
+    made.print_help()
+    return Exit.WRONG
+
+
+def write_file(path: str | Path, text: str, *, force: bool) -> Path:
+    """Write a file whole or not at all; one that is there stays, unless forced."""
+    place = Path(path)
+    if place.exists() and not force:
+        fail(f"{place} is there already: name another file, or say --force.")
+    part = place.with_name(place.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(place)
+    except OSError as error:
+        fail(f"{place} cannot be written: {error.strerror}.")
+    return place

@@ -1,0 +1,122 @@
+"""``tightdp design`` and ``tightdp verify``: noise by optimisation, and the proof of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from tightdp.cli.arguments import command, write_file
+from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import fail
+
+
+def add(commands: Any) -> None:
+    """Add the two commands."""
+    design = command(
+        commands,
+        "design",
+        _design,
+        "find the noise with the least expected loss, and prove it",
+        more="The result has an upper bound (the loss of the noise) and a lower bound (what no\n"
+        "noise can beat), both proved in exact arithmetic; `tightdp verify` checks the file.",
+        examples="  tightdp design --epsilon 1 --delta 0.2\n"
+        "  tightdp design --epsilon 1/2 --delta 1e-6 --integer --loss l2 --out noise.json\n"
+        "  tightdp verify noise.json\n",
+    )
+    design.add_argument("--epsilon", metavar="E", required=True, help="such as 1, 0.5 or 1/3")
+    design.add_argument("--delta", metavar="D", default="0", help="by default 0")
+    design.add_argument("--sensitivity", metavar="S", default="1", help="by default 1")
+    design.add_argument("--loss", choices=("l1", "l2"), default="l1", help="l1 or l2")
+    design.add_argument("--gap", metavar="G", default=0.01, type=float, help="by default 0.01")
+    design.add_argument("--cells", metavar="N", type=int, help="a fixed number of cells")
+    design.add_argument("--integer", action="store_true", help="for integer statistics: counts")
+    design.add_argument("--monotone", action="store_true", help="a density that never rises")
+    design.add_argument("--support", metavar="A", help="only noise within [-A, A]")
+    design.add_argument("--time-limit", metavar="SECONDS", type=float, help="then what is proved")
+    design.add_argument("--out", metavar="FILE", help="write noise and proof, as JSON")
+    design.add_argument("--force", action="store_true", help="write over a file that is there")
+    check = command(
+        commands,
+        "verify",
+        _verify,
+        "check the proofs of designed noise, without a solver",
+        more="Everything in the file is proved again in rational arithmetic.",
+        examples="  tightdp verify noise.json other.json\n",
+    )
+    check.add_argument("file", metavar="FILE", nargs="+", help="what `tightdp design --out` wrote")
+
+
+def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from pathlib import Path
+
+    from tightdp.design.designs import design_noise
+    from tightdp.plans.options import amount
+
+    if given.out and Path(given.out).exists() and not given.force:
+        fail(f"{given.out} is there already: name another file, or say --force.")
+    found = design_noise(
+        epsilon=amount("epsilon", given.epsilon),
+        delta=amount("delta", given.delta),
+        sensitivity=amount("sensitivity", given.sensitivity),
+        loss=given.loss,
+        gap=given.gap,
+        cells=given.cells,
+        support=None if given.support is None else amount("support", given.support),
+        monotone=given.monotone,
+        integer=given.integer,
+        time_limit=given.time_limit,
+        progress=speaker.bars,
+    )
+    if given.out:
+        write_file(given.out, found.certificate.to_json(), force=given.force)
+        speaker.remark(f"written: {given.out}")
+    speaker.say(
+        found,
+        {
+            "upper": found.upper,
+            "lower": found.lower,
+            "gap": found.gap,
+            "reached": found.reached,
+            "seconds": found.seconds,
+            "noise": repr(found.noise),
+            "file": given.out,
+        },
+    )
+    return Exit.DONE
+
+
+def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from tightdp.design import verifier
+
+    lines, records = [], []
+    for path in given.file:
+        try:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+        except OSError as error:
+            fail(f"{path} cannot be read: {error.strerror}.")
+        except ValueError:
+            fail(f"{path} is not JSON: name a file that `tightdp design --out` wrote.")
+        try:
+            lower, upper = verifier.verify(document)
+        except verifier.Refuted as reason:
+            lines.append(f"{path}: REFUTED: {reason}")
+            records.append({"file": path, "proved": False, "reason": str(reason)})
+            continue
+        lines.append(
+            f"{path}: proved. epsilon {document['epsilon']}, delta {document['delta']}: the noise "
+            f"loses {float(upper):.6g} on average, no noise loses less than {float(lower):.6g}"
+        )
+        records.append(
+            {
+                "file": path,
+                "proved": True,
+                "lower": float(lower),
+                "upper": float(upper),
+                "epsilon": document["epsilon"],
+                "delta": document["delta"],
+            }
+        )
+    speaker.say("\n".join(lines), {"files": records})
+    return Exit.DONE if all(record["proved"] for record in records) else Exit.NO

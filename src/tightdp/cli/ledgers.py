@@ -1,0 +1,112 @@
+"""``tightdp ledger``: what was spent, and whether the ledger still says so."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from tightdp.cli.arguments import command, group
+from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import fail
+from tightdp.ledger import Ledger
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    inner = group(commands, "ledger", "look at a ledger, and verify it")
+    show = command(
+        inner,
+        "show",
+        _show,
+        "print what was spent, for what, and what is left",
+        examples="  tightdp ledger show survey.ledger\n"
+        "  tightdp ledger show survey.ledger --json | jq .remaining\n",
+    )
+    show.add_argument("ledger", metavar="FILE", help="the file of the ledger")
+    show.add_argument("--all", action="store_true", help="every spend, not the latest ten")
+    check = command(
+        inner,
+        "verify",
+        _verify,
+        "check hashes, sums and caps, and that receipts are in the ledger",
+        more="Receipts show that no old copy was put in the place of the ledger: give files that\n"
+        "hold them, such as what `tightdp release --json` printed or a report wrote.",
+        examples="  tightdp ledger verify survey.ledger\n"
+        "  tightdp ledger verify survey.ledger --receipt survey.json\n",
+    )
+    check.add_argument("ledger", metavar="FILE", help="the file of the ledger")
+    check.add_argument(
+        "--receipt", metavar="JSON", action="append", default=[], help="a file with receipts"
+    )
+
+
+def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    with Ledger.open(given.ledger) as ledger:
+        history = ledger.history()
+        record = {
+            "ledger": ledger.identity,
+            "caps": ledger.caps.to_dict(),
+            "neighbors": str(ledger.neighbors),
+            "spent": ledger.spent.to_dict(),
+            "remaining": ledger.remaining.to_dict(),
+            "head": {"entry": ledger.head.counter, "hash": ledger.head.hash},
+            "history": [
+                {
+                    "entry": row.entry,
+                    "time": row.time,
+                    "label": row.label,
+                    "key": row.key,
+                    "cost": row.cost.to_dict(),
+                    "partition": row.partition,
+                    "state": row.state,
+                    "seeded": row.seeded,
+                }
+                for row in history
+            ],
+        }
+        text = ledger.table(max(1, len(history))) if given.all else str(ledger)
+    speaker.say(text, record)
+    return Exit.DONE
+
+
+def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    receipts = [found for path in given.receipt for found in _receipts(path)]
+    with Ledger.open(given.ledger) as ledger:
+        head = ledger.verify(*receipts)
+    with_these = f", with {len(receipts)} receipts in it" if receipts else ""
+    speaker.say(
+        f"{given.ledger}: whole{with_these}. {head.counter} entries; the last has hash {head.hash}",
+        {
+            "ledger": given.ledger,
+            "whole": True,
+            "receipts": len(receipts),
+            "entries": head.counter,
+            "hash": head.hash,
+        },
+    )
+    return Exit.DONE
+
+
+def _receipts(path: str) -> list[dict[str, Any]]:
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        fail(f"{path}: this file cannot be read as JSON.")
+    found = list(_search(record))
+    if not found:
+        fail(f"{path}: there is no receipt in this file.")
+    return found
+
+
+def _search(value: Any) -> Any:
+    """Every receipt in a nest of plain values."""
+    if isinstance(value, dict):
+        if {"ledger", "entry", "hash"} <= set(value):
+            yield value
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _search(item)

@@ -1,0 +1,102 @@
+"""The parser of the command line, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tightdp.cli import completion, designs, ledgers, papers, plans, schemas
+from tightdp.cli.arguments import Act, Parser, Wide
+from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of
+from tightdp.errors import TightdpError
+
+_ABOUT = """\
+Statistics under differential privacy, with the least noise the guarantee allows.
+
+From a table to published numbers, without Python:
+
+  tightdp schema init survey.csv        reads the header, never a cell; fill in schema.toml
+  tightdp plan init survey.csv          writes plan.toml: what to release, what it may cost
+  tightdp preview plan.toml             the errors to expect; costs nothing
+  tightdp release plan.toml             pays, releases, remembers: run it again, same numbers
+  tightdp release plan.toml --report survey.html
+"""
+
+
+def _codes() -> str:
+    lines = [f"  {int(code):<4} {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n".join(["exit codes:", *lines])
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = Parser(
+        prog="tightdp",
+        description=_ABOUT,
+        epilog=_codes(),
+        formatter_class=Wide,
+        usage="tightdp COMMAND ...",
+    )
+    top.add_argument("--version", action="version", version=f"tightdp {version('tightdp')}")
+    commands = top.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", prog="tightdp"
+    )
+    for module in (schemas, plans, designs, ledgers, papers, completion):
+        module.add(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code comes back.
+
+    >>> main(["kinds", "median", "--quiet"]).name
+    median: the median of a numeric column
+      column    (needed) a numeric column
+      interval  also release an interval for the sample or population: none, sample, population
+      ...
+    'DONE'
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    speaker = Speaker(json="--json" in words, quiet="--quiet" in words)
+    try:
+        code = _act(words, speaker)
+        sys.stdout.flush()  # a closed pipe is found here
+        return code
+    except TightdpError as error:
+        code = code_of(error)
+        speaker.complain(error, code)
+        return code
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except Exception as error:
+        if os.environ.get("TIGHTDP_TRACEBACK"):
+            raise
+        # its words may quote cells of the table, so they are not printed
+        name = type(error).__name__
+        speaker.complain(f"{name}: {MEANINGS[Exit.FAULT]}. Please report it.", Exit.FAULT)
+        return Exit.FAULT
+    except KeyboardInterrupt:
+        speaker.complain(MEANINGS[Exit.INTERRUPTED], Exit.INTERRUPTED)
+        return Exit.INTERRUPTED
+
+
+def _act(words: list[str], speaker: Speaker) -> Exit:
+    whole = parser()
+    given = whole.parse_args(words)
+    act: Act | None = getattr(given, "act", None)
+    if act is None:
+        whole.print_help()
+        return Exit.DONE
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: speaker.remark(f"note: {message}")
+        return act(given, speaker)
+
+
+def run() -> None:
+    """The program."""
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""What a command says: one text or one JSON document on standard output, the rest beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.errors import BudgetError, DataError, LedgerError, ParameterError, TightdpError
+
+
+class Exit(IntEnum):
+    """Exit codes: scripts decide by them."""
+
+    DONE = 0
+    NO = 1
+    WRONG = 2
+    BUDGET = 3
+    LEDGER = 4
+    DATA = 5
+    FAULT = 70
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.DONE: "done",
+    Exit.NO: "the answer is no: not proved, violated, or a release without an answer",
+    Exit.WRONG: "a wrong argument, plan or file; nothing was spent",
+    Exit.BUDGET: "the budget does not cover the request; nothing was spent",
+    Exit.LEDGER: "the ledger cannot be trusted, read or written",
+    Exit.DATA: "the table could not be read to its end; what was paid for stays paid",
+    Exit.FAULT: "a fault of tightdp itself; TIGHTDP_TRACEBACK=1 shows where",
+    Exit.INTERRUPTED: "interrupted; run it again, nothing is spent twice",
+}
+
+
+def code_of(error: TightdpError) -> Exit:
+    """The exit code of an error."""
+    for kind, code in (
+        (BudgetError, Exit.BUDGET),
+        (LedgerError, Exit.LEDGER),
+        (DataError, Exit.DATA),
+    ):
+        if isinstance(error, kind):
+            return code
+    return Exit.WRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Prints results as text or JSON, and remarks to standard error."""
+
+    json: bool = False
+    quiet: bool = False
+
+    @property
+    def bars(self) -> bool:
+        """Whether progress bars are shown: to people, not to pipes."""
+        return not (self.json or self.quiet) and sys.stderr.isatty()
+
+    def say(self, text: Any, record: Any) -> None:
+        """The result, in the form that was asked for."""
+        if self.json:
+            print(json.dumps(plain(record), indent=2, allow_nan=False, ensure_ascii=False))
+        else:
+            print(text)
+
+    def remark(self, text: str) -> None:
+        """Something besides the result."""
+        if not (self.quiet or self.json):
+            print(text, file=sys.stderr)
+
+    def complain(self, error: TightdpError | str, code: Exit) -> None:
+        """An error, without a traceback; as JSON, where that was asked for."""
+        kind = type(error).__name__ if isinstance(error, TightdpError) else code.name.capitalize()
+        if self.json:
+            record = {"error": {"kind": kind, "exit": int(code), "message": str(error)}}
+            print(json.dumps(record, indent=2, ensure_ascii=False))
+        else:
+            lines = str(error).splitlines()
+            if isinstance(error, ParameterError) and len(lines) > 1:  # of a plan, one each
+                lines.insert(0, f"{len(lines)} problems")
+                print("tightdp: " + "\n".join(lines), file=sys.stderr)
+            else:
+                print(f"tightdp: {' '.join(str(error).split())}", file=sys.stderr)
+
+
+def plain(value: Any) -> Any:
+    """Plain values for JSON; numbers that are not finite become texts."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Fraction):
+        return str(value)
+    return value if isinstance(value, (int, str, bool)) or value is None else str(value)

@@ -1,0 +1,316 @@
+"""Commands that read a plan: preview, release, compare, audit; and the kinds of releases."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tightdp.cli.arguments import command
+from tightdp.cli.audits import audit_function, audit_plan
+from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import check_choice, fail
+
+_MOST = 24  # entries of a release on the screen; --json and --report have all
+_WHOLE = (
+    "The plan is checked whole first; what is wrong is said with its line, and nothing is spent."
+)
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    _add_preview(commands)
+    _add_release(commands)
+    _add_compare(commands)
+    _add_audit(commands)
+    kinds = command(
+        commands,
+        "kinds",
+        _kinds,
+        "list the kinds of releases that a plan can ask for",
+        examples="  tightdp kinds\n  tightdp kinds linear_regression\n",
+    )
+    kinds.add_argument("kind", metavar="KIND", nargs="?", help="one kind, with all its keys")
+
+
+def _add_preview(commands: Any) -> None:
+    made = command(
+        commands,
+        "preview",
+        _preview,
+        "print the errors to expect from a plan; costs nothing",
+        more="Errors are those of the noise, from public facts alone: no row is read. Sampling\n"
+        f"error and clamping are not included. {_WHOLE}",
+        examples="  tightdp preview plan.toml\n"
+        '  tightdp preview plan.toml --error "means=0.5"       which epsilon gives that error?\n'
+        "  tightdp preview plan.toml --sample public.csv       simulate on public rows\n",
+    )
+    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
+    made.add_argument(
+        "--error",
+        metavar="NAME=SIZE",
+        action="append",
+        default=[],
+        help="the epsilon for which all entries of a release are within SIZE; may be repeated",
+    )
+    made.add_argument(
+        "--sample", metavar="FILE", help="simulate on tables drawn from these PUBLIC rows"
+    )
+    made.add_argument(
+        "--replicates", metavar="N", type=int, default=100, help="simulations; by default 100"
+    )
+
+
+def _add_release(commands: Any) -> None:
+    made = command(
+        commands,
+        "release",
+        _release,
+        "pay for the releases of a plan, and print them",
+        more="What the ledger holds already is printed again and costs nothing: running a plan\n"
+        "twice spends once and prints the same numbers, also if the first run was killed. A\n"
+        "release that was killed between its payment and its storage is lost, and said to be:\n"
+        f"give it another key in the plan to pay for it once more.\n\n{_WHOLE}",
+        examples="  tightdp release plan.toml\n"
+        "  tightdp release plan.toml --report survey.html --report survey.json\n"
+        "  tightdp release plan.toml --json | jq '.answers[0].value'\n",
+    )
+    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
+    made.add_argument(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write a report: .html (one file, no network), .md or .json; may be repeated",
+    )
+
+
+def _add_compare(commands: Any) -> None:
+    made = command(
+        commands,
+        "compare",
+        _compare,
+        "print the errors that other shapes of noise would have",
+        more="For every release of a plan that has a choice of noise; all promise the same.",
+        examples='  tightdp compare plan.toml\n  tightdp compare plan.toml --release "means"\n',
+    )
+    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
+    made.add_argument("--release", metavar="NAME", action="append", help="only this one")
+
+
+def _add_audit(commands: Any) -> None:
+    made = command(
+        commands,
+        "audit",
+        _audit,
+        "try to refute the guarantee of a mechanism, from its releases",
+        more="Of a plan: its releases on made-up tables that differ in one row. The private table\n"
+        "is not read and nothing is spent. Or of a function of your own, FILE.py:NAME, that takes\n"
+        "an input (and `size`, if it can) and returns numbers.",
+        examples='  tightdp audit plan.toml --release "means"\n'
+        "  tightdp audit mine.py:noisy_count --x 10 --x-neighbor 11 --epsilon 1\n",
+    )
+    made.add_argument("what", metavar="PLAN|FILE.py:NAME", help="a plan, or a function")
+    made.add_argument("--release", metavar="NAME", action="append", help="only this one")
+    made.add_argument(
+        "--releases", metavar="N", type=int, default=10_000, help="per input; by default 10000"
+    )
+    made.add_argument("--x", metavar="JSON", help="an input of the function")
+    made.add_argument("--x-neighbor", metavar="JSON", help="a neighbouring one")
+    made.add_argument("--epsilon", metavar="E", type=float, help="what the function claims")
+    made.add_argument("--delta", metavar="D", type=float, default=0.0, help="by default 0")
+
+
+# --- preview -------------------------------------------------------------------------------------
+
+
+def _read(path: str) -> Any:
+    from tightdp.plans import Plan
+
+    return Plan.read(path)
+
+
+def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    plan = _read(given.plan)
+    if given.error:
+        return _needed(plan, given.error, speaker)
+    if given.sample is not None and not Path(given.sample).exists():
+        fail(f"`--sample`: there is no file {given.sample!r}.")
+    with _watched(speaker, len(plan.releases)) as watch:
+        found = plan.preview(sample=given.sample, replicates=given.replicates, watch=watch)
+    speaker.say(found, found.to_dict())
+    return Exit.DONE
+
+
+def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
+    """The epsilon that every wished error asks for, and shares of the budget that serve all."""
+    from tightdp.preview import epsilon_for, split_budget
+
+    errors = dict(_wish(plan, wish) for wish in wishes)
+    needed = {
+        name: epsilon_for(plan[name].request, error=error, confidence=plan.confidence)
+        for name, error in errors.items()
+    }
+    record: dict[str, Any] = {"needed": needed}
+    width = max(map(len, needed))
+    lines = [f"{name:{width}}  epsilon = {value:g}" for name, value in needed.items()]
+    if len(needed) == len(plan.releases) > 1:
+        split = split_budget(
+            {name: plan[name].request for name in needed},
+            epsilon=plan.caps.epsilon,
+            errors=errors,
+            confidence=plan.confidence,
+        )
+        lines += [
+            "",
+            f"The budget of {float(plan.caps.epsilon):g}, shared to serve all:",
+            str(split),
+        ]
+        record["split"] = {
+            "epsilon": split.epsilon, "ratio": split.ratio, "needed": split.needed,
+        }  # fmt: skip
+    speaker.say("\n".join(lines), record)
+    return Exit.DONE
+
+
+def _wish(plan: Any, text: str) -> tuple[str, float]:
+    name, _, size = text.rpartition("=")
+    if not name:
+        fail(f"`--error` must be NAME=SIZE, with the name of a release. Got {text!r}.")
+    try:
+        return plan[name.strip()].name, float(size)
+    except ValueError:
+        check_choice("--error", name.strip(), [planned.name for planned in plan.releases])
+        fail(f"`--error` must end with a number. Got {text!r}.")
+
+
+@contextmanager
+def _watched(speaker: Speaker, count: int) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar that moves with every release, for people who wait."""
+    if not speaker.bars:
+        yield None
+        return
+    from tightdp.progress import progress_bar
+
+    with progress_bar(count, "releases", show=True) as step:
+
+        def watch(name: str, number: int, total: int) -> None:
+            step(1 if number > 1 else 0)
+
+        yield watch
+
+
+# --- release -------------------------------------------------------------------------------------
+
+
+def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from tightdp.report import Report, check_format
+
+    for path in given.report:
+        check_format(path)
+    plan = _read(given.plan)
+    with _watched(speaker, len(plan.releases)) as watch:
+        found = plan.release(progress=speaker.bars, watch=watch)
+    speaker.say(found.text(_MOST), found.to_dict())
+    if given.report:
+        report = Report.of_plan(plan, found)
+        for path in given.report:
+            report.save(path)
+            speaker.remark(f"written: {path}")
+    for name in found.lost:
+        speaker.remark(f"tightdp: {name!r} has no answer: see above.")
+    return Exit.NO if found.lost else Exit.DONE
+
+
+# --- compare, audit, kinds -----------------------------------------------------------------------
+
+
+def _chosen(plan: Any, names: list[str] | None) -> list[Any]:
+    return [plan[name] for name in names] if names else list(plan.releases)
+
+
+def _compare(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from tightdp.compare import compare_noise
+
+    plan = _read(given.plan)
+    texts, records = [], []
+    for planned in _chosen(plan, given.release):
+        if "noise" not in planned.request.kind.options:
+            reason = f"kind {planned.request.kind.name!r} has one noise, nothing to compare"
+            texts.append(f"{planned.name}: {reason}")
+            records.append({"name": planned.name, "reason": reason})
+            continue
+        found = compare_noise(planned.request, confidence=plan.confidence)
+        texts.append(f"{planned.name}: epsilon = {float(planned.request.epsilon):g}\n{found}")
+        records.append({"name": planned.name} | found.to_dict())
+    speaker.say("\n\n".join(texts), {"releases": records})
+    return Exit.DONE
+
+
+def _audit(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    if ".py:" in given.what:
+        if given.x is None or given.x_neighbor is None or given.epsilon is None:
+            fail("To audit a function, give --x, --x-neighbor and --epsilon.")
+        reports = {
+            given.what: audit_function(
+                given.what,
+                given.x,
+                given.x_neighbor,
+                epsilon=given.epsilon,
+                delta=given.delta,
+                releases=given.releases,
+                progress=speaker.bars,
+            )
+        }
+    else:
+        chosen = _chosen(_read(given.what), given.release)
+        reports = {
+            planned.name: audit_plan(planned.request, given.releases, speaker.bars)
+            for planned in chosen
+        }
+    speaker.say(
+        "\n\n".join(f"{name}: {report}" for name, report in reports.items()),
+        {"audits": [{"name": name} | report.to_dict() for name, report in reports.items()]},
+    )
+    return Exit.DONE if all(reports.values()) else Exit.NO
+
+
+def _kinds(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from tightdp.plans import KINDS
+
+    if given.kind is None:
+        width = max(map(len, KINDS))
+        text = "\n".join(f"{name:{width}}  {kind.about}" for name, kind in KINDS.items())
+        speaker.remark("Keys of a kind: tightdp kinds KIND")
+        speaker.say(text, {"kinds": {name: kind.about for name, kind in KINDS.items()}})
+        return Exit.DONE
+    kind = KINDS[check_choice("kind", given.kind, KINDS)]
+    width = max(map(len, [*kind.options, "epsilon"]))
+    lines = [f"{kind.name}: {kind.about}"]
+    for name, option in kind.options.items():
+        need = "(needed) " if option.required else ""
+        choices = f": {', '.join(option.choices)}" if option.choices else ""
+        lines.append(f"  {name:{width}}  {need}{option.about}{choices}")
+    lines += [
+        f"  {'name':{width}}  what it is called, by default the kind and its place in the plan",
+        f"  {'key':{width}}  under which the ledger keeps it, by default the name",
+        f"  {'epsilon':{width}}  what it costs, or",
+        f"  {'weight':{width}}  its share of what is left",
+    ]
+    record = {
+        "kind": kind.name,
+        "about": kind.about,
+        "keys": {
+            name: {
+                "takes": option.takes,
+                "about": option.about,
+                "needed": option.required,
+                "choices": list(option.choices),
+            }
+            for name, option in kind.options.items()
+        },
+    }
+    speaker.say("\n".join(lines), record)
+    return Exit.DONE

@@ -1,0 +1,217 @@
+"""``tightdp schema`` and ``tightdp plan init``: files to fill in, from names of columns alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tightdp.cli.arguments import command, group, write_file
+from tightdp.cli.output import Exit, Speaker
+from tightdp.data.sources import HeaderColumn, read_header
+from tightdp.errors import fail
+from tightdp.schema import Category, Schema
+
+_SCHEMA_HEAD = """\
+# Public facts about {name}. Only its header was read. Write what you would know
+# without the table (a questionnaire, a law, common sense): a bound that was looked up in the table
+# reveals somebody.
+#
+# Take away the # of what applies, and delete columns that no release reads.
+#   a number      low, high    cells outside are moved to the nearer bound
+#                 missing      what empty and unreadable cells become; by default the middle
+#   a category    levels       all values that are told apart
+#                 other        the level of empty and other cells; by default the first
+
+# The number of rows, if everybody may know it. If it is private: a number that it cannot exceed,
+# and neighbors = "add-remove".
+# rows = 1000
+neighbors = "replace-one"
+
+# If a person can have several rows (needs neighbors = "add-remove"):
+# person = "the column that tells persons apart"
+# rows_per_person = 3
+"""
+
+_NUMBER = "# low = 0\n# high = 100\n"
+_CATEGORY = '# levels = ["a", "b", "c"]\n'
+
+_PLAN = """\
+# What is released, and what it may cost. Check it: tightdp preview {name}
+title = {title}
+
+[data]
+{data}
+
+[schema]
+file = {schema}
+
+[budget]
+epsilon = 1            # the most that may be spent, by this plan and all others on this ledger
+ledger = {ledger}
+confidence = 0.95      # of the intervals
+
+# Releases share the budget by `weight`, or name their own `epsilon`. `tightdp kinds` lists what
+# there is. A release is stored under its name: run the plan again, and the same numbers come back.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the two commands."""
+    schema = group(commands, "schema", "write down what is public about a table")
+    made = command(
+        schema,
+        "init",
+        _init_schema,
+        "write a schema to fill in, from the header of a table",
+        more="Reads names of columns, and types where the file states them. Never a cell.",
+        examples="  tightdp schema init survey.csv\n"
+        "  tightdp schema init folder-of-parquet --out facts.toml\n",
+    )
+    made.add_argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
+    made.add_argument("--out", metavar="TOML", default="schema.toml", help="by default schema.toml")
+    made.add_argument("--force", action="store_true", help="write over a file that is there")
+    check = command(
+        schema,
+        "check",
+        _check_schema,
+        "print a schema as it is understood, or what is wrong with it",
+        examples="  tightdp schema check schema.toml\n",
+    )
+    check.add_argument("schema", metavar="TOML", nargs="?", default="schema.toml", help="the file")
+    plan = group(commands, "plan", "write down what to release")
+    made = command(
+        plan,
+        "init",
+        _init_plan,
+        "write a plan to change, for a table and its schema",
+        examples="  tightdp plan init survey.csv --schema schema.toml --out plan.toml\n",
+    )
+    made.add_argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
+    made.add_argument("--schema", metavar="TOML", default="schema.toml", help="what is public")
+    made.add_argument("--out", metavar="TOML", default="plan.toml", help="by default plan.toml")
+    made.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+# --- schemas -------------------------------------------------------------------------------------
+
+
+def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    columns = read_header(given.data)
+    text = schema_text(Path(given.data).name, columns)
+    place = write_file(given.out, text, force=given.force)
+    speaker.remark("Fill it in, then: tightdp schema check " + str(place))
+    speaker.say(
+        f"{place}: {len(columns)} columns to fill in",
+        {"file": str(place), "columns": [column._asdict() for column in columns]},
+    )
+    return Exit.DONE
+
+
+def schema_text(name: str, columns: Sequence[HeaderColumn]) -> str:
+    """A schema whose facts are still to be filled in.
+
+    >>> print(schema_text("a.csv", [HeaderColumn("age", "number")]).partition("[")[2])
+    columns.age]
+    # low = 0
+    # high = 100
+    <BLANKLINE>
+    """
+    if not columns:
+        fail(f"The header of {name} names no column.")
+    names = [column.name for column in columns]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        fail(f"The header has two columns {twice[0]!r}: rename one of them.")
+    return "\n".join([_SCHEMA_HEAD.format(name=name), *map(_column, columns)])
+
+
+def _column(column: HeaderColumn) -> str:
+    facts = {"number": _NUMBER, "text": _CATEGORY}.get(column.kind, _NUMBER + _CATEGORY)
+    return f"[columns.{_key(column.name)}]\n{facts}"
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # every JSON text is a TOML text
+
+
+def _check_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    schema = _read_schema(given.schema)
+    speaker.say(schema, schema.to_dict())
+    return Exit.DONE
+
+
+def _read_schema(path: str) -> Schema:
+    from tightdp.plans.reading import read_schema, refuse
+
+    schema, problems = read_schema(path)
+    refuse(problems)
+    assert schema is not None
+    return schema
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    data = Path(given.data)
+    known = {column.name for column in read_header(data)}
+    schema = _read_schema(given.schema)
+    strangers = [name for name in schema if name not in known]
+    if strangers:
+        fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
+    folder = Path(given.out).parent
+    text = plan_text(
+        Path(given.out).name,
+        f"{'folder' if data.is_dir() else 'file'} = {_quoted(_from(folder, data))}",
+        _quoted(_from(folder, Path(given.schema))),
+        data.name.split(".")[0],
+        schema,
+    )
+    place = write_file(given.out, text, force=given.force)
+    speaker.remark(f"Change it as you like, then: tightdp preview {place}")
+    speaker.say(f"{place}: a plan for {data}", {"file": str(place)})
+    return Exit.DONE
+
+
+def _from(folder: Path, path: Path) -> str:
+    """A path as the plan reads it: from where the plan lies."""
+    try:
+        return path.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
+
+
+def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema) -> str:
+    """A plan that releases means and counts, with a regression to uncomment."""
+    head = _PLAN.format(
+        name=name,
+        title=_quoted(stem),
+        data=data,
+        schema=schema_file,
+        ledger=_quoted(f"{stem}.ledger"),
+    )
+    numeric = [c for c in schema if not isinstance(schema[c], Category)]
+    categories = [c for c in schema if isinstance(schema[c], Category)]
+    parts = []
+    if numeric:
+        parts.append(_release("means", "mean", f"columns = {json.dumps(numeric)}"))
+    parts += [
+        _release(f"counts of {c}", "count", f"columns = {json.dumps([c])}") for c in categories
+    ]
+    if len(numeric) > 1:
+        more = f"target = {_quoted(numeric[-1])}\nfeatures = {json.dumps(numeric[:-1])}"
+        model = _release("regression", "linear_regression", more)
+        parts.append("".join(f"# {line}\n" for line in model.splitlines()))
+    return "\n".join([head, *parts])
+
+
+def _release(name: str, kind: str, more: str) -> str:
+    return f"[[releases]]\nname = {_quoted(name)}\nkind = {_quoted(kind)}\n{more}\nweight = 1\n"

@@ -1,0 +1,80 @@
+"""A report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tightdp.report import words
+from tightdp.report.sections import Section
+
+if TYPE_CHECKING:
+    from tightdp.report.report import Report
+
+
+def markdown(report: Report) -> str:
+    """The whole report, without pictures."""
+    parts = [f"# {_cell(report.title)}", ""]
+    if report.total.seeded:
+        parts += ["**Not private: the noise came from a seed.**", ""]
+    for section in report.sections:
+        parts += _section(section)
+    if report.lost:
+        parts += ["## Without an answer", ""]
+        parts += [f"- **{_cell(name)}**: {_cell(why)}" for name, why in report.lost.items()] + [""]
+    parts += ["## The guarantee", "", report.guarantee_words(), ""]
+    parts += [f"    {words.formula(report.total)}", ""]
+    parts += [words.NUMERICS[report.total.numerics], ""]
+    parts += ["## What somebody can learn about you", "", report.meaning_words(), ""]
+    if report.schema is not None:
+        head = ("column", "kind", "rule")
+        parts += ["## What was public", "", *_table([head, *report.schema._lines()])]
+        parts += ["", report.schema._facts(), ""]
+    parts += ["## Receipt", "", *_receipt(report), ""]
+    parts += ["## How to cite", "", f"> {report.citation()}", ""]
+    return "\n".join(parts)
+
+
+def _section(section: Section) -> list[str]:
+    answer = section.answer
+    about = [section.about[:1].upper() + section.about[1:] + ".", ""] if section.about else []
+    return [
+        f"## {_cell(section.name)}",
+        "",
+        *about,
+        *_table(answer.rows()),
+        "",
+        f"{section.release.guarantee}; {answer.confidence:.0%} intervals, for all entries at once; "
+        f"{answer.about}.",
+        "",
+        section.why,
+        "",
+        f"Law: {section.release.noise}.",
+        "",
+    ]
+
+
+def _receipt(report: Report) -> list[str]:
+    if not report.payments:
+        return ["No ledger was charged."]
+    head = ("release", "entry", "epsilon", "delta", "time", "hash")
+    rows = [
+        (p.name, str(p.entry), p.epsilon, p.delta, p.time, f"`{p.hash}`") for p in report.payments
+    ]
+    lines = [f"Ledger `{report.payments[0].ledger}`.", ""]
+    if report.balance:
+        lines += [report.balance, ""]
+    return [*lines, *_table([head, *rows]), "", f"    {report.check_command()}"]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = rows
+    lines = ["| " + " | ".join(map(_cell, head)) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in body]
+
+
+def _cell(text: str) -> str:
+    """A text that cannot break a table or smuggle in markup."""
+    for mark in ("\\", "|", "<", "*", "_"):
+        text = text.replace(mark, f"\\{mark}")
+    return " ".join(text.split())

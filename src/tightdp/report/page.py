@@ -1,0 +1,244 @@
+"""A report as one HTML file: styles and pictures inside, no script, nothing loaded from outside."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from tightdp.report import pictures, words
+from tightdp.report.sections import Section
+
+if TYPE_CHECKING:
+    from tightdp.report.report import Report
+
+_LONG = 15
+
+STYLE = """
+:root{--paper:#fff;--ground:#f5f7f9;--ink:#1f2933;--muted:#66727f;--soft:#e4e9ee;--line:#dde3e8;
+--accent:#D55E00;--cool:#0072B2}
+@media (prefers-color-scheme:dark){:root{--paper:#1b2129;--ground:#12161b;--ink:#e8edf2;
+--muted:#9aa7b4;--soft:#323c47;--line:#323c47;--accent:#ff8a3c;--cool:#5db5ee}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);
+font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+main{max-width:880px;margin:0 auto;padding:40px 20px 64px}
+header h1{font-size:32px;line-height:1.2;margin:0 0 6px;letter-spacing:-.01em}
+header p{margin:0;color:var(--muted)}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(180px,1fr));gap:12px;
+margin:24px 0 28px}
+.card,.sheet{background:var(--paper);border:1px solid var(--line);border-radius:12px}
+.card{padding:14px 18px}
+.card b{display:block;font-size:22px;line-height:1.3;font-variant-numeric:tabular-nums}
+.card span{color:var(--muted);font-size:13.5px}
+.sheet{padding:24px 28px;margin:0 0 20px}
+h2{font-size:21px;margin:0 0 4px;letter-spacing:-.005em}
+h3{font-size:15px;margin:22px 0 6px}
+.about{color:var(--muted);margin:0 0 16px}
+.badge{float:right;background:var(--soft);border-radius:999px;padding:3px 12px;font-size:13px;
+font-variant-numeric:tabular-nums}
+.warn{background:#b00020;color:#fff;border-radius:12px;padding:12px 18px;margin:0 0 20px}
+svg{display:block;width:100%;height:auto;margin:8px 0}
+svg text{font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;width:100%;font-size:14.5px;font-variant-numeric:tabular-nums}
+th{color:var(--muted);font-weight:600;text-align:right;border-bottom:2px solid var(--line)}
+th,td{padding:6px 10px}
+td{text-align:right;border-bottom:1px solid var(--line)}
+th:first-child,td:first-child{text-align:left;padding-left:0}
+table.left th,table.left td{text-align:left}
+details{margin-top:12px}summary{cursor:pointer;color:var(--cool)}
+.note{color:var(--muted);font-size:14px}
+.formula{text-align:center;font-size:20px;margin:16px 0;overflow-x:auto}
+.two{display:grid;grid-template-columns:minmax(0,1fr) 300px;gap:28px;align-items:center}
+@media (max-width:700px){.two{grid-template-columns:1fr}.badge{float:none;display:inline-block}}
+code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}
+pre,blockquote{background:var(--ground);border-radius:8px;padding:12px 16px;margin:10px 0;
+overflow-x:auto}
+.hash{overflow-wrap:anywhere;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:11.5px}
+footer{color:var(--muted);font-size:13px;text-align:center;margin-top:28px}
+@media print{body{background:#fff}.sheet,.card{break-inside:avoid}}
+"""
+
+
+def page(report: Report) -> str:
+    """The whole file."""
+    body = "\n".join(
+        [
+            _header(report),
+            *[_sheet(section) for section in report.sections],
+            _lost(report),
+            _guarantee(report),
+            _meaning(report),
+            _public(report),
+            _receipt(report),
+            _cite(report),
+        ]
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{_safe(report.title)}</title><style>{STYLE}</style></head>"
+        f"<body><main>{body}"
+        f"<footer>Made with tightdp {_safe(report.version)}. This file is complete: it loads "
+        "nothing.</footer></main></body></html>\n"
+    )
+
+
+def fragment(report: Report) -> str:
+    """The releases alone, for a notebook."""
+    sheets = "".join(
+        f"<h3>{_safe(section.name)}</h3>{pictures.draw(section)}{_table(section)}"
+        for section in report.sections
+    )
+    return f'<div style="max-width:760px">{sheets}<p>{_safe(report.guarantee_words())}</p></div>'
+
+
+def _safe(text: str) -> str:
+    return html.escape(text)
+
+
+def _header(report: Report) -> str:
+    total = report.total
+    cards = [
+        (f"{total.epsilon:g}", "epsilon of this report"),
+        (str(len(report.sections)), "releases" if len(report.sections) != 1 else "release"),
+        (str(total.neighbors), "neighbours"),
+        (str(total.numerics), "numerics of the proof"),
+    ]
+    if total.delta:
+        cards.insert(1, (f"{total.delta:g}", "delta of this report"))
+    shown = "".join(
+        f'<div class="card"><b>{_safe(value)}</b><span>{_safe(label)}</span></div>'
+        for value, label in cards
+    )
+    warning = (
+        '<div class="warn"><b>Not private.</b> The noise came from a seed, and can be computed '
+        "again by anybody.</div>"
+        if total.seeded
+        else ""
+    )
+    return (
+        f"<header><h1>{_safe(report.title)}</h1><p>Statistics under differential privacy: what was "
+        f'released, how sure it is, and what it reveals</p></header><div class="cards">{shown}'
+        f"</div>{warning}"
+    )
+
+
+def _sheet(section: Section) -> str:
+    answer, guarantee = section.answer, section.release.guarantee
+    spent = f"epsilon = {guarantee.epsilon:g}"
+    if guarantee.delta:
+        spent += f", delta = {guarantee.delta:g}"
+    parts = [
+        f'<section class="sheet"><span class="badge">{_safe(spent)}</span>'
+        f"<h2>{_safe(section.name)}</h2>",
+        f'<p class="about">{_safe(section.about)}</p>' if section.about else "",
+        pictures.draw(section),
+        f'<p class="note">{answer.confidence:.0%} intervals, for all entries at once; '
+        f"{_safe(answer.about)}.</p>",
+        _table(section),
+        f"<h3>Why this noise</h3><p>{_safe(section.why)}</p>",
+    ]
+    if section.comparison is not None:
+        parts += [
+            pictures.comparison(section.comparison),
+            '<p class="note">Standard errors of the noise at the same guarantee, relative to the '
+            "least.</p>",
+        ]
+    law = (
+        f"<details><summary>The exact law</summary><p>{_safe(section.release.noise)}</p></details>"
+    )
+    return "".join([*parts, law, "</section>"])
+
+
+def _table(section: Section) -> str:
+    head, *body = section.answer.rows()
+    cells = "".join(f"<th>{_safe(cell)}</th>" for cell in head)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in row) + "</tr>" for row in body
+    )
+    table = f"<table><tr>{cells}</tr>{rows}</table>"
+    if len(body) <= _LONG:
+        return table
+    return f"<details><summary>All {len(body)} values</summary>{table}</details>"
+
+
+def _lost(report: Report) -> str:
+    if not report.lost:
+        return ""
+    rows = "".join(
+        f"<tr><td>{_safe(name)}</td><td>{_safe(reason)}</td></tr>"
+        for name, reason in report.lost.items()
+    )
+    return (
+        '<section class="sheet"><h2>Without an answer</h2><p class="about">Paid for and lost '
+        f'before it was stored.</p><table class="left">{rows}</table></section>'
+    )
+
+
+def _guarantee(report: Report) -> str:
+    total = report.total
+    slack = f"<mo>+</mo><mn>{total.delta:g}</mn>" if total.delta else ""
+    law = "<mi>P</mi><mo>(</mo><mi>M</mi><mo>(</mo>{}<mo>)</mo><mo>&#8712;</mo><mi>A</mi><mo>)</mo>"
+    other = "<msup><mi>X</mi><mo>&#8242;</mo></msup>"
+    formula = (
+        f'<math display="block">{law.format("<mi>X</mi>")}<mo>&#8804;</mo>'
+        f"<msup><mi>e</mi><mn>{total.epsilon:g}</mn></msup>{law.format(other)}{slack}</math>"
+    )
+    return (
+        '<section class="sheet"><h2>The guarantee</h2>'
+        f"<p>{_safe(report.guarantee_words())}</p>"
+        f'<div class="formula">{formula}</div>'
+        f'<p class="note">for every set A of possible releases and all neighbouring tables X, '
+        f"X&#8242;. {_safe(words.NUMERICS[total.numerics])}</p></section>"
+    )
+
+
+def _meaning(report: Report) -> str:
+    total = report.total
+    return (
+        '<section class="sheet"><h2>What somebody can learn about you</h2><div class="two"><div>'
+        f"<p>{_safe(report.meaning_words())}</p>"
+        '<p class="note">The curve bounds every test: nobody can be above it, whatever they '
+        f"compute.</p></div>{pictures.power(total.epsilon, total.delta)}</div></section>"
+    )
+
+
+def _public(report: Report) -> str:
+    if report.schema is None:
+        return ""
+    return (
+        '<section class="sheet"><h2>What was public</h2><p class="about">Stated in advance, never '
+        "read off the table. Cells were moved into these bounds before anything was computed."
+        f'</p><div class="left">{report.schema._repr_html_()}</div></section>'
+    )
+
+
+def _receipt(report: Report) -> str:
+    if not report.payments:
+        return (
+            '<section class="sheet"><h2>Receipt</h2><p>No ledger was charged: nothing but care '
+            "keeps this release from being repeated.</p></section>"
+        )
+    rows = "".join(
+        f"<tr><td>{_safe(paid.name)}</td><td>{paid.entry}</td><td>{_safe(paid.epsilon)}</td>"
+        f'<td>{_safe(paid.delta)}</td><td>{_safe(paid.time)}</td><td class="hash">'
+        f"{_safe(paid.hash)}</td></tr>"
+        for paid in report.payments
+    )
+    head = "".join(
+        f"<th>{n}</th>" for n in ("release", "entry", "epsilon", "delta", "time", "hash")
+    )
+    balance = f"<p>{_safe(report.balance)}</p>" if report.balance else ""
+    return (
+        '<section class="sheet"><h2>Receipt</h2><p class="about">Entries of ledger '
+        f'{_safe(report.payments[0].ledger)}</p>{balance}<table class="left"><tr>{head}</tr>{rows}'
+        '</table><p class="note">A ledger that no longer holds these hashes was changed or put '
+        f"back: <code>{_safe(report.check_command())}</code></p></section>"
+    )
+
+
+def _cite(report: Report) -> str:
+    return (
+        '<section class="sheet"><h2>How to cite</h2>'
+        f"<blockquote>{_safe(report.citation())}</blockquote></section>"
+    )

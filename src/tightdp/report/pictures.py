@@ -1,0 +1,251 @@
+"""Pictures of a report as inline SVG: no library, no script, nothing to load.
+
+Colours are the variables of the page, with fallbacks for a picture that stands alone.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tightdp.compare import Comparison
+from tightdp.meaning import power_bound
+from tightdp.report.sections import Section
+
+_WIDTH = 760
+_LEFT, _RIGHT = 190, 560
+_MOST_ROWS = 30
+ACCENT, COOL = "var(--accent, #D55E00)", "var(--cool, #0072B2)"
+SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, #66727f)"
+
+
+def draw(section: Section) -> str:
+    """The picture of a release: bars for counts, rows for values with units of their own."""
+    if section.layout == "bars":
+        few = len(section.answer.names) <= _MOST_ROWS
+        return _bars(section) if few else _columns(section)
+    return _rows(section)
+
+
+def number(value: float) -> str:
+    """A number for people.
+
+    >>> number(12345.678), number(0.00012), number(-0.5)
+    ('12,346', '0.00012', '-0.5')
+    """
+    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{html.escape(about)}" '
+        f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="13">'
+        f"{''.join(body)}</svg>"
+    )
+
+
+def _text(
+    x: float, y: float, text: str, anchor: str = "start", fill: str = INK, **more: str
+) -> str:
+    extra = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}"{extra}>'
+        f"{html.escape(text)}</text>"
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.0) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" '
+        f'stroke-width="{width}" stroke-linecap="round"/>'
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str, radius: float = 3) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}" '
+        f'rx="{radius}" fill="{fill}"/>'
+    )
+
+
+def _label(name: str, most: int = 26) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _rows(section: Section) -> str:
+    """A track for every entry, with its own axis: the interval, and the value as a dot."""
+    answer, step = section.answer, 46
+    body: list[str] = []
+    shown = list(range(len(answer.names)))[:_MOST_ROWS]
+    for place, i in enumerate(shown):
+        y = 24 + step * place
+        bounds = None if answer.names[i] in answer.unknown else answer.interval[i]
+        body += _track(y, answer.names[i], float(answer.value[i]), bounds, section.ranges[i])
+    height = 24 + step * len(shown)
+    if len(shown) < len(answer.names):
+        body.append(_text(_LEFT, height, f"and {len(answer.names) - len(shown)} more", fill=MUTED))
+        height += 20
+    return _svg(height, body, f"Values and intervals of {section.name}")
+
+
+def _track(
+    y: float, name: str, value: float, bounds: Sequence[float] | None, span: Sequence[float]
+) -> list[str]:
+    first, last = float(span[0]), float(span[1])
+
+    def at(x: float) -> float:
+        share = (min(max(x, first), last) - first) / (last - first)
+        return _LEFT + (_RIGHT - _LEFT) * share
+
+    body = [
+        _text(_LEFT - 14, y + 4, _label(name), "end", font_weight="600"),
+        _line(_LEFT, y, _RIGHT, y, SOFT, 6),
+        _text(_LEFT, y + 20, number(first), "start", MUTED, font_size="10.5"),
+        _text(_RIGHT, y + 20, number(last), "end", MUTED, font_size="10.5"),
+    ]
+    if first < 0 < last:
+        body += [
+            _line(at(0), y - 9, at(0), y + 9, MUTED, 1),
+            _text(at(0), y + 20, "0", "middle", MUTED, font_size="10.5"),
+        ]
+    if bounds is not None:
+        low, high = float(bounds[0]), float(bounds[1])
+        said, wide = f"[{number(low)}, {number(high)}]", max(at(high) - at(low), 5.0)
+        body += [
+            _box((at(low) + at(high)) / 2 - wide / 2, y - 6, wide, 12, COOL, 4),
+            _text(_RIGHT + 16, y + 16, said, fill=MUTED, font_size="11.5"),
+        ]
+    dot = f'r="4.5" fill="{ACCENT}" stroke="var(--paper, #fff)" stroke-width="1.5"'
+    return [
+        *body,
+        f'<circle cx="{at(value):.1f}" cy="{y:.1f}" {dot}/>',
+        _text(_RIGHT + 16, y + 1, number(value), font_weight="600"),
+    ]
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+def _scale(values: np.ndarray) -> tuple[float, list[float]]:
+    """A round largest value, and the ticks up to it."""
+    top = max(float(np.max(values)), 1e-12)
+    unit = 10.0 ** math.floor(math.log10(top))
+    step = next(s * unit for s in (0.25, 0.5, 1.0, 2.0) if top / (s * unit) <= 5.0001)
+    count = math.ceil(top / step - 1e-9)
+    return step * count, [step * i for i in range(count + 1)]
+
+
+def _bars(section: Section) -> str:
+    answer, step = section.answer, 30
+    known = [name not in answer.unknown for name in answer.names]
+    low, high = np.where(np.array(known), np.asarray(answer.interval).T, answer.value)
+    top, ticks = _scale(np.maximum(high, answer.value))
+    right = _RIGHT + 60
+    per = (right - _LEFT) / top
+    bottom = 10 + step * len(answer.names)
+    body = []
+    for tick in ticks:
+        x = _LEFT + per * tick
+        body += [
+            _line(x, 6, x, bottom, SOFT, 1),
+            _text(x, bottom + 16, number(tick), "middle", MUTED, font_size="11"),
+        ]
+    for i, name in enumerate(answer.names):
+        y = 10 + step * i + step / 2
+        value, a, b = (max(float(v), 0.0) for v in (answer.value[i], low[i], high[i]))
+        body += [
+            _text(_LEFT - 12, y + 4, _label(name), "end"),
+            _box(_LEFT, y - 9, per * value, 18, COOL),
+            *(_whisker(_LEFT + per * a, _LEFT + per * b, y) if known[i] else []),
+            _text(right + 14, y + 4, number(float(answer.value[i])), font_weight="600"),
+        ]
+    return _svg(bottom + 26, body, f"Counts and intervals of {section.name}")
+
+
+def _whisker(a: float, b: float, y: float) -> list[str]:
+    ends = [_line(x, y - 4, x, y + 4, ACCENT, 2) for x in (a, b)]
+    return [_line(a, y, b, y, ACCENT, 2), *ends]
+
+
+def _columns(section: Section) -> str:
+    """Many cells: thin columns, named at the ends."""
+    answer = section.answer
+    value = np.maximum(np.asarray(answer.value, dtype=np.float64), 0.0)
+    top, ticks = _scale(value)
+    left, right, bottom = 60, _WIDTH - 10, 220
+    width = (right - left) / len(value)
+    body = []
+    for tick in ticks:
+        y = bottom - 200 * tick / top
+        body += [
+            _line(left, y, right, y, SOFT, 1),
+            _text(left - 8, y + 4, number(tick), "end", MUTED, font_size="11"),
+        ]
+    body += [
+        _box(left + width * i, bottom - 200 * v / top, 0.86 * width, 200 * v / top, COOL, 1)
+        for i, v in enumerate(value)
+    ]
+    body += [
+        _text(left, bottom + 18, _label(answer.names[0], 40), "start", MUTED, font_size="11"),
+        _text(right, bottom + 18, _label(answer.names[-1], 40), "end", MUTED, font_size="11"),
+    ]
+    return _svg(bottom + 28, body, f"Counts of {section.name}")
+
+
+# --- noise and meaning ---------------------------------------------------------------------------
+
+
+def comparison(found: Comparison) -> str:
+    """The error of every noise, relative to the least."""
+    names = list(found.previews)
+    ratios = [found.relative(name) for name in names]
+    top, step = max(ratios), 26
+    body = []
+    for i, (name, ratio) in enumerate(zip(names, ratios, strict=True)):
+        y = 14 + step * i
+        used = name == found.chosen
+        body += [
+            _text(_LEFT - 12, y + 4, f"{name} (used)" if used else name, "end",
+                  font_weight="600" if used else "400"),
+            _box(_LEFT, y - 8, (_RIGHT - _LEFT) * ratio / top, 16, ACCENT if used else SOFT),
+            _text(_LEFT + (_RIGHT - _LEFT) * ratio / top + 8, y + 4, f"{ratio:.2f}",
+                  font_weight="600" if used else "400"),
+        ]  # fmt: skip
+    return _svg(14 + step * len(names), body, "Errors of other noises, relative to the least")
+
+
+def power(epsilon: float, delta: float) -> str:
+    """What the best test can do, between a blind guess and certainty."""
+    size, left, top = 250.0, 58.0, 12.0
+    levels = np.unique(np.concatenate([np.linspace(0, 1, 101), [1 / (1 + math.exp(epsilon))]]))
+    curve = power_bound(levels, epsilon, delta)
+    points = [(left + size * a, top + size * (1 - p)) for a, p in zip(levels, curve, strict=True)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    floor = top + size
+    body = [
+        _box(left, top, size, size, SOFT, 0),
+        f'<polygon points="{left:.1f},{floor:.1f} {path} {left + size:.1f},{floor:.1f}" '
+        f'fill="{COOL}" opacity="0.18"/>',
+        _line(left, floor, left + size, top, MUTED, 1),
+        f'<polyline points="{path}" fill="none" stroke="{COOL}" stroke-width="2.5"/>',
+        _text(left + size * 0.66, top + size * 0.56, "blind guess", "start", MUTED, font_size="11"),
+    ]
+    for tick in (0.0, 0.5, 1.0):
+        body += [
+            _text(left + size * tick, floor + 16, f"{tick:g}", "middle", MUTED, font_size="11"),
+            _text(left - 8, top + size * (1 - tick) + 4, f"{tick:g}", "end", MUTED, font_size="11"),
+        ]
+    body += [
+        _text(left + size / 2, floor + 34, "false alarms", "middle"),
+        f'<text transform="translate(18 {top + size / 2:.0f}) rotate(-90)" text-anchor="middle" '
+        f'fill="{INK}">cases noticed, at most</text>',
+    ]
+    return _svg(floor + 42, body, "The power of the best test against the false alarms", 330)

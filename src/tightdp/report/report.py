@@ -1,0 +1,197 @@
+"""The report of a release: what was published, how sure it is, what it reveals, what was paid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+from tightdp.errors import check_choice, fail
+from tightdp.ledger import Ledger
+from tightdp.meaning import explain, guess_bound
+from tightdp.plans.answers import Answer
+from tightdp.plans.plan import Plan, PlanResult
+from tightdp.privacy import Guarantee
+from tightdp.release import Release
+from tightdp.report import notes, page, words
+from tightdp.report.sections import Payment, Section, of_answer, of_request, payment
+from tightdp.schema import Schema
+
+FORMATS = (".html", ".md", ".json")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """A report of one release, or of all releases of a plan.
+
+    Made by :meth:`of` or :meth:`of_plan`; everything in it is public. :meth:`save` writes it as
+    one HTML file that loads nothing, as Markdown or as JSON.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tightdp as tdp
+    >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=4)
+    >>> counts = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=1)
+    >>> report = Report.of(counts.release({"k": ["a", "b", "a", "a"]}, rng=1), title="Four rows")
+    >>> report.markdown().splitlines()[0], "<script" in report.html()
+    ('# Four rows', False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report.save(f"{folder}/four.html").suffix
+    '.html'
+    """
+
+    title: str
+    sections: tuple[Section, ...]
+    total: Guarantee
+    schema: Schema | None = None
+    payments: tuple[Payment, ...] = ()
+    balance: str = ""
+    ledger: str = "LEDGER"
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    # --- making -------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, what: Any, *, title: str = "A private release") -> Self:
+        """The report of a Release, of an Answer, or of a fitted estimator."""
+        given = getattr(what, "release_", what)
+        if isinstance(given, Release):
+            given = Answer.of(given)
+        if not isinstance(given, Answer):
+            fail(
+                "`what` must be a Release, an Answer or a fitted estimator. Got "
+                f"{type(what).__name__}; for a plan see Report.of_plan."
+            )
+        paid = payment(title, given.release, {})
+        return cls(
+            title=title,
+            sections=(of_answer(title, given),),
+            total=given.release.guarantee,
+            schema=getattr(what, "schema_", None),
+            payments=() if paid is None else (paid,),
+        )
+
+    @classmethod
+    def of_plan(cls, plan: Plan, result: PlanResult) -> Self:
+        """The report of a plan that was released."""
+        if not result.answers:
+            reasons = "; ".join(f"{name}: {why}" for name, why in result.lost.items())
+            fail(f"There is nothing to report: no release has an answer. {reasons}")
+        with Ledger.open(plan.ledger) as ledger:
+            times = {row.entry: row.time for row in ledger.history()}
+        sections = tuple(
+            of_request(name, answer, plan[name].request, result.state(name))
+            for name, answer in result.answers.items()
+        )
+        paid = [payment(part.name, part.release, times) for part in sections]
+        return cls(
+            title=plan.title,
+            sections=sections,
+            total=words.together([part.release.guarantee for part in sections]),
+            schema=plan.schema,
+            payments=tuple(part for part in paid if part is not None),
+            balance=f"Spent on this ledger so far: {result.spent}; left: {result.remaining}.",
+            ledger=plan.ledger.name,
+            lost=dict(result.lost),
+        )
+
+    # --- sentences ----------------------------------------------------------------------------
+
+    @property
+    def version(self) -> str:
+        """The version of the package."""
+        return version("tightdp")
+
+    def guarantee_words(self) -> str:
+        """The guarantee of all releases together, in words."""
+        return words.guarantee_words(self.total, len(self.sections))
+
+    def meaning_words(self) -> str:
+        """What the guarantee means to one person."""
+        total = self.total
+        return explain(total.epsilon, total.delta, neighbors=total.neighbors)
+
+    def check_command(self) -> str:
+        """How the receipts are checked."""
+        return f"tightdp ledger verify {self.ledger} --receipt REPORT.json"
+
+    def citation(self) -> str:
+        """What to print with the numbers."""
+        return words.cite(self.version, self.total)
+
+    # --- forms --------------------------------------------------------------------------------
+
+    def html(self) -> str:
+        """One HTML file, with pictures, that loads nothing from outside."""
+        return page.page(self)
+
+    def markdown(self) -> str:
+        """The same in Markdown, without pictures."""
+        return notes.markdown(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in plain values; releases and receipts are whole."""
+        total = self.total
+        return {
+            "title": self.title,
+            "version": self.version,
+            "guarantee": {
+                "epsilon": total.epsilon,
+                "delta": total.delta,
+                "neighbors": str(total.neighbors),
+                "numerics": str(total.numerics),
+                "seeded": total.seeded,
+                "words": self.guarantee_words(),
+            },
+            "meaning": {
+                "right_guesses": guess_bound(total.epsilon, total.delta),
+                "words": self.meaning_words(),
+            },
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "releases": [section.to_dict() for section in self.sections],
+            "lost": dict(self.lost),
+            "cite": self.citation(),
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report; the ending .html, .md or .json says how."""
+        place, ending = Path(path), check_format(path)
+        if ending == ".html":
+            text = self.html()
+        elif ending == ".md":
+            text = self.markdown()
+        else:
+            text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        part = place.with_name(place.name + ".part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(place)  # never half a file
+        except OSError as error:
+            fail(f"The report {place} cannot be written: {error.strerror}.")
+        return place
+
+    def __str__(self) -> str:
+        return self.markdown()
+
+    def __repr__(self) -> str:
+        return f"<Report {self.title!r}: {len(self.sections)} releases, {self.total}>"
+
+    def _repr_html_(self) -> str:
+        return page.fragment(self)
+
+
+def check_format(path: str | Path) -> str:
+    """The ending of the name of a report, which says how it is written.
+
+    >>> check_format("survey.html")
+    '.html'
+    """
+    place = Path(path)
+    ending = check_choice("report", place.suffix.lower(), FORMATS)
+    if not place.parent.is_dir():
+        fail(f"`report`: there is no folder {str(place.parent)!r}.")
+    return ending

@@ -1,0 +1,228 @@
+"""What a report says of each release, collected from public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tightdp.compare import Comparison, compare_noise
+from tightdp.errors import FloatArray, TightdpError
+from tightdp.geometry.norm_balls import NormBall
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.ball_noise import BallNoise
+from tightdp.plans.answers import Answer
+from tightdp.plans.kinds import Request
+from tightdp.plans.works import MechanismWork
+from tightdp.release import Release
+from tightdp.schema import Interval, Schema
+
+_COUNTS = ("count", "histogram", "sample")
+_IN_RANGE = ("mean", "quantile", "median", "quantiles")
+_FEW = 12  # above so many entries other shapes are not compared: a report must not take minutes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """One release: its answer, how it is drawn, and why its noise is the least.
+
+    ``layout`` is "bars" for counts, or "rows" for values that have units of their own; ``ranges``
+    are the axes of the rows.
+    """
+
+    name: str
+    about: str
+    answer: Answer
+    layout: str
+    ranges: FloatArray
+    why: str
+    comparison: Comparison | None = None
+    state: str = ""
+
+    @property
+    def release(self) -> Release:
+        """The release behind the answer."""
+        return self.answer.release
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        record = {"name": self.name, "about": self.about, "why": self.why}
+        if self.comparison is not None:
+            record["comparison"] = self.comparison.to_dict()  # type: ignore[assignment]
+        return record | self.answer.to_dict()
+
+
+def of_answer(name: str, answer: Answer) -> Section:
+    """A section without the request behind it: only what the release itself says."""
+    return Section(
+        name=name,
+        about="",
+        answer=answer,
+        layout="rows",
+        ranges=_around_zero(answer),
+        why="The law of the noise is stated exactly; it was fixed before any row was read.",
+    )
+
+
+def of_request(name: str, answer: Answer, request: Request, state: str) -> Section:
+    """A section with its shapes compared and its axes taken from public facts."""
+    comparison = _compared(request, answer)
+    counts = request.kind.name in _COUNTS
+    ranges = _around_zero(answer)
+    if request.kind.name in _IN_RANGE:
+        ranges = _public(answer, request.schema, ranges)
+    return Section(
+        name=name,
+        about=request.kind.about,
+        answer=answer,
+        layout="bars" if counts else "rows",
+        ranges=ranges,
+        why=_why(request, comparison),
+        comparison=comparison,
+        state=state,
+    )
+
+
+# --- axes ----------------------------------------------------------------------------------------
+
+
+def _around_zero(answer: Answer) -> FloatArray:
+    """For every row an axis that shows zero and the whole interval."""
+    known = np.array([name not in answer.unknown for name in answer.names])
+    low, high = np.where(known, np.asarray(answer.interval, dtype=np.float64).T, answer.value)
+    if (low >= 0).all():
+        return np.column_stack([np.zeros_like(high), np.where(high > 0, high, 1.0) * 1.05])
+    reach = np.maximum(np.abs(low), np.abs(high))
+    reach = np.where(reach > 0, reach, 1.0) * 1.05
+    return np.column_stack([-reach, reach])
+
+
+def _public(answer: Answer, schema: Schema, otherwise: FloatArray) -> FloatArray:
+    """The public range of the column that an entry is named after."""
+    ranges = otherwise.copy()
+    for i, name in enumerate(answer.names):
+        rule = schema.columns.get(name.partition("[")[0])
+        if isinstance(rule, Interval):
+            ranges[i] = rule.low, rule.high
+    return ranges
+
+
+# --- why this noise ------------------------------------------------------------------------------
+
+
+def _compared(request: Request, answer: Answer) -> Comparison | None:
+    if "noise" not in request.kind.options or len(answer.release.names) > _FEW:
+        return None
+    try:
+        return compare_noise(request, confidence=answer.confidence)
+    except TightdpError:
+        return None  # a report is about a release that exists: what cannot be compared is left out
+
+
+_MODELS: Mapping[str, str] = {
+    "linear_regression": "Noise is added to the sums of squares and products that least squares "
+    "needs, in the shape, and with the split of the budget, that moves the coefficients least.",
+    "ridge": "Noise is added to the sums of squares and products that the penalised fit needs, in "
+    "the shape, and with the split of the budget, that moves the coefficients least.",
+    "logistic_regression": "The objective is tilted by a random linear term shaped like the set "
+    "of gradients that one person can cause: for bounded features that is a cube, and its noise "
+    "is less than that of a sphere.",
+    "quantile_regression": "The coefficients are drawn with a weight that falls with the norm of "
+    "the gradient of the check loss, the norm whose ball is the hull of its changes.",
+}
+
+
+def _why(request: Request, comparison: Comparison | None) -> str:
+    work = request.work
+    if isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism):
+        return _why_shape(work.mechanism) + _second(comparison)
+    if request.kind.name in _MODELS:
+        return _MODELS[request.kind.name] + _second(comparison)
+    if request.kind.name in _IN_RANGE:
+        return (
+            "A point of a public grid is drawn with a weight that falls with its distance in ranks "
+            "from the wanted one. No noise is added to values, so the error does not grow with "
+            "the range of the column."
+        )
+    return "The law of the release is stated exactly; it was fixed before any row was read."
+
+
+def _why_shape(mechanism: AdditiveMechanism) -> str:
+    choice = mechanism._choice
+    if not isinstance(choice, BallNoise):
+        return "Every entry has a law of its own, and the budget is shared by those that can move."
+    space = mechanism.statistic.sensitivity_space()
+    if _same(choice.ball, space.hull()) and space.exact:
+        return (
+            "The noise has the shape of the convex hull of all changes that one person can cause. "
+            "The hull lies inside every other valid shape: it has the least entropy, and the "
+            "least variance along every line, of all noises of this family."
+        )
+    if _same(choice.ball, space.hull()):
+        return (
+            "The noise has the shape of a body that is proved to contain all changes that one "
+            "person can cause."
+        )
+    return (
+        "Among the shapes that contain all changes one person can cause, and can be drawn "
+        "exactly, this one has the least variance."
+    )
+
+
+def _same(ball: NormBall, hull: NormBall) -> bool:
+    """Whether a ball that contains the hull is the hull: bodies of one volume."""
+    if ball is hull:
+        return True
+    ours, least = ball.volume_info, hull.volume_info
+    sharp = not (ours.standard_error or least.standard_error)
+    return sharp and abs(ours.log_value - least.log_value) < 1e-9
+
+
+def _second(comparison: Comparison | None) -> str:
+    """How much worse the usual choices are."""
+    if comparison is None:
+        return ""
+    named = {"laplace": "Laplace noise", "l1": "noise in the l1 norm", "l2": "noise in the l2 norm"}
+    usual = [name for name in named if name in comparison.previews and name != comparison.chosen]
+    if "laplace" in usual and "l1" in usual:
+        usual.remove("l1")  # nearly the same
+    said = [f"{named[name]} has {comparison.relative(name):.2f} times the error" for name in usual]
+    return f" For the same guarantee, {', '.join(said)}." if said else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A line of the receipt."""
+
+    name: str
+    entry: int
+    hash: str
+    epsilon: str
+    delta: str
+    time: str = field(default="")
+    ledger: str = ""
+
+
+def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | None:
+    """What the ledger says of a release, or None if none was asked."""
+    receipt = release.receipt
+    if not receipt:
+        return None
+    entry = int(receipt["entry"])
+    return Payment(
+        name,
+        entry,
+        str(receipt["hash"]),
+        _amount(receipt["cost"], "epsilon"),
+        _amount(receipt["cost"], "delta"),
+        times.get(entry, ""),
+        str(receipt["ledger"]),
+    )
+
+
+def _amount(cost: Any, name: str) -> str:
+    from fractions import Fraction
+
+    return f"{float(Fraction(cost[name])):.6g}"

@@ -1,0 +1,75 @@
+"""The sentences of a report: the guarantee, what it means, how to check and to cite it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tightdp.privacy import Guarantee, Neighbors, Numerics
+
+NEIGHBOURS = {
+    Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
+    "(the number of rows is public)",
+    Neighbors.ADD_REMOVE: "two tables of which one has a person more, with all of that person's "
+    "rows (the number of rows is private)",
+}
+
+NUMERICS = {
+    Numerics.EXACT: "The proof covers the program: integers from the table to the release, with "
+    "random bits from a cryptographic source.",
+    Numerics.IDEALIZED: "The proof is about real numbers; part of the computation is done in "
+    "floating point.",
+    Numerics.APPROXIMATE: "The law of the release is approached by a Markov chain, not drawn "
+    "exactly.",
+}
+
+
+def guarantee_words(total: Guarantee, count: int) -> str:
+    """The guarantee of all releases together, in one paragraph."""
+    what = "This release is" if count == 1 else f"The {count} releases together are"
+    loss = f"epsilon = {total.epsilon:g}" + (f" and delta = {total.delta:g}" if total.delta else "")
+    slack = f", plus {total.delta:g}" if total.delta else ""
+    return (
+        f"{what} differentially private with {loss}. Take {NEIGHBOURS[total.neighbors]}: whatever "
+        f"could be published is at most e^{total.epsilon:g} = {_factor(total.epsilon)} times as "
+        f"probable under one as under the other{slack}."
+    )
+
+
+def _factor(epsilon: float) -> str:
+    from math import exp
+
+    return f"{exp(epsilon):.3g}" if epsilon < 50 else "a very large number of"
+
+
+def formula(total: Guarantee) -> str:
+    """The same in symbols, as text."""
+    slack = f" + {total.delta:g}" if total.delta else ""
+    return f"P(M(X) in A) <= exp({total.epsilon:g}) P(M(X') in A){slack}"
+
+
+def together(parts: list[Guarantee]) -> Guarantee:
+    """Basic composition: parameters add up; the weakest numerics counts."""
+    order = [Numerics.EXACT, Numerics.IDEALIZED, Numerics.APPROXIMATE]
+    return Guarantee(
+        epsilon=float(sum(Fraction(repr(part.epsilon)) for part in parts)),
+        delta=float(sum(Fraction(repr(part.delta)) for part in parts)),
+        neighbors=parts[0].neighbors,
+        numerics=max((part.numerics for part in parts), key=order.index),
+        seeded=any(part.seeded for part in parts),
+    )
+
+
+CITE = (
+    "Statistics released with tightdp {version} under differential privacy ({guarantee}). Noise: "
+    "K-norm mechanisms, after J. Awan and A. Slavković, Structure and Sensitivity in Differential "
+    "Privacy: Comparing K-Norm Mechanisms, Journal of the American Statistical Association 116 "
+    "(2021)."
+)
+
+
+def cite(version: str, total: Guarantee) -> str:
+    """A sentence to print with the numbers."""
+    short = f"epsilon = {total.epsilon:g}"
+    if total.delta:
+        short += f", delta = {total.delta:g}"
+    return CITE.format(version=version, guarantee=f"{short}, {total.neighbors} neighbours")
