@@ -136,7 +136,7 @@ def upper_bound(
     )
     answer = program.solve(tolerance=tolerance, deadline=deadline)
     law = _integers(problem, lattice, answer.masses, answer.atom, cells)
-    spare = _spare(problem, program, lattice, cells)
+    spare = _spare(problem, program, lattice, cells, wide=groups is None)
     law_found = repaired(problem, law, spare, (seconds[0], seconds[1]))
     if law_found is None:
         fail("The noise could not be repaired on this grid.", InfeasibleError)
@@ -181,9 +181,11 @@ def _integers(
     )
 
 
-def _spare(problem: NoiseProblem, program: ShiftProgram, lattice: Lattice, cells: int) -> Weights:
+def _spare(
+    problem: NoiseProblem, program: ShiftProgram, lattice: Lattice, cells: int, *, wide: bool
+) -> Weights:
     """A law that loses less than delta: Laplace masses, or the program's own most private ones."""
-    if problem.plain:
+    if problem.plain and wide:
         at = np.abs(np.arange(lattice.first, lattice.last) - lattice.mirror / 2)
         masses = np.exp(-float(problem.epsilon) * at / cells)
         return _integers(problem, lattice, masses, 0.0, cells)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import hashlib
 import html
+import math
 import os
 import threading
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +29,14 @@ from tightdp.errors import (
     check_count,
     check_positive,
     check_real,
+    exact_amount,
     fail,
 )
 from tightdp.noise.enclosures import float_up
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
+_MOST_PARTS = 1000
 _solved: OrderedDict[str, Found] = OrderedDict()
 
 
@@ -121,6 +127,7 @@ def design_noise(
     loss: Any = "l1",
     gap: float = 0.01,
     cells: int | None = None,
+    partition: Sequence[Any] | None = None,
     support: Any = None,
     monotone: bool = False,
     symmetric: bool | None = None,
@@ -162,6 +169,9 @@ def design_noise(
         The certified relative gap to reach; integers reach 1e-6 by default.
     cells : int, optional
         Number of cells of the noise; then the gap is what it is.
+    partition : sequence of floats, optional
+        Edges, from -L to L and in sensitivities, between which the noise is uniform: the problem
+        P(pi, beta) of [5]. The lower bound stays that of all noise.
     support : float, optional
         Only noise within [-support, support].
     monotone : bool
@@ -215,8 +225,9 @@ def design_noise(
     if not 1e-7 <= check_real("gap", gap) <= 1:
         fail(f"`gap` must lie in [1e-7, 1]. Got {gap}.")
     target = min(gap, 1e-6) if integer else gap
+    edges = None if partition is None else _edges(partition, problem, count)
     unit, factor = problem.unit()  # a power scales with the sensitivity
-    store = _Store(unit, (target, count, method), cache)
+    store = _Store(unit, (target, count, edges, method), cache)
     begun = time.monotonic()
     found = store.get(target)
     if found is None:
@@ -227,13 +238,15 @@ def design_noise(
             deadline=None if limit is None else begun + limit,
             progress=progress,
             solver=ShiftProgram if method == "extended" else CutProgram,
+            partition=edges,
         )
         found = search.run()
     store.put(found)
     certificate = found.certificate
     if unit is not problem:
         certificate = certificate.rescaled(problem.sensitivity, factor)
-    if not found.met and (count is None or limit is not None):  # else the gap is what it is
+    given = count is not None or edges is not None  # then the gap is what it is
+    if not found.met and (limit is not None or not given):
         warnings.warn(
             f"The gap {target:g} was not reached; the design is certified to "
             f"{certificate.gap:.3%}. Give more time or more cells.",
@@ -259,6 +272,20 @@ def load_design(path: str | os.PathLike[str]) -> Design:
     except (OSError, UnicodeDecodeError):
         fail(f"`path` must name a readable design file. Got {path}.")
     return Design(Certificate.from_json(text), reached=True)
+
+
+def _edges(given: Sequence[Any], problem: NoiseProblem, cells: int | None) -> tuple[Fraction, ...]:
+    """The edges of a partition, in sensitivities; they must lie on a common grid."""
+    edges = tuple(exact_amount("partition", edge) for edge in given)
+    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)) or edges[0] != -edges[-1]:
+        fail("`partition` must be increasing edges from -L to L.")
+    if math.lcm(*(edge.denominator for edge in edges)) > _MOST_PARTS:
+        fail(f"`partition` must lie on a grid of at most {_MOST_PARTS} cells a sensitivity.")
+    if problem.folded and tuple(-edge for edge in reversed(edges)) != edges:
+        fail("`partition` must be its own mirror image, like the problem.")
+    if problem.integer or problem.delta == 0 or cells is not None or problem.support is not None:
+        fail("`partition` excludes `integer`, `cells`, `support` and delta = 0.")
+    return edges
 
 
 # --- the cache ------------------------------------------------------------------------------------

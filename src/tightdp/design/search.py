@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
 from tightdp.design.certificate import Certificate, relative_gap
+from tightdp.design.cutting_planes import partition_bound
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
-from tightdp.errors import ParameterError, UndecidedError, fail
+from tightdp.errors import UndecidedError, fail
 
 _MOST_CELLS = 20_000
 _MOST_ROUNDS = 12
+_REMEDY = "Give a wider support, a larger bound or a larger delta."
 _EDGE = 0.01  # a larger share of delta in the outermost cells asks for a wider support
 
 
@@ -39,8 +42,10 @@ class Search:
         deadline: float | None,
         progress: bool,
         solver: type[ShiftProgram] = ShiftProgram,
+        partition: Sequence[Fraction] | None = None,
     ) -> None:
         self.problem, self.gap, self.cells, self.solver = problem, gap, cells, solver
+        self.partition = partition
         self.deadline, self.progress = deadline, progress
         self.upper: Upper | None = None
         self.lower: Lower | None = None
@@ -53,6 +58,8 @@ class Search:
 
     def run(self) -> Found:
         """Bounds on finer and finer grids until they meet, or time is up."""
+        if self.partition is not None:
+            return self._given_partition(self.partition)
         if self.problem.delta == 0:
             return self._pure()
         if self.problem.integer:
@@ -89,6 +96,20 @@ class Search:
             self.upper = self.upper or coarse
             found = self._found()
             return Found(found.certificate, False)
+        return self._found()
+
+    def _given_partition(self, edges: Sequence[Fraction]) -> Found:
+        """Noise that is uniform between given edges; the lower bound is that of all noise."""
+        cells = math.lcm(*(edge.denominator for edge in edges))
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        whole = [int(edge * cells) for edge in edges]
+        try:
+            self.upper = partition_bound(
+                self.problem, whole, cells=cells, solver=self.solver, seconds=left
+            )
+        except InfeasibleError:
+            fail("`partition` must be wider or finer: no private noise is uniform on its cells.")
+        self._improve_lower(cells)
         return self._found()
 
     def _round(self, cells: int) -> None:
@@ -161,7 +182,7 @@ class Search:
                     solver=self.solver,
                 )
             except InfeasibleError:
-                fail(_impossible(self.problem), ParameterError)
+                fail(self._impossible(cells, window))
             self._say("lower", cells, float(found.value), begun)
             if self.lower is None or found.value > self.lower.value:
                 self.lower = found
@@ -249,7 +270,10 @@ class Search:
         if self.upper is None and self.cells is not None:
             fail(f"`cells` must be larger here. Got {self.cells}: no private noise has so few.")
         if self.upper is None:
-            fail(_impossible(self.problem), ParameterError)
+            fail(
+                f"No noise within {_joined(self._sides())} was found on grids as fine as time and "
+                f"memory allow, and none was proved impossible. {_REMEDY}"
+            )
         if self.lower is None:
             fail("No bound was found in time. Give a longer `time_limit`.", UndecidedError)
         upper, lower = self.upper, self.lower
@@ -264,6 +288,40 @@ class Search:
             lower=str(lower.value),
         )
         return Found(Certificate.seal(document), self._gap() <= self.gap)
+
+    def _sides(self) -> list[str]:
+        """The side constraints in use, by the names of their arguments."""
+        used = {
+            "support": self.problem.support is not None,
+            "second_loss": self.problem.second is not None,
+            "monotone": self.problem.monotone,
+        }
+        return [name for name, is_used in used.items() if is_used]
+
+    def _impossible(self, cells: int, window: int) -> str:
+        """Which constraint cannot be met: those that fail alone, or else all of them together."""
+        sides = self._sides()
+        alone = [
+            name for name in sides if len(sides) > 1 and self._fails_alone(name, cells, window)
+        ]
+        together = " together" if len(sides) > 1 and not alone else ""
+        return (
+            f"No noise with this epsilon and delta meets {_joined(alone or sides)}{together}. "
+            f"{_REMEDY}"
+        )
+
+    def _fails_alone(self, name: str, cells: int, window: int) -> bool:
+        problem = replace(
+            self.problem,
+            support=self.problem.support if name == "support" else None,
+            second=self.problem.second if name == "second_loss" else None,
+            monotone=name == "monotone",
+        )
+        try:
+            lower_bound(problem, cells=cells, window=window, tolerance=1e-3, deadline=None)
+        except InfeasibleError:
+            return True
+        return False
 
     def _say(self, which: str, cells: int, value: float, begun: float) -> None:
         if self.progress:
@@ -286,14 +344,5 @@ def support_units(problem: NoiseProblem) -> float:
     return float(max(units, math.ceil(growth) + 1))
 
 
-def _impossible(problem: NoiseProblem) -> str:
-    names = {
-        "support": problem.support is not None,
-        "second_loss": problem.second is not None,
-        "monotone": problem.monotone,
-    }
-    given = " and ".join(f"`{name}`" for name, used in names.items() if used)
-    return (
-        f"No noise with this epsilon and delta meets {given or 'the constraints'}. "
-        "Give a wider support, a larger bound or a larger delta."
-    )
+def _joined(names: list[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names) or "these constraints"
