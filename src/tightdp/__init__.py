@@ -87,6 +87,7 @@ __getattr__ = __lazy(
     {
         "CategoricalNB": "tightdp.estimators.naive_bayes",
         "GaussianNB": "tightdp.estimators.naive_bayes",
+        "Density": "tightdp.estimators.density",
         "GeometricMedian": "tightdp.estimators.location",
         "LinearRegression": "tightdp.estimators.linear",
         "LogisticRegression": "tightdp.estimators.logistic",
@@ -114,6 +115,7 @@ __all__ = [
     "DataDependentMechanism",
     "DataError",
     "DegenerateBodyError",
+    "Density",
     "Design",
     "DimensionError",
     "DiscreteGaussian",

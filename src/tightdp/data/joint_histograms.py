@@ -17,6 +17,8 @@ from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
 
+_MOST = 1 << 20  # names alone would fill memory
+
 
 class JointHistogram(Statistic):
     """Counts in the cells of a table of columns: bins of numbers, levels of categories.
@@ -65,6 +67,8 @@ class JointHistogram(Statistic):
         self.shape = tuple(len(part) for part in labels)
         if math.prod(self.shape) < 2:
             fail("There must be at least two cells.")
+        if math.prod(self.shape) > _MOST:
+            fail(f"`bins` must make at most {_MOST} cells: take fewer bins or columns.")
         self.names = tuple(":".join(parts) for parts in itertools.product(*labels))
 
     def _per_column(self, bins: Any) -> list[Any]:

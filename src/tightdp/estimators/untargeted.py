@@ -18,16 +18,17 @@ class Untargeted(PrivateEstimator):
     """Base: all columns are alike."""
 
     def _problem(self, X: Any, y: Any) -> Problem:
-        named = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
-        if isinstance(X, (str, Path)):
-            named = None
-        elif named is None and not isinstance(self.bounds, Schema):
+        bare = isinstance(X, (np.ndarray, list, tuple))
+        named = None if bare or isinstance(X, (str, Path)) else named_columns(X)
+        if not isinstance(X, (str, Path)) and named is None and not isinstance(self.bounds, Schema):
             X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-            X = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+            X, bare = {f"x{j}": X[:, j] for j in range(X.shape[1])}, True
             named = list(X)
         schema = self._facts(X, named)
         names = list(schema)
         self._remember(tuple(names))
+        if bare:  # columns of an array have places, not names
+            del self.feature_names_in_
         # the last column stands where other problems have their target
         return Problem(X, schema, tuple(names[:-1]), names[-1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +22,7 @@ from tightdp.noise.rates import check_epsilon
 
 _COSTLY = (MomentBody, MomentHull)  # thousands of draws would take seconds
 _DRAWS = 10_000
+_ENTRIES = 500_000  # of all draws together: long vectors would take minutes
 _PUBLIC_SEED = 20_000  # for error bars only; it never touches a release
 _RISK = 1e-6
 
@@ -82,7 +84,8 @@ class BallNoise:
         box = radius * np.asarray(ball.support(linear))
         if ball.dim == 1 or isinstance(self.ball, _COSTLY):
             return box
-        draws = np.asarray(self.draws.sample(_DRAWS, rng=_PUBLIC_SEED), dtype=np.float64)
+        count = min(_DRAWS, max(_ENTRIES // ball.dim, _needed(confidence)))
+        draws = np.asarray(self.draws.sample(count, rng=_PUBLIC_SEED), dtype=np.float64)
         spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
         simulated = simultaneous(draws / self.resolution @ linear.T, spread, confidence)
         noised = spread > 0  # entries have units of their own: compare in standard deviations
@@ -140,6 +143,11 @@ class BallNoise:
         rows = self.statistic.schema.rows_per_person
         _, radius = lattice_body(self._per_person(self.ball), self.resolution)
         return self.ball.scaled(rows * self.draws.sensitivity / (float(radius) * self.resolution))
+
+
+def _needed(confidence: float) -> int:
+    """Draws with which :func:`simultaneous` has something to choose from."""
+    return 2 * math.ceil(math.log(_RISK) / math.log(confidence))
 
 
 def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:

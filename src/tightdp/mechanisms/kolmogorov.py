@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from tightdp.mechanisms.band_levels import BandLevels
 from tightdp.mechanisms.band_paths import BandPaths, any_sample
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
+from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 _WORK = 1 << 36  # steps of the recursion that the public facts may ask for
+_LARGEST = 10_000  # sample that is taken unasked
 
 
 class KolmogorovSample(PaidMechanism):
@@ -48,6 +51,13 @@ class KolmogorovSample(PaidMechanism):
     o(n): with two cells, n = 100 and epsilon = 1 the mean distance is .037 at k = 22 and .300 at
     k = 100,000 (E35). It also says that it is not clear how such samples can be drawn.
 
+    **Size.** Samples near the table are few: of k points about :math:`e^{-c/(k d^2)}` are within a
+    distance d, so that d is of order :math:`(\epsilon n k)^{-1/3}`, and :math:`1/(2k)` at least.
+    Every sample is also pulled to the uniform law, by a weight of order :math:`e^{k d}` against
+    :math:`e^{-\epsilon n d / 2}`: this wins when k is a share of :math:`\epsilon n`. The default
+    stays a power below, and its own error, of order :math:`(\epsilon n)^{-5/9}`, below the
+    sampling error :math:`n^{-1/2}` of the table.
+
     References: Wasserman and Zhou (2010).
 
     Parameters
@@ -58,7 +68,8 @@ class KolmogorovSample(PaidMechanism):
     bins : int or increasing edges
         The public grid of cells, as for :class:`~tightdp.Histogram`.
     size : int, optional
-        k; by default :math:`\lceil n^{2/3} \rceil` for the public number of rows n.
+        k; by default :math:`\lceil (\epsilon n / r)^{2/3} \rceil` for the public number of rows n,
+        at most n and 10,000.
     epsilon : float, Fraction or Decimal
 
     Examples
@@ -67,10 +78,10 @@ class KolmogorovSample(PaidMechanism):
     >>> mechanism = KolmogorovSample(schema, "x", bins=20, epsilon=2.0)
     >>> release = mechanism.release({"x": np.linspace(0, 1, 1000) ** 2})
     >>> int(release.value.sum()), mechanism.size
-    (100, 100)
+    (159, 159)
     >>> points = mechanism.points(release, rng=1)
     >>> points.shape, bool(points.max() <= 1)
-    ((100,), True)
+    ((159,), True)
     """
 
     def __init__(
@@ -85,8 +96,7 @@ class KolmogorovSample(PaidMechanism):
         self.statistic = Histogram(schema, column, bins)
         self.schema, self.neighbors = schema, schema.neighbors
         self.epsilon = check_epsilon(epsilon)
-        wanted = math.ceil(schema.rows ** (2 / 3)) if size is None else size
-        self.size = check_count("size", wanted)
+        self.size = check_count("size", public_size(schema, self.epsilon) if size is None else size)
         self.rate = self.epsilon / (2 * self.size * schema.rows_per_person)
         self._check_work()
 
@@ -116,15 +126,18 @@ class KolmogorovSample(PaidMechanism):
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.statistic.columns)
 
-    def law_on(self, counts: ArrayLike) -> BandLevels | None:
+    def law_on(self, counts: ArrayLike, *, progress: bool = False) -> BandLevels | None:
         """The exact law for a table with these counts; None without rows. **Not private.**"""
         upto = np.cumsum(np.asarray(counts, dtype=np.int64))
-        return BandLevels(BandPaths(upto, self.size), self.rate) if upto[-1] else None
+        if not upto[-1]:
+            return None
+        with progress_bar(None, "bands", show=progress) as watch:
+            return BandLevels(BandPaths(upto, self.size), self.rate, watch)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
     ) -> dict[str, Any]:
-        law = self.law_on(self.statistic.measure(frame, progress=progress))
+        law = self.law_on(self.statistic.measure(frame, progress=progress), progress=progress)
         # without rows all samples are equally far from the table
         counts = any_sample(len(self.statistic), self.size, rng) if law is None else law.draw(rng)
         value = counts.astype(np.float64)
@@ -150,3 +163,13 @@ class KolmogorovSample(PaidMechanism):
         interval = self.schema[self.statistic.columns[0]]
         assert isinstance(interval, Interval)
         return np.clip(low + width * source(rng).uniform(self.size), interval.low, interval.high)
+
+
+def public_size(schema: Schema, epsilon: Fraction) -> int:
+    """The size of a sample, from public facts: a power below epsilon times the rows.
+
+    >>> public_size(Schema({"x": Interval(0, 1)}, rows=1000), Fraction(1))
+    100
+    """
+    told = float(epsilon) * schema.rows / schema.rows_per_person
+    return min(math.ceil(round(told ** (2 / 3), 9)), schema.rows, _LARGEST)

@@ -1,0 +1,325 @@
+"""A private density: exact noisy counts, made consistent, smoothed, and drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tightdp.data.frames import blocks
+from tightdp.data.joint_histograms import JointHistogram
+from tightdp.errors import FloatArray, check_choice, check_count, fail
+from tightdp.estimators.bins import MOST_CELLS, SMOOTHINGS, public_bins
+from tightdp.estimators.inputs import Problem, named_columns
+from tightdp.estimators.untargeted import Untargeted
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource, source
+from tightdp.release import Release
+from tightdp.schema import Category, Interval, Schema
+
+_ENTRIES = 1 << 20  # of a table of points by cells, at a time
+_FINE = 24  # bits of the grid on which points are looked up
+
+
+class Density(Untargeted):
+    r"""The joint density of the columns, from a private histogram with public bins.
+
+    ``fit`` releases the counts of all cells with exact noise, once. Everything else is
+    post-processing of that release and costs nothing: counts are made consistent, spread over
+    their cells, evaluated, integrated and sampled.
+
+    **Privacy.** ``fit`` is epsilon-DP under the neighbour relation of the schema (replace-one by
+    default), by the proof of :class:`~tightdp.AdditiveMechanism` for the hull of a histogram's
+    movements. Replace-one: a row leaves one cell and enters another, so the hull is
+    :math:`\{\sum u = 0, \lVert u \rVert_1 \le 2\}` and the released counts sum to n. Their
+    variance is at most :math:`\frac{4(m-1)(2m-1)}{m(m+1)\epsilon^2}` per cell, less than the
+    :math:`8/\epsilon^2` of Laplace noise. Add-remove: independent discrete Laplace noise,
+    :math:`2/\epsilon^2`. Bins, bounds and levels must be public facts. Numerics: ``exact``.
+
+    **Erratum.** A histogram of m cells does not need the scale :math:`m/\epsilon` (E33), and under
+    replace-one the :math:`\ell_1` ball is not the best shape (E18).
+
+    **Consistency.** Noisy counts can be negative. ``counts_`` is the nearest vector of
+    non-negative numbers with the right sum: n under replace-one; under add-remove the sum of the
+    noisy counts, within 1 and the public bound. ``release_`` keeps what was released.
+
+    References: [1], [4], [41], [42].
+
+    Parameters
+    ----------
+    epsilon : float, Fraction or Decimal
+    bounds : pair, list of pairs, or Schema
+        Public facts; categories are allowed in a Schema.
+    bins : "auto", int, or one entry per column
+        Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
+        the public n and epsilon (:mod:`tightdp.estimators.bins`). At most 1024 cells in all.
+    smoothing : {"linear", "none"}
+        "linear": the mass of a cell has a triangular density that reaches to the centres of its
+        neighbours, reflected at the bounds; with equal bins this is linear interpolation between
+        centres. "none": constant in every cell. Both integrate to one.
+    ledger : Ledger, optional
+    random_state : None or a seed
+        For ``fit``; anything but None is **not private**.
+    verbose : bool
+        Show a progress bar while rows are read, where ``tqdm`` is installed.
+
+    Attributes
+    ----------
+    release_ : Release
+        The noisy counts, with standard errors and intervals.
+    counts_ : array
+        Consistent counts, one axis per column.
+    probabilities_ : array
+        The same, as shares.
+    edges_ : list
+        Edges of every column; None for a category.
+    bins_ : tuple of int
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> model = Density(epsilon=1.0, bounds=(0, 1)).fit(rng.beta(2, 5, (5000, 1)))
+    >>> model.bins_, float(model.counts_.sum().round(6))
+    ((15,), 5000.0)
+    >>> bool(abs(model.cdf([[0.264]])[0] - 0.5) < 0.05)
+    True
+    >>> model.sample(3).shape
+    (3, 1)
+    """
+
+    counts_: FloatArray
+    probabilities_: FloatArray
+    edges_: list[FloatArray | None]
+    bins_: tuple[int, ...]
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        bins: Any = "auto",
+        smoothing: str = "linear",
+        ledger: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.bins = bins
+        self.smoothing = smoothing
+        self.ledger = ledger
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting ------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_choice("smoothing", self.smoothing, SMOOTHINGS)
+        if isinstance(self.bins, str):
+            check_choice("bins", self.bins, ["auto"])
+
+    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
+        cells = public_cells(problem.schema, self.bins, self.epsilon, self.smoothing)
+        mechanism = AdditiveMechanism(cells, noise="hull", epsilon=self.epsilon)
+        release = mechanism.release(
+            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.verbose)
+        )
+        self.counts_ = consistent(release.value, problem.schema).reshape(cells.shape)
+        self.probabilities_ = self.counts_ / self.counts_.sum()
+        self.edges_, self.bins_ = list(cells.edges), cells.shape
+        return release
+
+    # --- the density --------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log density at each row; -inf outside the bounds and where all counts near are 0.
+
+        Categories are counted: the density is per unit of the numeric columns and level. Missing
+        cells follow the public rule of the schema.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self._mixed(X, cumulated=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The total log density of the rows; computed from private rows it is not private."""
+        return float(self.score_samples(X).sum())
+
+    def cdf(self, X: Any) -> FloatArray:
+        """The probability of a row with no entry above that of ``X``, for numeric columns."""
+        check_is_fitted(self, "release_")
+        if any(edges is None for edges in self.edges_):
+            fail("`cdf` needs numeric columns: levels of a category have no order.")
+        return self._mixed(X, cumulated=True)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Rows drawn from the density: post-processing, as many as you like at no cost.
+
+        With categories the rows are objects, with levels in their columns.
+        """
+        check_is_fitted(self, "release_")
+        count, rng = check_count("n_samples", n_samples), source(random_state)
+        cells = rng.categorical(self.probabilities_.ravel(), count)
+        places = np.unravel_index(cells, self.probabilities_.shape)
+        columns = [
+            self._spread(j, place, rng)
+            for j, place in enumerate(np.asarray(p, dtype=np.int64) for p in places)
+        ]
+        mixed = any(edges is None for edges in self.edges_)
+        rows = np.empty((count, len(columns)), dtype=object if mixed else np.float64)
+        for j, column in enumerate(columns):
+            rows[:, j] = column
+        return rows
+
+    def _spread(self, axis: int, place: NDArray[np.int64], rng: RandomSource) -> NDArray[Any]:
+        """Values of one column for the cells drawn."""
+        edges = self.edges_[axis]
+        if edges is None:
+            column = self.schema_[list(self.schema_)[axis]]
+            assert isinstance(column, Category)
+            levels = np.empty(len(column.levels), dtype=object)
+            levels[:] = column.levels
+            return levels[place]
+        width = np.diff(edges)[place]
+        x = edges[place] + width * rng.uniform(len(place))
+        if self.smoothing == "linear":
+            x += width * (rng.uniform(len(place)) - 0.5)
+            x = np.where(x < edges[0], 2 * edges[0] - x, x)
+            x = np.where(x > edges[-1], 2 * edges[-1] - x, x)
+        return np.clip(x, edges[0], edges[-1])
+
+    def _mixed(self, X: Any, *, cumulated: bool) -> FloatArray:
+        """The mixture of the cells at every row of X."""
+        rows = self._read(X)
+        out = np.empty(len(rows))
+        step = max(1, _ENTRIES // self.probabilities_.size)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            table = np.broadcast_to(
+                self.probabilities_.ravel(), (len(part), self.probabilities_.size)
+            )
+            for j, edges in enumerate(self.edges_):
+                weights = self._weights(edges, part[:, j], self.bins_[j], cumulated)
+                table = np.einsum(
+                    "na,nab->nb", weights, table.reshape(len(part), self.bins_[j], -1)
+                )
+            out[start : start + step] = table[:, 0]
+        return np.clip(out, 0.0, 1.0) if cumulated else out
+
+    def _weights(
+        self, edges: FloatArray | None, x: FloatArray, count: int, cumulated: bool
+    ) -> FloatArray:
+        """Density or distribution function of each bin of one axis at each x: shape (n, bins)."""
+        if edges is None:
+            return np.asarray(x[:, None] == np.arange(count), dtype=np.float64)
+        law = _bin_cdf if cumulated else _bin_density
+        return law(edges, x[:, None], linear=self.smoothing == "linear")
+
+    def _read(self, X: Any) -> FloatArray:
+        """Rows in user units, levels as their codes; missing cells replaced, nothing clamped."""
+        check_is_fitted(self, "release_")
+        names = list(self.schema_)
+        table = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
+        if table is None:
+            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
+            frame: Any = {name: X[:, j] for j, name in enumerate(names)}
+        else:
+            missing = [name for name in names if name not in table]
+            if missing:
+                fail(f"The table has no column {missing[0]!r}.")
+            frame = {name: X[name] for name in names} if isinstance(X, Mapping) else X
+        wide = {name: _widened(self.schema_[name]) for name in names}
+        facts = Schema(wide, rows=2**30, bits=_FINE)
+        parts = [block.matrix(names) for block in blocks(frame, facts, names)]
+        cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
+        out = cells.astype(np.float64)
+        for j, column in enumerate(wide.values()):
+            if isinstance(column, Interval):
+                out[:, j] = column.middle + column.half * out[:, j] / 2.0**_FINE
+        return out
+
+
+def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> JointHistogram:
+    """The cells of all columns, their number chosen from public facts where asked for."""
+    if isinstance(bins, str):
+        numeric = [name for name in schema if isinstance(schema[name], Interval)]
+        levels = math.prod(
+            len(c.levels) for c in schema.columns.values() if isinstance(c, Category)
+        )
+        if numeric:
+            bins = public_bins(
+                schema.rows,
+                epsilon,
+                len(numeric),
+                smoothing=smoothing,
+                neighbors=schema.neighbors,
+                levels=levels,
+                rows_per_person=schema.rows_per_person,
+            )
+        else:
+            bins = 2  # nobody asks
+    cells = JointHistogram(schema, list(schema), bins)
+    if len(cells) > MOST_CELLS:
+        fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
+    return cells
+
+
+def consistent(values: FloatArray, schema: Schema) -> FloatArray:
+    """Non-negative counts with the right sum, nearest to noisy ones; public facts only."""
+    total = float(schema.rows)
+    if schema.neighbors is Neighbors.ADD_REMOVE:
+        total = float(np.clip(values.sum(), 1.0, total))
+    return on_simplex(values, total)
+
+
+def on_simplex(values: FloatArray, total: float) -> FloatArray:
+    r"""The nearest point of :math:`\{x \ge 0, \sum x = t\}`: a common amount off, cut at zero.
+
+    The amount solves :math:`\sum \max(v_i - a, 0) = t`; by the conditions of Kuhn and Tucker that
+    is the projection.
+
+    >>> on_simplex(np.array([5.0, -1.0, 2.0]), 6.0)
+    array([4.5, 0. , 1.5])
+    """
+    ordered = np.sort(values)[::-1]
+    above = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    amount = above[np.flatnonzero(ordered > above)[-1]]
+    out = np.maximum(values - amount, 0.0)
+    return np.asarray(out * (total / out.sum()))
+
+
+def _bin_density(edges: FloatArray, x: FloatArray, *, linear: bool) -> FloatArray:
+    low, high, width = edges[0], edges[-1], np.diff(edges)
+    inside = (x >= low) & (x <= high)
+    if not linear:
+        place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(width) - 1)
+        return np.asarray((place == np.arange(len(width))) * inside / width)
+    centre = (edges[:-1] + edges[1:]) / 2
+    mirrored = (x, 2 * low - x, 2 * high - x)
+    tents = sum(np.maximum(1 - np.abs(y - centre) / width, 0.0) for y in mirrored)
+    return np.asarray(tents * inside / width)
+
+
+def _bin_cdf(edges: FloatArray, x: FloatArray, *, linear: bool) -> FloatArray:
+    low, high, width = edges[0], edges[-1], np.diff(edges)
+    x = np.clip(x, low, high)
+    if not linear:
+        return np.clip((x - edges[:-1]) / width, 0.0, 1.0)
+    centre = (edges[:-1] + edges[1:]) / 2
+
+    def tent(y: FloatArray) -> FloatArray:
+        u = np.clip((y - centre) / width, -1.0, 1.0)
+        return np.asarray(np.where(u < 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2))
+
+    return tent(x) - tent(2 * low - x) + 1 - tent(2 * high - x)
+
+
+def _widened(column: Interval | Category) -> Interval | Category:
+    """The same rule for a wider interval, on which points beyond the bounds stay beyond them."""
+    if isinstance(column, Category):
+        return column
+    half = column.half
+    return Interval(column.low - half, column.high + half, column.missing)
