@@ -31,6 +31,7 @@ from tightdp.noise.lattice_bodies import (
 from tightdp.noise.lattice_histograms import HistogramBody
 from tightdp.noise.lattice_moments import MomentLatticeBody
 from tightdp.noise.lattice_points import Integers
+from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.noise.words import discrete_laplaces, geometric_sums
 from tightdp.privacy import Numerics
@@ -63,6 +64,7 @@ EXAMPLES: dict[type[LatticeBody], list[tuple[LatticeBody, str, int]]] = {
         (MomentLatticeBody(1, "triples"), "3/2", 4),
         (MomentLatticeBody(1, "triangle"), "3/2", 4),
     ],
+    RecordBody: [(RecordBody(1), "1", 12)],
     ProductBody: [
         (ProductBody([BoxBody([1]), HistogramBody(3)]), "3/2", 9),
         (ProductBody([DiamondBody(2), BoxBody([2])]), "6/5", 9),

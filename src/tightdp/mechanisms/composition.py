@@ -42,7 +42,8 @@ def composed_delta(each: Fraction, lost: Fraction, times: int, epsilon: Fraction
     >>> round(float(composed_delta(each, Fraction(0), 100, Fraction(3))), 6)
     0.001361
     """
-    check_count("times", times)
+    if check_count("times", times) * each <= epsilon:
+        return min(times * lost, Fraction(1))  # sums
     one = 1 << _BITS
     kept, whole = math.floor((1 - lost) * one), one
     for _ in range(times):
@@ -52,8 +53,6 @@ def composed_delta(each: Fraction, lost: Fraction, times: int, epsilon: Fraction
 
 def _response_delta(each: Fraction, times: int, epsilon: Fraction) -> Fraction:
     """The same for randomised responses: no delta of their own."""
-    if each * times <= epsilon:
-        return Fraction(0)
     bits = _BITS + 2 * math.ceil(epsilon)
     one = 1 << bits
     low, high = exp_minus_bounds(each, bits)
