@@ -98,6 +98,31 @@ def test_the_audit_holds_and_catches_less_noise(given):
     assert noise.exact_delta() <= Fraction(given["delta"])
 
 
+@pytest.mark.parametrize("given", DESIGNS, ids=str)
+def test_draws_alone_do_not_refute_the_claim_unless_noise_is_cut(given, seed):
+    """Black box: releases of two neighbours, then of two that lie a quarter further apart."""
+    noise = design_noise(**given).noise
+    moved, law = noise.sensitivity, noise
+    if not isinstance(noise, tdp.TableNoise):
+        moved = 20 * noise.cells_per_sensitivity()
+        law = noise.lattice(noise._exact_sensitivity / moved)
+    rng = np.random.default_rng(seed)
+
+    def verdict(shift):
+        return tdp.audit(
+            lambda x, size: x + law.sample(size, rng=rng),
+            0,
+            shift,
+            epsilon=given["epsilon"],
+            delta=given["delta"],
+            releases=40_000,
+            rng=seed,
+        ).verdict
+
+    assert verdict(moved) == "no violation found"
+    assert verdict(math.ceil(1.25 * moved)) == "violated"
+
+
 def test_draws_follow_the_law(seed):
     """Chi-square of exact draws on a grid of half cells; a scale wrong by 10 % is caught."""
     from scipy.stats import chi2
@@ -142,6 +167,29 @@ def test_an_accountant_gets_a_dominating_distribution():
     assert float(counts.get_delta_for_epsilon(1.0)) == pytest.approx(0.1, abs=1e-4)
     with pytest.raises(ParameterError, match="`noise`"):
         privacy_loss(tdp.Laplace(epsilon=1.0))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1, 0.1), (1, 1e-6), (3, 0.3), (0.1, 0.01)], ids=str
+)
+def test_what_an_accountant_gets_is_never_too_small(epsilon, delta):
+    """Beside exact rationals for one release, and an exact product for two."""
+    pytest.importorskip("dp_accounting")
+    noise = design_noise(epsilon=epsilon, delta=delta).noise
+    loss = privacy_loss(noise, discretization=1e-2)
+    for part in (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(3, 2)):
+        at = Fraction(epsilon) * part
+        exact = noise.exact_delta(epsilon=at)
+        got = float(loss.get_delta_for_epsilon(float(at)))
+        assert got >= float(exact) * (1 - 1e-12)
+        assert got <= float(exact) + 2e-2
+    p = np.array([float(Fraction(w, noise.total)) for w in noise.weights])
+    k = noise.cells_per_sensitivity()
+    still = np.concatenate([p, np.zeros(k), [noise.atom_share, 0]])
+    moved = np.concatenate([np.zeros(k), p, [0, noise.atom_share]])
+    both = np.multiply.outer(still, still) - math.exp(epsilon) * np.multiply.outer(moved, moved)
+    twice = float(loss.self_compose(2).get_delta_for_epsilon(epsilon))
+    assert float(np.maximum(both, 0).sum()) <= twice * (1 + 1e-9)
 
 
 def test_the_truncated_laplace_of_the_comparison():
