@@ -58,12 +58,12 @@ from tightdp.mechanisms.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.gradient_user import KNormRowGradient
-from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.mechanisms.order_statistics import median, quantile, quantiles
-from tightdp.mechanisms.quantiles import Median, Quantile
+from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -94,6 +94,7 @@ __getattr__ = __lazy(
         "Mean": "tightdp.estimators.location",
         "QuantileRegression": "tightdp.estimators.quantile",
         "Ridge": "tightdp.estimators.linear",
+        "SyntheticSample": "tightdp.estimators.synthetic",
         "Variance": "tightdp.estimators.location",
     },
 )
@@ -149,7 +150,7 @@ __all__ = [
     "LogisticRegression",
     "LpBall",
     "Mean",
-    "Median",
+    "KNormMedian",
     "MissingDependencyError",
     "MomentBody",
     "MomentHull",
@@ -167,9 +168,9 @@ __all__ = [
     "Preview",
     "Product",
     "Products",
-    "Quantile",
+    "KNormQuantile",
     "QuantileRegression",
-    "Quantiles",
+    "KNormQuantiles",
     "RangeNoise",
     "Release",
     "Ridge",
@@ -181,6 +182,7 @@ __all__ = [
     "Sums",
     "SumsAndRows",
     "SumsAndSquares",
+    "SyntheticSample",
     "TableNoise",
     "TightdpError",
     "TruncatedLaplace",
