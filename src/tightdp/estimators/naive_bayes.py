@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +22,7 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
 
+_LEAST = 1e-12  # an exactly empty table has equal shares
 _UNIFORM = 1 / 3  # variance of a mean, and of 2x^2 - 1, that may be anywhere in [-1, 1]
 
 
@@ -31,7 +33,7 @@ class ClassTable:
     Attributes
     ----------
     counts : array, shape (classes,)
-        At least one standard deviation of their noise.
+        At least 1.
     prior : array, shape (classes,)
     means, variances : array, shape (classes, numbers)
     levels : dict
@@ -48,46 +50,45 @@ class ClassTable:
 def read_classes(
     moments: ClassMoments, release: Release, *, alpha: float, smoothing: float
 ) -> ClassTable:
-    r"""Estimates that stay finite at any noise, from the release and its known law.
+    r"""Posterior means under flat public priors: they stay finite and modest at any noise.
 
-    Counts: under replace-one they are moved by equal parts to the public total n, which is the
-    least squares solution for equal variances; then floored at one standard deviation of their
-    noise (at least 1). Their shares, the prior, are shrunk to equal ones by
-    :math:`w = n^2 p/(n^2 p + v)`, p the variance of a share if all are equally likely.
-    Means: a sum S = n m + noise of variance v and a prior variance 1/3 of m (uniform on [-1, 1])
-    give :math:`m = nS/(n^2 + 3v)`, which shrinks to the middle where there is only noise. Squares
-    likewise. Variances: :math:`q - m^2`, at least one standard deviation of the noise of that
-    difference and ``smoothing``, plus the variance of the noise of the mean, by which a prediction
-    is off. Levels: shrunk as the prior, and smoothed with ``alpha`` pseudo-counts.
+    Shares of classes: shrunk to equal ones by :math:`w = n^2 p/(n^2 p + v)`, v the variance of the
+    noise and p that of a share if all are equally likely; n is public under replace-one, else the
+    noisy total. Sizes are n times the shares, at least 1. Means: a sum S = n m + noise and a prior
+    variance 1/3 of m (uniform on [-1, 1]) give :math:`m = nS/(n^2 + 3v)`, which goes to the middle
+    where there is only noise; squares q likewise. Variances: the mean of a normal law around
+    :math:`q - m^2`, with the error of that difference, cut at 0, and a part 1/n more for the
+    error of the mean. Levels: shrunk as the classes, smoothed with ``alpha`` pseudo-counts.
     """
     layout, classes = moments.layout, len(moments.classes)
     values = release.value.reshape(classes, -1)
     spread = np.diag(release.covariance).reshape(classes, -1)
-    counts = values[:, 0].copy()
-    if moments.schema.neighbors is Neighbors.REPLACE_ONE:
-        counts += (moments.schema.rows - counts.sum()) / classes
-    counts = np.maximum(counts, np.maximum(1.0, np.sqrt(spread[:, 0])))
+    total = float(moments.schema.rows)
+    if moments.schema.neighbors is not Neighbors.REPLACE_ONE:
+        total = float(np.clip(values[:, 0].sum(), 1.0, total))
+    prior = _shares(values[None, :, 0], np.array([[total]]), spread[None, :, 0])[0]
+    counts = np.maximum(total * prior, 1.0)
     size = counts[:, None]
 
-    def shrunk(at: Any) -> FloatArray:
-        sums, noise = values[:, at], spread[:, at]
-        return np.clip(size * sums / (size**2 + noise / _UNIFORM), -1.0, 1.0)
+    def shrunk(at: Any) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances of means, from sums."""
+        sums, noise = values[:, at], spread[:, at] / size**2
+        weight = _UNIFORM / (_UNIFORM + noise)
+        return np.clip(weight * sums / size, -1.0, 1.0), weight * noise
 
     last = 1 + 2 * len(layout.numbers)
-    first, second = slice(1, last, 2), slice(2, last, 2)
-    means, squares = shrunk(first), (1 + shrunk(second)) / 2
-    of_mean, of_square = spread[:, first] / size**2, spread[:, second] / (2 * size) ** 2
-    floor = np.sqrt(of_square + 4 * means**2 * of_mean)
-    variances = np.maximum(squares - means**2, np.maximum(np.minimum(floor, 1.0), smoothing))
-    variances += np.minimum(of_mean, _UNIFORM)
+    means, of_mean = shrunk(slice(1, last, 2))
+    squares, of_square = shrunk(slice(2, last, 2))
+    apart = (1 + squares) / 2 - means**2
+    variances = _positive(apart, np.sqrt(of_square / 4 + 4 * means**2 * of_mean))
+    variances = np.clip(variances * (1 + 1 / size), smoothing, 1.0)
     levels = {}
     for name in layout.pairs:
-        contrast = shrunk(layout.place(name))
+        contrast = shrunk(layout.place(name))[0]
         levels[name] = _smoothed(np.hstack([1 + contrast, 1 - contrast]) / 2, size, alpha)
     for name, _ in layout.tables:
         at = layout.place(name)
         levels[name] = _smoothed(_shares(values[:, at], size, spread[:, at]), size, alpha)
-    prior = _shares(counts[None], counts.sum(keepdims=True)[None], spread[None, :, 0])[0]
     return ClassTable(counts, prior, means, variances, levels)
 
 
@@ -96,8 +97,15 @@ def _shares(counts: FloatArray, total: FloatArray, noise: FloatArray) -> FloatAr
     width = counts.shape[1]
     spread = (width - 1) / (width**2 * (width + 1)) * total**2  # of counts, all shares alike
     weight = spread / (spread + noise)
-    shares = weight * np.clip(counts / total, 0.0, 1.0) + (1 - weight) / width
+    shares = weight * np.clip(counts / total, 0.0, 1.0) + (1 - weight) / width + _LEAST
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _positive(value: FloatArray, error: FloatArray) -> FloatArray:
+    """The mean of N(value, error^2) given that it is positive."""
+    t = value / np.maximum(error, 1e-12)
+    hazard = np.sqrt(2 / np.pi) / scipy.special.erfcx(-t / np.sqrt(2))
+    return np.where(t > 30, value, value + error * hazard)
 
 
 def _smoothed(shares: FloatArray, size: FloatArray, alpha: float) -> FloatArray:
@@ -359,7 +367,7 @@ class CategoricalNB(NaiveBayes):
         )
 
     def _public_bounds(self) -> Any:
-        if isinstance(self.bounds, (list, tuple)):
+        if isinstance(self.bounds, list):  # a tuple is a pair, which the columns refuse
             return [_levels(given) for given in self.bounds]
         return _levels(self.bounds)
 
