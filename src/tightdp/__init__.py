@@ -30,6 +30,7 @@ from tightdp.errors import (
     LedgerError,
     MissingDependencyError,
     ParameterError,
+    PublicFactWarning,
     TightdpError,
     UndecidedError,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "Preview",
     "Product",
     "Products",
+    "PublicFactWarning",
     "KNormQuantile",
     "QuantileRegression",
     "KNormQuantiles",

@@ -15,6 +15,8 @@
     │   └── BurnedError                      the budget of a key is spent, its release is lost
     └── MissingDependencyError (also ImportError)
 
+    PublicFactWarning (a UserWarning)        public facts that cannot all be true
+
 Every message names the parameter, the allowed set and the value got, then the remedy. No message
 ever contains a value from the data: the checks here see parameters and public facts only.
 """
@@ -81,6 +83,10 @@ class BurnedError(LedgerError):
 
 class MissingDependencyError(TightdpError, ImportError):
     """An optional dependency is not installed."""
+
+
+class PublicFactWarning(UserWarning):
+    """Stated public facts do not fit the table or each other; it says nothing that is private."""
 
 
 def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:

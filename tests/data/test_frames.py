@@ -282,6 +282,7 @@ def test_order_of_rows_and_size_of_blocks_do_not_matter(engine, seed):
         np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(truth, axis=0))
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 @pytest.mark.parametrize("rows", [0, 1])
 def test_no_row_and_one_row(engine, rows):
     names = [name for name in NAMES if name != "digit"]
@@ -328,9 +329,12 @@ BAD_LINES = {
     "quote inside": (b'2,b"b', 1),
     "after the quote": (b'2,"b"b', 1),
     "carriage return": (b"2,b\r", 1),
+    "carriage return inside": (b"2,b\rb", 1),
+    "carriage returns": (b"2\r\r,b\r3,a\r\r", 1),
 }
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 @pytest.mark.parametrize("what", BAD_LINES)
 def test_no_line_of_a_csv_file_stops_the_reading(tmp_path, what):
     """An error would tell that the line is there; it is one row, or none, by a rule of its own."""
@@ -379,6 +383,7 @@ SMALL_SCHEMA = Schema(
 )
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(*(cells for _, cells in SMALL.values())), max_size=8),
@@ -592,6 +597,7 @@ def test_objects_that_are_no_numbers_are_missing():
     assert (cells.keys()[:11][[0, 2, 3, 4, 5, 6, 7, 8, 9, 10]] == -1).all()
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 def test_other_arrow_types():
     kinds = [pa.float16(), pa.int8(), pa.uint32(), pa.decimal32(5, 1), pa.decimal64(9, 2)]
     kinds += [pa.decimal256(40, 3), pa.large_string(), pa.string_view()]

@@ -120,6 +120,7 @@ def vector(frame: Any, rows: int, few: int | None = None) -> list[int]:
     return [number for statistic in statistics(rows)[:few] for number in statistic.measure(frame)]
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_same_vector(engine, rows, seed, tmp_path):

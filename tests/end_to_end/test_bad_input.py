@@ -218,7 +218,7 @@ def test_many_entries_and_long_names_fit_a_ledger() -> None:
     labels = [row.label for row in ledger.history()]
     assert len(labels) == 2
     assert max(map(len, labels)) < 400
-    bins = [tdp.Histogram(SCHEMA, "x", [*range(10), i]) for i in (10, 11)]
+    bins = [tdp.Histogram(SCHEMA, "x", [*range(9), i, 10]) for i in (9, 9.5)]
     assert repr(bins[0]) != repr(bins[1])
     wide = [tdp.Counts(tdp.Schema({"k": tdp.Category([*range(300), e])}, 4)) for e in (300, 301)]
     assert repr(wide[0]) != repr(wide[1])

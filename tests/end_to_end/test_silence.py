@@ -282,6 +282,7 @@ def test_neighbours_have_the_same_errors(
 TEXTS = st.text(alphabet='1a,." \n\r-e\x00é', max_size=12)
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of any size
 @settings(max_examples=40)
 @given(lines=st.lists(TEXTS, max_size=4), first=TEXTS, second=TEXTS)
 def test_no_line_of_a_csv_file_can_raise(

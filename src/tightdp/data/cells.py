@@ -112,7 +112,7 @@ class NumberCells(Cells):
         values = self._values
         out = np.zeros((len(values), 2), dtype=np.int64)
         if values.dtype.kind == "f":
-            values = values.astype(np.float64)
+            values = self.numbers()
             whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
         else:
             whole = values <= np.iinfo(np.int64).max

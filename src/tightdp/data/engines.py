@@ -6,13 +6,13 @@ already in use. Types are checked before anything is read; nothing here looks at
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import importlib.util
-import itertools
+import operator
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from tightdp.data.arrow import arrow_cells, batch_cells, pyarrow, unreadable_type
 from tightdp.data.cells import Cells, CodedCells, array_cells, unreadable_array
+from tightdp.data.csv_lines import read_names, read_rows, text_cell
 from tightdp.errors import DimensionError, fail, require
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]
-
-_LONGEST_CELL = 2**31 - 1  # what a C long holds everywhere
 
 
 class Table(ABC):
@@ -209,21 +208,13 @@ class DuckTable(Table):
 
 
 class CsvTable(Table):
-    """A CSV file with a header, read by the standard library: every cell is text, "" missing.
+    """A CSV file with a header: every cell is text, "" missing.
 
-    No line can stop it: short lines end in missing cells, what a line has beyond the header is left
-    out, and bytes that are no UTF-8 are replaced. Faster readers raise on such lines, which tells
-    that the table has one, and so that a person is in it.
+    Short lines end in missing cells, and what a line has beyond the header is left out.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._open() as lines:
-            self._header = next(csv.reader(lines), [])
-
-    def _open(self) -> Any:
-        opener = gzip.open if self._path.suffix == ".gz" else open
-        return opener(self._path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+        self._path, self._header = path, read_names(path)
 
     def names(self) -> list[Any]:
         return list(self._header)
@@ -233,27 +224,35 @@ class CsvTable(Table):
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         places = {name: self._header.index(name) for name in names}
-        with self._open() as lines:
-            reader = csv.reader(lines)
-            next(reader, None)
-            # a blank line is no row, except in a file of one column: there it is an empty cell
-            full = (line for line in reader if line or len(self._header) == 1)
-            while part := _take(full, rows):
-                yield {
-                    name: CodedCells(
-                        [(line[j] or None) if j < len(line) else None for line in part]
-                    )
-                    for name, j in places.items()
-                }
+        for part in read_rows(self._path, rows):
+            yield {
+                name: CodedCells([text_cell(line, place) for line in part])
+                for name, place in places.items()
+            }
 
 
-def _take(reader: Iterator[list[str]], rows: int) -> list[list[str]]:
-    """The next lines, with cells of any length."""
-    before = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        return list(itertools.islice(reader, rows))
-    finally:
-        csv.field_size_limit(before)
+class Stack(Table):
+    """Tables with the same columns, one below the other; a column may have several types."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+
+    def names(self) -> list[Any]:
+        each = (Counter(table.names()) for table in self._tables)
+        return list(reduce(operator.or_, each).elements())  # twice if twice in one of them
+
+    def unreadable(self, name: str) -> str | None:
+        kinds = (table.unreadable(name) for table in self._tables)
+        return next((kind for kind in kinds if kind is not None), None)
+
+    def known_rows(self) -> int | None:
+        counts = [table.known_rows() for table in self._tables]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        for table in self._tables:
+            yield from table.chunks(names, rows)
 
 
 def recognise(frame: Any, schema: Schema) -> Table:
@@ -335,11 +334,28 @@ def _file(path: Path) -> Table:
 
 
 def _parquet(path: Path, found: Iterable[str]) -> Table:
-    """Memory is that of the largest row group, whatever reads it; Arrow is the quickest."""
+    """Files by their types, for each month may have others: Arrow would cast, and fail on a cell.
+
+    A column that a file lacks is missing there. Memory is that of the largest row group, whatever
+    reads it; Arrow is the quickest.
+    """
     files = sorted(file for file in found if Path(file).is_file())
     if not files:
         fail(f"There is no Parquet file in {str(path)!r}.")
-    dataset = require("pyarrow.dataset", "pyarrow").dataset(files, format="parquet")
+    read_schema = require("pyarrow.parquet", "pyarrow").read_schema
+    alike: dict[Any, list[str]] = {}
+    for file in files:
+        alike.setdefault(read_schema(file).remove_metadata(), []).append(file)
+    absent = {
+        name: pyarrow().field(name, pyarrow().null()) for kind in alike for name in kind.names
+    }
+    return Stack([_parquet_alike(group, kind, absent) for kind, group in alike.items()])
+
+
+def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Table:
+    for name, field in absent.items():
+        kind = kind if name in kind.names else kind.append(field)
+    dataset = require("pyarrow.dataset", "pyarrow").dataset(files, schema=kind, format="parquet")
     return ArrowTable(
         dataset.schema,
         lambda names, rows: _scan(dataset, names, rows),

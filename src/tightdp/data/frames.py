@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from tightdp.data.blocks import (
 from tightdp.data.engines import Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
 from tightdp.data.spark import SparkTable
-from tightdp.errors import DataError, TightdpError, check_count, fail
+from tightdp.errors import DataError, PublicFactWarning, TightdpError, check_count, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Schema
 
@@ -69,7 +70,8 @@ def check_public_rows(frame: Any, schema: Schema) -> None:
     """Raise if the number of rows is public, known without reading one, and not what was said.
 
     Under replace-one neighbours sums and means rely on it. Where the engine would have to read the
-    table to count (CSV, lazy frames, relations, Spark), nothing is checked.
+    table to count (CSV, lazy frames, relations, Spark), the rows are counted in the one pass, and a
+    :class:`~tightdp.PublicFactWarning` says afterwards that the number is another.
 
     Examples
     --------
@@ -80,13 +82,24 @@ def check_public_rows(frame: Any, schema: Schema) -> None:
     """
     if schema.neighbors is not Neighbors.REPLACE_ONE:
         return
-    rows = _guard(recognise(frame, schema).known_rows)
+    rows = _guard(lambda: _recognise(frame, schema).known_rows())
     if rows is not None and rows != schema.rows:
-        fail(
-            f"The table has {rows} rows and the schema says {schema.rows}. Under replace-one "
-            "neighbours the number of rows is a public fact that sums and means rely on: correct "
-            "`rows`, or use neighbors='add-remove' if it is private."
-        )
+        fail(_other_rows(rows, schema))
+
+
+def _other_rows(rows: int, schema: Schema) -> str:
+    return (
+        f"The table has {rows} rows and the schema says {schema.rows}. Under replace-one "
+        "neighbours the number of rows is a public fact that sums and means rely on: correct "
+        "`rows`, or use neighbors='add-remove' if it is private."
+    )
+
+
+def _warn_of_rows(rows: int, table: Table, schema: Schema) -> None:
+    """Say after the pass what could not be known before; under replace-one it is public."""
+    public = schema.neighbors is Neighbors.REPLACE_ONE
+    if public and rows != schema.rows and _guard(table.known_rows) is None:
+        warnings.warn(_other_rows(rows, schema), PublicFactWarning, stacklevel=2)
 
 
 def blocks(
@@ -130,7 +143,7 @@ def blocks(
     check_count("block_rows", block_rows)
     table, names = _open(frame, schema, columns)
     scan = Scan(schema, names, block_rows)
-    return _watched(_guarded(_blocks(table, scan)), scan, progress)
+    return _watched(_counted(_guarded(_blocks(table, scan)), table, schema), scan, progress)
 
 
 def integer_sums(
@@ -174,10 +187,13 @@ def integer_sums(
     most = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
     scan = Scan(schema, names, rows_that_fit(schema.bits, degree, most))
     if isinstance(table, SparkTable):
-        return _guard(lambda: table.sums(scan, reducer, width))
-    with one_blas_thread():
+        *sums, rows = _guard(lambda: table.sums(scan, reducer, width))
+    else:
         watched = _watched(_blocks(table, scan), scan, progress)
-        return _guard(lambda: sum_blocks(watched, reducer, width))
+        with one_blas_thread():
+            *sums, rows = _guard(lambda: sum_blocks(watched, reducer, width))
+    _warn_of_rows(rows, table, schema)
+    return sums
 
 
 def distributed_sums(
@@ -264,8 +280,11 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
         return
     if found:
         fail(f"The table has {found} columns named {name!r}: rename them.")
-    near = difflib.get_close_matches(name, [n for n in present if isinstance(n, str)], n=1)
+    texts = [other for other in present if isinstance(other, str)]
+    near = difflib.get_close_matches(name, texts, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    if len(texts) == 1 and any(mark in texts[0] for mark in ";\t|"):
+        hint = " Its one name holds a semicolon, a tab or a bar: divide cells by commas."
     fail(f"The table has no column {name!r}.{hint}")
 
 
@@ -311,6 +330,14 @@ def _guarded(parts: Iterator[T]) -> Iterator[T]:
         if part is end:
             return
         yield part  # type: ignore[misc]
+
+
+def _counted(parts: Iterator[Block], table: Table, schema: Schema) -> Iterator[Block]:
+    rows = 0
+    for part in parts:
+        rows += len(part)
+        yield part
+    _warn_of_rows(rows, table, schema)
 
 
 def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:

@@ -78,8 +78,9 @@ class Scan:
 
 
 def sum_blocks(blocks: Iterable[Block], reducer: Reducer, width: int) -> list[int]:
-    """The sum over blocks of what the reducer makes of them."""
-    totals = Totals(width)
+    """The sum over blocks of what the reducer makes of them, and last the number of rows."""
+    totals, rows = Totals(width), 0
     for block in blocks:
         totals.add(reducer(block))
-    return totals.values()
+        rows += len(block)
+    return [*totals.values(), rows]

@@ -7,10 +7,10 @@ its rows are read when a release has been paid for.
 from __future__ import annotations
 
 import csv
-import gzip
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tightdp.data.csv_lines import read_names
 from tightdp.errors import fail, require
 
 
@@ -39,16 +39,10 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
         if place.is_dir() or place.suffix.lower() == ".parquet":
             return _parquet_header(place)
         if place.name.lower().endswith((".csv", ".csv.gz")):
-            return _csv_header(place)
+            return [HeaderColumn(name, "") for name in read_names(place)]
     except (OSError, ValueError, csv.Error):
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
-
-
-def _csv_header(place: Path) -> list[HeaderColumn]:
-    opener: Any = gzip.open if place.suffix.lower() == ".gz" else open
-    with opener(place, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-        return [HeaderColumn(name, "") for name in next(csv.reader(lines), [])]
 
 
 def _parquet_header(place: Path) -> list[HeaderColumn]:

@@ -45,8 +45,8 @@ class SparkTable(Table):
         raise NotImplementedError  # raw cells never leave the workers
 
     def sums(self, scan: Scan, reducer: Reducer, width: int) -> list[int]:
-        """Sums of a reducer's vectors; one line of integers comes back from every partition."""
-        totals = [0] * width
+        """Sums as :func:`sum_blocks` gives them; every partition sends one line of integers."""
+        totals = [0] * (width + 1)
         for line in self._run(scan, SumUp(reducer, width)).collect():
             totals = [a + int(b) for a, b in zip(totals, _payload(line).split(), strict=True)]
         return totals

@@ -88,7 +88,9 @@ class Statistic(ABC):
 
     def measure(self, frame: Any, *, bits: int | None = None, progress: bool = False) -> list[int]:
         """The exact integer vector of a table, from any engine. **Not private.**"""
-        grid = self.schema.bits if bits is None else check_count("bits", bits, most=26)
+        grid = (
+            self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
+        )
         return integer_sums(
             frame,
             self.schema,
