@@ -146,14 +146,14 @@ def main() -> None:
     parts = [
         "# Exact draws of the K-norm gradient mechanism",
         "",
-        f"Python {platform.python_version()}, numpy {np.__version__}, one core, epsilon = 1. Seconds "
-        "of processor time; secure random bits.",
+        f"Python {platform.python_version()}, numpy {np.__version__}, one core, epsilon = 1. "
+        "Processor time; secure random bits.",
         "",
         "## Linear regression, 12 coefficients",
         "",
         *linear([1000, 10_000] if few else [300, 1000, 10_000, 100_000, 1_000_000]),
         "",
-        "The chain is one-at-a-time Metropolis in numpy on sufficient statistics; the ratio is that of "
+        "The chain is one-at-a-time Metropolis in numpy on sums of the rows; the ratio is that of "
         "the chain to the first exact draw. A compiled chain is faster, and equally not private.",
         "",
         "## Median regression",

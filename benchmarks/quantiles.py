@@ -40,7 +40,7 @@ def best(call: Callable[[], Any], repeats: int = 5) -> float:
 
 def ours(rows: Any, tau: float, bits: int | None = None) -> Release:
     schema = tdp.Schema({"x": tdp.Interval(LOW, HIGH)}, rows=len(rows), bits=bits)
-    mechanism = tdp.Quantile(schema, "x", tau, epsilon=EPSILON)
+    mechanism = tdp.KNormQuantile(schema, "x", tau, epsilon=EPSILON)
     return lambda: float(mechanism.release({"x": rows}).value[0])
 
 
@@ -123,8 +123,9 @@ def table_of_joint(rng: np.random.Generator, draws: int) -> list[str]:
     for n, m in ((1000, 3), (1000, 9), (100_000, 3), (100_000, 9), (1_000_000, 9)):
         rows, taus = rng.normal(size=n), [(i + 1) / (m + 1) for i in range(m)]
         schema = tdp.Schema({"x": tdp.Interval(LOW, HIGH)}, rows=n)
-        joint, truth = tdp.Quantiles(schema, "x", taus, epsilon=EPSILON), np.quantile(rows, taus)
-        split = [tdp.Quantile(schema, "x", tau, epsilon=EPSILON / m) for tau in taus]
+        joint = tdp.KNormQuantiles(schema, "x", taus, epsilon=EPSILON)
+        truth = np.quantile(rows, taus)
+        split = [tdp.KNormQuantile(schema, "x", tau, epsilon=EPSILON / m) for tau in taus]
         frame, few = {"x": rows}, max(5, draws // 10)
         took = best(lambda joint=joint, frame=frame: joint.release(frame), 3)
         together = [np.abs(joint.release(frame).value - truth).mean() for _ in range(few)]

@@ -30,9 +30,9 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
-from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.quantiles import Quantile
+from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Category, Interval, Schema
@@ -86,7 +86,7 @@ def preview(
     Examples
     --------
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
-    >>> preview(Quantile(schema, "age", 0.5, epsilon=1)).std.round(2)  # for evenly spread ages
+    >>> preview(KNormQuantile(schema, "age", 0.5, epsilon=1)).std.round(2)  # for evenly spread ages
     array([0.28])
     """
     level = check_probability("confidence", confidence)
@@ -110,7 +110,7 @@ def _expected(what: Any, confidence: float) -> Preview:
 
 
 @_expected.register
-def _(what: Quantile, confidence: float) -> Preview:
+def _(what: KNormQuantile, confidence: float) -> Preview:
     """Rows that fill their bounds evenly: ranks are places."""
     interval = what.domain[0]
     rows, rate = what.schema.rows, float(what._rate())
@@ -142,7 +142,7 @@ def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
 
 
 @_expected.register
-def _(what: Quantiles, confidence: float) -> Preview:
+def _(what: KNormQuantiles, confidence: float) -> Preview:
     r"""Even rows: the errors of the ranks are a walk with Laplace steps that returns to zero."""
     width = what.domain[0].width / (what.schema.rows * float(what.budget.rate))
     steps, bits = len(what.taus) + 1, source(_SEED)

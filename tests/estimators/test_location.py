@@ -65,7 +65,7 @@ def test_schemas_tables_ledger_and_clones(estimator, seed):
     X, ledger = rows(seed, 200), tdp.Ledger(epsilon=3)
     schema = tdp.Schema({"a": tdp.Interval(-5, 10), "b": tdp.Interval(-5, 10)}, rows=200)
     table = {"a": X[:, 0], "b": X[:, 1]}
-    model = estimator(1, schema, ledger).fit(table, key="m")
+    model = estimator(1, schema, ledger=ledger).fit(table, key="m")
     assert model.fit(table, key="m").release_.integers == model.release_.integers
     assert clone(model).fit(X).release_.integers != model.release_.integers
     assert model.release_.names == ("a", "b")

@@ -470,7 +470,7 @@ def test_a_wrong_number_of_public_rows_costs_nothing(engine: str, tmp_path: Any)
 
 def test_an_error_that_depends_on_the_data_is_shown_as_a_dash() -> None:
     schema = tdp.Schema({"x": tdp.Interval(0, 60)}, rows=5)
-    release = tdp.Median(schema, "x", epsilon=1).release({"x": [1.0, 2.0, 3.0, 4.0, 5.0]}, rng=1)
+    release = tdp.KNormMedian(schema, "x", epsilon=1).release({"x": [1.0, 2.0, 3.0, 4.0, 5.0]}, rng=1)
     back = tdp.Release.from_json(release.to_json())
     assert back.unknown == release.unknown == ("x[0.5]",)
     row = next(line for line in str(back).splitlines() if line.startswith("x[0.5]"))

@@ -44,7 +44,7 @@ def ranks(rows: Any, facts: tdp.Schema) -> Ranks:
 
 def law_of(rows: Any, tau: Any, epsilon: Any = 1, facts: tdp.Schema | None = None) -> PieceLaw:
     given = schema(rows=max(1, len(rows))) if facts is None else facts
-    return tdp.Quantile(given, "x", tau, epsilon=epsilon).law_on(ranks(rows, given))
+    return tdp.KNormQuantile(given, "x", tau, epsilon=epsilon).law_on(ranks(rows, given))
 
 
 # --- privacy -------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_adding_a_row_can_cost_epsilon() -> None:
 def test_several_rows_per_person_divide_the_rate() -> None:
     plain = schema(rows=9, neighbors="add-remove")
     several = schema(rows=9, neighbors="add-remove", person="id", rows_per_person=3)
-    rates = [tdp.Quantile(f, "x", 0.75, epsilon=1).budget.rate for f in (plain, several)]
+    rates = [tdp.KNormQuantile(f, "x", 0.75, epsilon=1).budget.rate for f in (plain, several)]
     assert rates == [Fraction(2, 3), Fraction(2, 9)]
 
 
@@ -226,7 +226,7 @@ def test_a_million_rows_at_epsilon_ten(seed: int) -> None:
     """A18: no underflow, and close to the median; cheaper than sorting (see the benchmark)."""
     rows = np.random.default_rng(seed).normal(size=1_000_000)
     facts = schema(-8, 8, rows=1_000_000, bits=24)
-    mechanism = tdp.Median(facts, "x", epsilon=10)
+    mechanism = tdp.KNormMedian(facts, "x", epsilon=10)
     start = time.process_time()
     release = mechanism.release({"x": rows})
     assert time.process_time() - start < 3
@@ -240,8 +240,8 @@ def test_extremes_neither_underflow_nor_fail(epsilon: float, rows: Any, seed: in
     facts = schema(rows=50, neighbors="add-remove")
     table = {"x": np.array(rows, dtype=float)}
     for mechanism in (
-        tdp.Quantile(facts, "x", 0.9, epsilon=epsilon, interval="sample"),
-        tdp.Quantiles(facts, "x", [0.1, 0.5, 0.9], epsilon=epsilon),
+        tdp.KNormQuantile(facts, "x", 0.9, epsilon=epsilon, interval="sample"),
+        tdp.KNormQuantiles(facts, "x", [0.1, 0.5, 0.9], epsilon=epsilon),
     ):
         release = mechanism.release(table, rng=seed)
         assert np.isfinite(release.value).all()
@@ -257,7 +257,7 @@ def test_rank_error_holds(seed: int) -> None:
     rows = np.round(rng.normal(0.5, 0.2, 500), 2)
     facts = schema(rows=500)
     for tau in TAUS:
-        mechanism = tdp.Quantile(facts, "x", tau, epsilon=1)
+        mechanism = tdp.KNormQuantile(facts, "x", tau, epsilon=1)
         reach, found = mechanism.rank_error(0.9), ranks(rows, facts)
         points = mechanism.law_on(found).sample(4000, source(seed))
         i = np.searchsorted(found.values, points, side="right") - 1
@@ -318,7 +318,7 @@ def test_joint_losses(seed: int) -> None:
     assert added <= 1 + 1e-9
     assert broken > 1
     facts = schema(rows=6, neighbors="add-remove")
-    assert tdp.Quantiles(facts, "x", THREE, epsilon=1).budget.rate == 1 / (4 * steps)
+    assert tdp.KNormQuantiles(facts, "x", THREE, epsilon=1).budget.rate == 1 / (4 * steps)
 
 
 def test_joint_laws_of_long_denominators(seed: int) -> None:
@@ -333,7 +333,7 @@ def test_joint_laws_of_long_denominators(seed: int) -> None:
 
 def test_names_are_short_and_distinct() -> None:
     taus = [0.1234567, 0.1234568, 1 / 3]
-    names = tdp.Quantiles(schema(rows=3), "x", taus, epsilon=1).names
+    names = tdp.KNormQuantiles(schema(rows=3), "x", taus, epsilon=1).names
     assert len(set(names)) == 3
     assert names[2] == "x[1/3]"
 
@@ -352,12 +352,12 @@ def test_joint_releases_are_ordered_and_better_than_split_ones(seed: int) -> Non
     rows, deciles = rng.normal(size=2000), [i / 10 for i in range(1, 10)]
     facts = schema(-5, 5, rows=2000)
     truth = np.quantile(rows, deciles)
-    joint = tdp.Quantiles(facts, "x", deciles, epsilon=1)
+    joint = tdp.KNormQuantiles(facts, "x", deciles, epsilon=1)
     law = joint.law_on(ranks(rows, facts), source(seed))
     bits = source(seed + 1)
     values = np.array([law.draw(bits) >> joint.finer for _ in range(150)]) / facts.resolution * 5
     assert (np.diff(values, axis=1) >= 0).all()
-    split = [tdp.Quantile(facts, "x", tau, epsilon=1 / 9) for tau in deciles]
+    split = [tdp.KNormQuantile(facts, "x", tau, epsilon=1 / 9) for tau in deciles]
     apart = [q.law_on(ranks(rows, facts)).sample(150, bits) / facts.resolution * 5 for q in split]
     error, other = np.abs(values - truth).mean(), np.abs(np.transpose(apart) - truth).mean()
     assert error < 0.5 * other
@@ -367,7 +367,7 @@ def test_joint_releases_are_ordered_and_better_than_split_ones(seed: int) -> Non
 
 
 def covered(facts: tdp.Schema, draws: Any, truth: Any, seed: int, **options: Any) -> float:
-    mechanism = tdp.Quantile(facts, "x", **options)
+    mechanism = tdp.KNormQuantile(facts, "x", **options)
     hits = []
     for i in range(400):
         rows = draws(i)
@@ -413,11 +413,11 @@ def test_population_intervals_cover(seed: int) -> None:
 
 def test_intervals_are_paid_from_the_same_epsilon() -> None:
     facts = schema(rows=9)
-    plain, wide = (tdp.Median(facts, "x", epsilon=3, interval=i) for i in ("none", "sample"))
+    plain, wide = (tdp.KNormMedian(facts, "x", epsilon=3, interval=i) for i in ("none", "sample"))
     assert wide._rate() + 2 * wide._end_rate() == plain._rate()
     assert wide.guarantee().epsilon == 3
     with pytest.raises(ParameterError, match="interval"):
-        tdp.Quantile.conf_int(plain.release({"x": np.zeros(9)}))
+        tdp.KNormQuantile.conf_int(plain.release({"x": np.zeros(9)}))
 
 
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
@@ -651,38 +651,38 @@ def test_all_engines_give_the_same_law(seed: int) -> None:
 
 
 def release(**options: Any) -> Any:
-    return tdp.Quantile(schema(), "x", 0.5, epsilon=1).release({"x": np.zeros(10)}, **options)
+    return tdp.KNormQuantile(schema(), "x", 0.5, epsilon=1).release({"x": np.zeros(10)}, **options)
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: tdp.Quantile(schema(), "x", 0, epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "x", 1, epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "x", -0.1, epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "x", math.nan, epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "x", "half", epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "x", 1e-9, epsilon=1), "tau"),
-        (lambda: tdp.Quantile(schema(), "y", 0.5, epsilon=1), "column"),
-        (lambda: tdp.Quantile(schema(), "x", 0.5, epsilon=0), "epsilon"),
-        (lambda: tdp.Quantile(None, "x", 0.5, epsilon=1), "schema"),
-        (lambda: tdp.Quantile(schema(), "x", 0.5, epsilon=1, interval="some"), "interval"),
+        (lambda: tdp.KNormQuantile(schema(), "x", 0, epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "x", 1, epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "x", -0.1, epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "x", math.nan, epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "x", "half", epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "x", 1e-9, epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantile(schema(), "y", 0.5, epsilon=1), "column"),
+        (lambda: tdp.KNormQuantile(schema(), "x", 0.5, epsilon=0), "epsilon"),
+        (lambda: tdp.KNormQuantile(None, "x", 0.5, epsilon=1), "schema"),
+        (lambda: tdp.KNormQuantile(schema(), "x", 0.5, epsilon=1, interval="some"), "interval"),
         (
-            lambda: tdp.Median(
+            lambda: tdp.KNormMedian(
                 schema(neighbors="add-remove"), "x", epsilon=1, interval="population"
             ),
             "replace-one",
         ),
         (
-            lambda: tdp.Median(tdp.Schema({"k": tdp.Category(["a", "b"])}, 3), "k", epsilon=1),
+            lambda: tdp.KNormMedian(tdp.Schema({"k": tdp.Category(["a", "b"])}, 3), "k", epsilon=1),
             "order",
         ),
-        (lambda: tdp.Quantiles(schema(), "x", [], epsilon=1), "taus"),
-        (lambda: tdp.Quantiles(schema(), "x", 0.5, epsilon=1), "taus"),
-        (lambda: tdp.Quantiles(schema(), "x", [0.5, 0.5], epsilon=1), "increase"),
-        (lambda: tdp.Quantiles(schema(), "x", [0.5, 1], epsilon=1), "tau"),
+        (lambda: tdp.KNormQuantiles(schema(), "x", [], epsilon=1), "taus"),
+        (lambda: tdp.KNormQuantiles(schema(), "x", 0.5, epsilon=1), "taus"),
+        (lambda: tdp.KNormQuantiles(schema(), "x", [0.5, 0.5], epsilon=1), "increase"),
+        (lambda: tdp.KNormQuantiles(schema(), "x", [0.5, 1], epsilon=1), "tau"),
         (
-            lambda: tdp.Quantiles(
+            lambda: tdp.KNormQuantiles(
                 schema(), "x", [Fraction(k, 2**20 - k) for k in (1, 3, 5, 9)], epsilon=1
             ),
             "denominator",

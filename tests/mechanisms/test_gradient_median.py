@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -32,18 +33,19 @@ def integers(rows, bits=4):
 def plain_level(mech, rows, z):
     """The level by its definition, in Python integers."""
     fine = max(mech.grid, mech.schema.bits)
-    total = [0] * len(z)
+    total, here = [0] * len(z), 0
     for row in integers(rows, mech.schema.bits):
         gaps = [
             (v << (fine - mech.grid)) - (int(x) << (fine - mech.schema.bits))
             for v, x in zip(z, row, strict=True)
         ]
         square = sum(g * g for g in gaps)
+        here += square == 0
         for j, gap in enumerate(gaps):
             if square:
                 size = math.isqrt((gap * gap << 2 * PLACES) // square)
                 total[j] += size if gap > 0 else -size
-    return math.isqrt(sum(t * t for t in total))
+    return max(0, math.isqrt(sum(t * t for t in total)) - (here << PLACES))
 
 
 def law(mech, rows, rate=None):
@@ -112,6 +114,24 @@ def test_draws_follow_the_enumerated_law(epsilon, grid, wrong, seed):
     samplers = [BoxSampler(levels, rate) for _ in range(10)]  # each cuts in its own way
     p = chi_square(points, logs, lambda i: samplers[i % 10].draw(bits), 3000)
     assert p < 1e-5 if wrong else p > 1e-5
+
+
+def test_a_value_that_most_rows_share_is_the_median(seed):
+    rows = [[0.25, -0.5]] * 60 + [[-0.75, 0.5]] * 40
+    mech = mechanism(100, epsilon=4, grid=4)
+    points, logs = law(mech, rows)
+    assert points[int(np.argmax(logs))] == (4, -8)
+    assert mech.levels(integers(rows)).level((4, -8)) == 0  # 60 rows hold against 40
+
+
+def test_rows_along_an_axis_need_no_slow_path(seed):
+    values = np.random.default_rng(seed).integers(-16, 17, 30_000)
+    levels = DirectionLevels(values[:, None], bits=4, grid=4)
+    start = time.process_time()
+    found = levels.level((3,))
+    assert time.process_time() - start < 0.2
+    below, at = int((values < 3).sum()), int((values == 3).sum())
+    assert found == max(0, abs(2 * below + at - 30_000) - at) << PLACES
 
 
 def test_large_epsilon_finds_the_geometric_median(seed):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
@@ -82,8 +82,8 @@ class BoundsFinder(PaidMechanism):
     Needs: a public range of magnitudes.
     Proof: binning is row by row. Replacing a row changes counts of bins at or below t by at most 1;
     adding one changes N(t) by at most 1 and n - N(t) by at most 1: sensitivity 1, times the rows
-    of a person. Each end is the exponential mechanism of :class:`~tightdp.Quantile` with half of
-    epsilon; epsilons add.
+    of a person. Each end is the exponential mechanism of :class:`~tightdp.KNormQuantile` with half
+    of epsilon; epsilons add.
     Numerics: ``exact``.
     """
 
@@ -133,6 +133,7 @@ class BoundsFinder(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
+        check_public_rows(frame, self.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

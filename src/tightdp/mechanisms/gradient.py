@@ -26,7 +26,7 @@ class KNormGradient(PaidMechanism):
 
     The density is with respect to the uniform law on a public grid of a bounded box. This class
     draws from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a
-    special structure override ``_draw`` (:class:`~tightdp.Quantile`).
+    special structure override ``_draw`` (:class:`~tightdp.KNormQuantile`).
 
     **Privacy.**
     Statement: a release is epsilon-DP under the stated neighbour relation.

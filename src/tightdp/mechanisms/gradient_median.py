@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_count, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.gradient_rows import Integers
@@ -31,8 +31,10 @@ class DirectionLevels(BoxLevels[None]):
     r"""Integer norms of the sum of directions from the rows to a point.
 
     The direction from a row x to t is :math:`(t - x)/\lVert t - x\rVert_2`, truncated towards zero
-    to multiples of :math:`2^{-20}` in every entry, and 0 where t = x. The level is the Euclidean
-    norm of the sum of these integer vectors, rounded down.
+    to multiples of :math:`2^{-20}` in every entry. A row at t has all vectors of length up to 1 as
+    its subgradients. The level is the least length of a subgradient: the Euclidean norm of the sum
+    of these integer vectors over the other rows, rounded down, less the number of rows at t in the
+    same unit, and 0 if that is negative.
 
     Bounds on a box with centre c and half-diagonal h: the sum of directions differs from its linear
     approximation at c by at most :math:`h^2/(\sqrt3 (D-h)^2)` for a row at distance D > 2h (along
@@ -78,10 +80,12 @@ class DirectionLevels(BoxLevels[None]):
         ratio[:, squares == 0] = 0.0
         whole = np.floor(ratio)
         near = np.abs(ratio - np.rint(ratio)) < _CLOSE
-        for j, i in np.argwhere(near).tolist():
+        along = (gaps == 0) | (gaps * gaps == squares)  # 0 and 1 are exact in floats
+        for j, i in np.argwhere(near & ~along).tolist():
             whole[j, i] = _truncated(abs(int(gaps[j, i])), int(squares[i]))
         sums = (np.sign(gaps) * whole.astype(np.int64)).sum(axis=1)
-        return math.isqrt(sum(int(s) ** 2 for s in sums))
+        here = int((squares == 0).sum()) * _UNIT
+        return max(0, math.isqrt(sum(int(s) ** 2 for s in sums)) - here)
 
     # --- boxes --------------------------------------------------------------------------------
 
@@ -109,8 +113,8 @@ class DirectionLevels(BoxLevels[None]):
 
 
 def _truncated(gap: int, square: int) -> int:
-    """floor(2**PLACES * gap / sqrt(square)), exactly; 0 for a row at the point."""
-    return math.isqrt((gap * gap << 2 * PLACES) // square) if square else 0
+    """floor(2**PLACES * gap / sqrt(square)), exactly."""
+    return math.isqrt((gap * gap << 2 * PLACES) // square)
 
 
 class KNormGeometricMedian(PaidMechanism):
@@ -122,18 +126,21 @@ class KNormGeometricMedian(PaidMechanism):
     .. math:: \exp\left(-\frac{\epsilon}{4}\,
         \Bigl\lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \Bigr\rVert_2\right),
 
-    where every direction is truncated towards zero to multiples of :math:`2^{-20}`, is 0 at the row
-    itself, and the norm is rounded down to such a multiple. Distances are those of the scaled
-    columns: give all columns intervals of one width for distances in their own unit.
+    where every direction is truncated towards zero to multiples of :math:`2^{-20}`, and the norm is
+    rounded down to such a multiple. At a point that w rows share the norm is less by w (not below
+    0): the least length of a subgradient, so a value that more than half of the rows share is the
+    median, as it should be. Distances are those of the scaled columns: give all columns intervals
+    of one width for distances in their own unit.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
     Needs: [P1] quantised rows; [P2] a bounded set; [P3] an exact draw.
-    Proof: 1. A truncated direction is no longer than 1, so the sum moves by at most 2 when a row is
-    replaced (1 when it is added or removed; r times as much for a person with r rows); norms move
-    no further, and rounding down to multiples of :math:`2^{-20}` keeps differences that are at most
-    a multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides epsilon
-    by twice that [P2]. 3. Norms are integers and the draw has exactly this law
+    Proof: 1. A row elsewhere has a truncated direction, no longer than 1, and a row at t all
+    vectors up to that length: the least length of a sum of one vector for each row moves by at most
+    1 when a row is added or removed, by 2 when it is replaced, r times as much for a person with r
+    rows; rounding down to multiples of :math:`2^{-20}` keeps differences that are at most a
+    multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides epsilon by twice
+    that [P2]. 3. Norms are integers and the draw has exactly this law
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
     columns, of which there may be six.
@@ -223,6 +230,7 @@ class KNormGeometricMedian(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
+        check_public_rows(frame, self.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_count, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
@@ -114,6 +114,7 @@ class RegressionRows:
     def check(self, frame: Any) -> None:
         """Raise if the table lacks a column; reads no row."""
         check_frame(frame, self.schema, self.columns)
+        check_public_rows(frame, self.schema)
 
     def read(self, frame: Any, *, progress: bool = False) -> tuple[Integers, Integers]:
         """Integers ``2**bits * x``, shape (n, d), the constant first, and ``2**bits * y``."""

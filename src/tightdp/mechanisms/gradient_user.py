@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DataError, FloatArray, check_count, check_positive, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.boxes import check_box
+from tightdp.mechanisms.exponential.utilities import called
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
@@ -57,10 +58,13 @@ class RowLevels(BoxLevels[None]):
 
     def bounds(self, known: None, low: Point, high: Point) -> tuple[int, int, None]:
         if low == high:
-            sums = self._sums(self._gradient(self._rows, self.theta(low)))
+            sums = self._sums(called(self._gradient, self._rows, self.theta(low)))
             level = max(abs(s) for s in sums)
             return level, level, None
-        least, most = self._enclosure(self._rows, self.theta(low), self.theta(high))
+        both = called(self._enclosure, self._rows, self.theta(low), self.theta(high))
+        if not isinstance(both, tuple) or len(both) != 2:
+            fail("`bounds` must give two arrays, lower and upper bounds.", DataError)
+        least, most = both
         near, far = 0, 0
         for a, b in zip(self._sums(least), self._sums(most), strict=True):
             near, far = max(near, a, -b), max(far, -a, b)
@@ -68,10 +72,11 @@ class RowLevels(BoxLevels[None]):
 
     def _sums(self, given: Any) -> list[int]:
         """Sums of entries that are clipped, and truncated to 2**-20 of the clip; NaN is 0."""
-        values = np.asarray(given, dtype=np.float64)
+        values = called(lambda: np.asarray(given, dtype=np.float64))
         if values.shape != (len(self._rows), len(self.low)):
             fail("The gradient and its bounds must be arrays with a row for every row.", DataError)
-        scaled = np.clip(np.nan_to_num(values, nan=0.0) / self._clip, -1.0, 1.0) * _UNIT
+        inside = np.clip(np.nan_to_num(values, nan=0.0), -self._clip, self._clip)
+        scaled = np.clip(inside / self._clip, -1.0, 1.0) * _UNIT
         parts: Integers = np.trunc(scaled).astype(np.int64)
         return [int(s) for s in parts.sum(axis=0)]
 
@@ -192,6 +197,7 @@ class KNormRowGradient(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
+        check_public_rows(frame, self.schema)
 
     def levels(self, cells: Integers) -> RowLevels:
         """Integer norms for quantised rows; **not private**."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import fail
 from tightdp.mechanisms.exponential.pieces import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
@@ -185,7 +185,7 @@ class JointLaw:
         return np.array(points[::-1], dtype=np.int64), product
 
 
-class Quantiles(KNormGradient):
+class KNormQuantiles(KNormGradient):
     r"""Releases several quantiles in order, jointly, with one payment [36].
 
     Ordered points :math:`o_1 \le \dots \le o_m` have the weight
@@ -223,7 +223,7 @@ class Quantiles(KNormGradient):
     --------
     >>> from tightdp.schema import Interval
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
-    >>> mechanism = Quantiles(schema, "age", [0.25, 0.5, 0.75], epsilon=5.0)
+    >>> mechanism = KNormQuantiles(schema, "age", [0.25, 0.5, 0.75], epsilon=5.0)
     >>> release = mechanism.release({"age": np.linspace(0, 100, 1001)})
     >>> release.names, bool((abs(release.value - [25, 50, 75]) < 5).all())
     (('age[0.25]', 'age[0.5]', 'age[0.75]'), True)
@@ -253,7 +253,7 @@ class Quantiles(KNormGradient):
 
     def _facts(self) -> list[str]:
         taus = ", ".join(map(str, self.taus))
-        return [f"Quantiles({self.column!r}, [{taus}])", self.schema.to_json()]
+        return [f"KNormQuantiles({self.column!r}, [{taus}])", self.schema.to_json()]
 
     def law_on(self, ranks: Ranks, rng: RandomSource) -> JointLaw:
         """The law of the points, given how the rows are moved in their cells; **not private**."""
@@ -270,6 +270,7 @@ class Quantiles(KNormGradient):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
+        check_public_rows(frame, self.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -87,20 +87,8 @@ def mean(
     >>> mean({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=500.0)["x"].__round__(1)
     1.5
     """
-    if check_schema(schema).neighbors is Neighbors.REPLACE_ONE:
-        sums = Sums(schema, columns)
-        release = _released(sums, frame, epsilon, options)
-        half, middle = _units(sums)
-        # a mean lies within the bounds: nothing is lost by moving it there
-        value = np.clip(release.value / schema.rows, middle - half, middle + half)
-        return replace(
-            release,
-            value=value,
-            covariance=release.covariance / schema.rows**2,
-            half_width=release.half_width / schema.rows,
-        )
-    statistic = SumsAndRows(schema, columns)
-    return _ratio(statistic, _released(statistic, frame, epsilon, options))
+    statistic = mean_statistic(schema, columns)
+    return means_of(statistic, _released(statistic, frame, epsilon, options))
 
 
 def variance(
@@ -115,10 +103,39 @@ def variance(
     >>> variance({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=900.0)["x"].__round__(0)
     1.0
     """
+    statistic = variance_statistic(schema, columns)
+    return variances_of(statistic, _released(statistic, frame, epsilon, options))
+
+
+# --- the statistics, and what is made of them -----------------------------------------------------
+
+
+def mean_statistic(schema: Schema, columns: Iterable[str]) -> Sums | SumsAndRows:
+    """What a mean is made of: sums, and the number of rows where it is private."""
+    public = check_schema(schema).neighbors is Neighbors.REPLACE_ONE
+    return Sums(schema, columns) if public else SumsAndRows(schema, columns)
+
+
+def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares:
+    """What a variance is made of."""
     if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
         fail("`variance` needs replace-one neighbours: the number of rows must be public.")
-    statistic = SumsAndSquares(schema, columns)
-    return _variances(statistic, _released(statistic, frame, epsilon, options))
+    return SumsAndSquares(schema, columns)
+
+
+def means_of(statistic: Sums | SumsAndRows, release: Release) -> Release:
+    """Means from released sums."""
+    if isinstance(statistic, SumsAndRows):
+        return _ratio(statistic, release)
+    rows, (half, middle) = statistic.schema.rows, _units(statistic)
+    # a mean lies within the bounds: nothing is lost by moving it there
+    value = np.clip(release.value / rows, middle - half, middle + half)
+    return replace(
+        release,
+        value=value,
+        covariance=release.covariance / rows**2,
+        half_width=release.half_width / rows,
+    )
 
 
 def _released(statistic: Statistic, frame: Any, epsilon: Any, options: dict[str, Any]) -> Release:
@@ -146,7 +163,8 @@ def _ratio(statistic: SumsAndRows, release: Release) -> Release:
     )
 
 
-def _variances(statistic: SumsAndSquares, release: Release) -> Release:
+def variances_of(statistic: SumsAndSquares, release: Release) -> Release:
+    """Variances from released sums and sums of squares."""
     n = statistic.schema.rows
     first, second = release.value[0::2] / n, release.value[1::2] / (2 * n)
     a, b = release.half_width[0::2] / n, release.half_width[1::2] / (2 * n)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tightdp.mechanisms.joint_quantiles import Quantiles
-from tightdp.mechanisms.quantiles import Median, Quantile
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles
+from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.release import Release
 from tightdp.schema import Schema
 
@@ -21,7 +21,7 @@ def quantile(
     interval: str = "none",
     **options: Any,
 ) -> Release:
-    """A private quantile of a numeric column, drawn exactly; see :class:`Quantile`.
+    """A private quantile of a numeric column, drawn exactly; see :class:`KNormQuantile`.
 
     Options are ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``.
 
@@ -32,7 +32,7 @@ def quantile(
     >>> 1.8 < release["x[0.2]"] < 2.2
     True
     """
-    mechanism = Quantile(schema, column, tau, epsilon=epsilon, interval=interval)
+    mechanism = KNormQuantile(schema, column, tau, epsilon=epsilon, interval=interval)
     return mechanism.release(frame, **options)
 
 
@@ -45,7 +45,7 @@ def median(
     interval: str = "none",
     **options: Any,
 ) -> Release:
-    """A private median of a numeric column, drawn exactly; see :class:`Median`.
+    """A private median of a numeric column, drawn exactly; see :class:`KNormMedian`.
 
     >>> import numpy as np
     >>> from tightdp.schema import Interval
@@ -54,13 +54,13 @@ def median(
     >>> 4.8 < release["x[0.5]"] < 5.2
     True
     """
-    return Median(schema, column, epsilon=epsilon, interval=interval).release(frame, **options)
+    return KNormMedian(schema, column, epsilon=epsilon, interval=interval).release(frame, **options)
 
 
 def quantiles(
     frame: Any, column: str, taus: Sequence[Any], *, schema: Schema, epsilon: Any, **options: Any
 ) -> Release:
-    """Several private quantiles of a numeric column for one payment; see :class:`Quantiles`.
+    """Several private quantiles of a numeric column for one payment; see :class:`KNormQuantiles`.
 
     >>> import numpy as np
     >>> from tightdp.schema import Interval
@@ -70,4 +70,4 @@ def quantiles(
     >>> bool((abs(release.value - [2.5, 5, 7.5]) < 0.3).all())
     True
     """
-    return Quantiles(schema, column, taus, epsilon=epsilon).release(frame, **options)
+    return KNormQuantiles(schema, column, taus, epsilon=epsilon).release(frame, **options)

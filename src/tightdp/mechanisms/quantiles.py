@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
 from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
@@ -22,7 +22,7 @@ COVERS = ("none", "sample", "population")
 _FINEST = 1 << 20
 
 
-class Quantile(KNormGradient):
+class KNormQuantile(KNormGradient):
     r"""Releases a point of the column's grid with weight
     :math:`\exp\{-\frac{\epsilon}{2\Delta}\, s_X(t)\}`, s the least size of a subgradient.
 
@@ -73,7 +73,7 @@ class Quantile(KNormGradient):
     Examples
     --------
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
-    >>> mechanism = Quantile(schema, "age", 0.9, epsilon=5.0)
+    >>> mechanism = KNormQuantile(schema, "age", 0.9, epsilon=5.0)
     >>> release = mechanism.release({"age": np.linspace(0, 100, 1001)})
     >>> release.names, 84 < release["age[0.9]"] < 96
     (('age[0.9]',), True)
@@ -143,6 +143,7 @@ class Quantile(KNormGradient):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
+        check_public_rows(frame, self.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
@@ -184,7 +185,7 @@ class Quantile(KNormGradient):
         """The private interval (low, high) of a quantile released with ``interval``.
 
         >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
-        >>> median = Median(schema, "age", epsilon=5.0, interval="sample")
+        >>> median = KNormMedian(schema, "age", epsilon=5.0, interval="sample")
         >>> release = median.release({"age": np.linspace(0, 100, 1001)}, confidence=0.999)
         >>> low, high = median.conf_int(release)
         >>> bool(low < 50 < high), bool(high - low < 15)
@@ -195,13 +196,14 @@ class Quantile(KNormGradient):
         return np.array([release.value[1], release.value[2]])
 
 
-class Median(Quantile):
-    """Releases the median of a column: :class:`Quantile` at one half.
+class KNormMedian(KNormQuantile):
+    """Releases the median of a column: :class:`KNormQuantile` at one half.
 
     Examples
     --------
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
-    >>> release = Median(schema, "age", epsilon=5.0).release({"age": np.linspace(0, 100, 1001)})
+    >>> table = {"age": np.linspace(0, 100, 1001)}
+    >>> release = KNormMedian(schema, "age", epsilon=5.0).release(table)
     >>> 45 < release["age[0.5]"] < 55
     True
     """

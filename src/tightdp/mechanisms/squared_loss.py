@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.frames import Block, check_frame, integer_sums
+from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
 from tightdp.errors import fail
 from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
 from tightdp.mechanisms.paid import PaidMechanism
@@ -102,6 +102,7 @@ class SquaredLossMean(PaidMechanism):
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
+        check_public_rows(frame, self.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

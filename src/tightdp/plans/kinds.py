@@ -26,9 +26,9 @@ from tightdp.data.statistics import (
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
-from tightdp.mechanisms.joint_quantiles import Quantiles
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.quantiles import COVERS, Median, Quantile
+from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.noise.rates import check_epsilon
 from tightdp.plans.answers import Answer
 from tightdp.plans.options import Option, check_keys
@@ -313,7 +313,7 @@ register(
 
 
 def _quantiles(schema: Schema, options: Options, epsilon: Fraction) -> Work:
-    mechanism = Quantiles(schema, options["column"], options["taus"], epsilon=epsilon)
+    mechanism = KNormQuantiles(schema, options["column"], options["taus"], epsilon=epsilon)
     return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
 
 
@@ -339,7 +339,7 @@ register(
             "interval": _INTERVAL,
         },
         lambda s, o, e: quantile_work(
-            Quantile(s, o["column"], o["tau"], epsilon=e, interval=o.get("interval", "none"))
+            KNormQuantile(s, o["column"], o["tau"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )
 )
@@ -349,7 +349,7 @@ register(
         "the median of a numeric column",
         {"column": _COLUMN, "interval": _INTERVAL},
         lambda s, o, e: quantile_work(
-            Median(s, o["column"], epsilon=e, interval=o.get("interval", "none"))
+            KNormMedian(s, o["column"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )
 )

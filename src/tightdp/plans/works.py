@@ -14,7 +14,7 @@ from tightdp.errors import FloatArray
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.paid import PaidMechanism
-from tightdp.mechanisms.quantiles import Quantile
+from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
 from tightdp.plans.answers import Answer
 from tightdp.preview import preview, resampled
@@ -143,7 +143,7 @@ def saying(about: str) -> Callable[[Release], Answer]:
     return lambda release: replace(Answer.of(release), about=about)
 
 
-def quantile_work(mechanism: Quantile) -> MechanismWork:
+def quantile_work(mechanism: KNormQuantile) -> MechanismWork:
     """A quantile; one with an interval answers with it."""
     if mechanism.covers == "none":
         return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
