@@ -89,8 +89,8 @@ class AdditiveMechanism(PaidMechanism):
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
-    most t entries move, each law is private for the move of its entry, and the parameters of the t
-    costliest are added (basic composition). A design in the plane: its ball, scaled, holds the
+    most t entries move, each law is private for the move of its entry, and the t costliest are
+    composed: by sums, or exactly for laws made for a budget. A design in the plane: its ball, scaled, holds the
     sensitivity space.
     Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the

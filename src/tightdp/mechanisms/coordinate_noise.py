@@ -16,6 +16,7 @@ import numpy as np
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, check_choice, exact_amount, fail
+from tightdp.mechanisms.composition import most_each
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
@@ -29,6 +30,7 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.rates import check_epsilon
 
 _SLACK = 2.0**-40  # relative rounding of a support function
+_WORTH = Fraction(1001, 1000)  # a smaller gain in epsilon is not worth another law
 
 
 def _geometric(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
@@ -69,7 +71,9 @@ class CoordinateNoise:
     t entries move [P1]. The law of entry j is :math:`(\epsilon_j, \delta_j)`-DP for :math:`m_j`
     [P2]. Entries that do not move cost nothing, so by basic composition the release is
     :math:`(\sum_{j \in J} \epsilon_j, \sum_{j \in J} \delta_j)`-DP for the t entries J that cost
-    most.
+    most. A named law is made for a budget: every entry gets the same epsilon and delta, by these
+    sums or by the exact composition theorem [39] (:mod:`tightdp.mechanisms.composition`), whichever
+    leaves less noise.
     """
 
     def __init__(self, statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> None:
@@ -89,28 +93,38 @@ class CoordinateNoise:
     def _make(self, noise: Any, epsilon: Any, delta: Any) -> None:
         name = check_choice("noise", noise, FAMILIES)
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
-        self.factor, self.bits = 1, self._bits(self.epsilon / self.moved)
-        shares = self.epsilon / self.moved, float_down(self.delta / self.moved)
-        if name == "designed":
-            self._design(*shares)
-            return
+        self.bits = self._bits(self.epsilon / self.moved)
         makers = LOSSY if self.delta else PURE
-        if name not in makers:
+        if name != "designed" and name not in makers:
             need = "`delta` > 0" if name in LOSSY else "`delta` = 0"
             fail(f"`noise` {name!r} needs {need}. Got delta = {delta}.")
-        self.laws = [makers[name](*shares, steps) for steps in self._steps()]  # [P2]
-
-    def _design(self, epsilon: Fraction, delta: float) -> None:
-        """The certified least mean error: on the integers for counts, scaled for other entries."""
         steps = self._steps()
+        found = [
+            self._designed(*share, steps)
+            if name == "designed"
+            else (1, [makers[name](*share, moved) for moved in steps])  # [P2]
+            for share in self._shares()
+        ]
+        self.factor, self.laws = min(found, key=_mean_error)
+
+    def _shares(self) -> list[tuple[Fraction, float]]:
+        """What each entry may spend: by sums, and by the theorem where that is worth a try."""
+        plain = self.epsilon / self.moved, self.delta / self.moved
+        more = most_each(self.epsilon, self.delta, self.moved, lossy=True)
+        tries = [plain, more] if more[0] > plain[0] * _WORTH else [plain]
+        return [(epsilon, float_down(delta)) for epsilon, delta in tries]
+
+    def _designed(
+        self, epsilon: Fraction, delta: float, steps: list[int]
+    ) -> tuple[int, list[LatticeLaw]]:
+        """The certified least mean error: on the integers for counts, scaled for other entries."""
         if self.statistic.degree == 0:
             given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "integer": True}
             designs = [design_noise(sensitivity=moved, **given) for moved in steps]
-            self.laws = [design.noise.lattice(1) for design in designs]
-            return
+            return 1, [design.noise.lattice(1) for design in designs]
         law = design_noise(epsilon=epsilon, delta=delta).noise
-        self.factor = finer_lattice(law, steps)
-        self.laws = [on_lattice(law, self.factor * moved) for moved in steps]  # [P2]
+        factor = finer_lattice(law, steps)
+        return factor, [on_lattice(law, factor * moved) for moved in steps]  # [P2]
 
     # --- a law of the user, scaled to every entry ---------------------------------------------
 
@@ -204,6 +218,11 @@ def on_lattice(law: NoiseLaw, steps: int) -> LatticeLaw:
             f"moves by {steps} steps of its lattice: make the law for that."
         )
     return law
+
+
+def _mean_error(made: tuple[int, list[LatticeLaw]]) -> float:
+    factor, laws = made
+    return sum(law.expected_loss(1) for law in laws) / factor
 
 
 def check_share(delta: Any) -> Fraction:

@@ -44,7 +44,8 @@ class PlanarNoise:
             )
         design.verify()  # [P1]
         self.statistic, self.design = statistic, design
-        self.epsilon, self.delta = self._cover(epsilon, delta)
+        self.epsilon, self.delta = design.epsilon, design.delta
+        self._check_budget(epsilon, delta)
         reach = self._reach()
         self.bits = statistic.bits_for(default_resolution(2, design.epsilon, reach))
         fine = statistic.resolution(self.bits)
@@ -53,19 +54,15 @@ class PlanarNoise:
         points = math.ceil(reach * self.resolution / design.resolution)  # [P3]
         self.draws = replace(design, points=points + points % 2)
 
-    def _cover(self, epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
-        """The budget: that of the design, unless more is given."""
-        design = self.design
-        if epsilon is None and not delta:
-            return design.epsilon, design.delta
-        asked = design.epsilon if epsilon is None else check_epsilon(epsilon)
-        lost = check_share(delta)
-        if asked < design.epsilon or lost < design.delta:
+    def _check_budget(self, epsilon: Any, delta: Any) -> None:
+        """What is given must cover the design, which is what is paid."""
+        asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
+        lost = self.delta if epsilon is None and not delta else check_share(delta)
+        if asked < self.epsilon or lost < self.delta:
             fail(
-                f"`epsilon` and `delta` must cover the design: epsilon = {float(design.epsilon):g},"
-                f" delta = {float(design.delta):g}. Got {epsilon} and {delta}: leave them out."
+                f"`epsilon` and `delta` must cover the design: epsilon = {float(self.epsilon):g}, "
+                f"delta = {float(self.delta):g}. Got {epsilon} and {delta}: leave them out."
             )
-        return asked, lost
 
     def _reach(self) -> Fraction:
         """The sensitivity of the scaled statistic in the norm of the design, never too small."""
