@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import BurnedError, PendingError, fail
+from tightdp.errors import BurnedError, ParameterError, PendingError, fail
 from tightdp.ledger import Budget, Ledger
 from tightdp.mechanisms.additive import Preview
 from tightdp.plans.answers import Answer
@@ -284,13 +284,16 @@ class Plan:
             )
 
     def _answer(self, planned: Planned, ledger: Ledger, progress: bool) -> Answer:
-        return planned.request.release(
-            self.frame,
-            ledger=ledger,
-            key=planned.key,
-            confidence=self.confidence,
-            progress=progress,
-        )
+        try:
+            return planned.request.release(
+                self.frame,
+                ledger=ledger,
+                key=planned.key,
+                confidence=self.confidence,
+                progress=progress,
+            )
+        except ParameterError as error:  # before the payment: it can be put right in the plan
+            fail(f"{planned.where}: {error}", type(error))
 
 
 def _cost(planned: Planned) -> Budget:

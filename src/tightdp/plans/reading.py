@@ -39,11 +39,15 @@ _COMMON = ("name", "kind", "key", "epsilon", "weight")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A release of a plan: its name, the key under which the ledger keeps it, and the request."""
+    """A release of a plan: its name, the key under which the ledger keeps it, and the request.
+
+    ``where`` is its file and line.
+    """
 
     name: str
     key: str
     request: Request
+    where: str
 
 
 @dataclass(slots=True)
@@ -358,7 +362,8 @@ def _read_release(
     if found.attempt(place, lambda: request.work) is None:
         return
     name = str(release.get("name", _default_name(release, i)))
-    found.releases.append(Planned(name, str(release.get("key", name)), request))
+    key = str(release.get("key", name))
+    found.releases.append(Planned(name, key, request, found.text.where(*place)))
 
 
 def _check_columns(found: Found) -> None:

@@ -44,8 +44,7 @@ def _section(section: Section) -> list[str]:
         *about,
         *_table(answer.rows()),
         "",
-        f"{section.release.guarantee}; {answer.confidence:.0%} intervals, for all entries at once; "
-        f"{answer.about}.",
+        f"{section.release.guarantee}. {section.note}.",
         "",
         section.why,
         "",

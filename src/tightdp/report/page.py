@@ -44,7 +44,7 @@ th{color:var(--muted);font-weight:600;text-align:right;border-bottom:2px solid v
 th,td{padding:6px 10px}
 td{text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child{text-align:left;padding-left:0}
-table.left th,table.left td{text-align:left}
+table.left th,table.left td,.left th,.left td{text-align:left}
 details{margin-top:12px}summary{cursor:pointer;color:var(--cool)}
 .note{color:var(--muted);font-size:14px}
 .formula{text-align:center;font-size:20px;margin:16px 0;overflow-x:auto}
@@ -133,8 +133,7 @@ def _sheet(section: Section) -> str:
         f"<h2>{_safe(section.name)}</h2>",
         f'<p class="about">{_safe(section.about)}</p>' if section.about else "",
         pictures.draw(section),
-        f'<p class="note">{answer.confidence:.0%} intervals, for all entries at once; '
-        f"{_safe(answer.about)}.</p>",
+        f'<p class="note">{_safe(section.note)}.</p>',
         _table(section),
         f"<h3>Why this noise</h3><p>{_safe(section.why)}</p>",
     ]

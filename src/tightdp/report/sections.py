@@ -46,6 +46,14 @@ class Section:
         """The release behind the answer."""
         return self.answer.release
 
+    @property
+    def note(self) -> str:
+        """What the intervals are; nothing of them where there are none."""
+        answer = self.answer
+        if set(answer.unknown) >= set(answer.names):
+            return answer.about[:1].upper() + answer.about[1:]
+        return f"{answer.confidence:.0%} intervals, for all entries at once; {answer.about}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         record = {"name": self.name, "about": self.about, "why": self.why}
@@ -146,6 +154,11 @@ def _why(request: Request, comparison: Comparison | None) -> str:
             "from the wanted one. No noise is added to values, so the error does not grow with "
             "the range of the column."
         )
+    if request.kind.name == "sample":
+        return (
+            "The sample is drawn with a weight that falls with the largest distance between its "
+            "distribution function and that of the table: no cell is noised on its own."
+        )
     return "The law of the release is stated exactly; it was fixed before any row was read."
 
 
@@ -217,7 +230,7 @@ def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | 
         str(receipt["hash"]),
         _amount(receipt["cost"], "epsilon"),
         _amount(receipt["cost"], "delta"),
-        times.get(entry, ""),
+        times.get(entry, "").partition("+")[0].replace("T", " "),
         str(receipt["ledger"]),
     )
 

@@ -1,0 +1,162 @@
+"""Plans that are carried out: every kind, every source of data, once."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.plans.conftest import HEAD, MEAN
+
+from tightdp.errors import ParameterError
+from tightdp.ledger import Ledger
+from tightdp.plans import KINDS, Plan, request
+from tightdp.schema import Category, Interval, Schema
+
+RELEASES = {
+    "sum": 'columns = ["age", "pay"]',
+    "mean": "",
+    "variance": 'columns = ["age"]',
+    "count": 'columns = ["region", "region:answer"]',
+    "histogram": 'column = "age"\nbins = [0, 20, 60, 100]',
+    "products": 'terms = ["age:pay", "age:region"]',
+    "moments": 'features = ["age"]\ntarget = "pay"',
+    "quantile": 'column = "age"\ntau = 0.25',
+    "median": 'column = "age"\ninterval = "population"',
+    "quantiles": 'column = "age"\ntaus = [0.25, 0.5, "3/4"]',
+    "sample": 'column = "age"\nbins = 10\nsize = 50',
+    "linear_regression": 'target = "pay"\nfeatures = ["age", "region"]',
+    "ridge": 'target = "pay"\nfeatures = ["age"]\nalpha = 2.5',
+    "logistic_regression": 'target = "answer"\nfeatures = ["age", "pay"]\ninterval_share = 0.2',
+    "quantile_regression": 'target = "pay"\nfeatures = ["age"]\ntau = 0.5',
+}
+
+
+def body(kind: str) -> str:
+    return f'[[releases]]\nname = "{kind}"\nkind = "{kind}"\n{RELEASES[kind]}\nweight = 1\n'
+
+
+def test_every_kind_is_tried_here():
+    assert set(RELEASES) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_a_kind_is_previewed_released_and_answered_again_for_nothing(kind, folder, plan):
+    read = Plan.read(plan(body(kind)))
+    foreseen = read.preview().previews[kind]
+    assert not (folder / "ledger.db").exists()  # a preview costs nothing
+    first = read.release()
+    again = Plan.read(folder / "plan.toml").release()
+    assert first.fresh == {kind}
+    assert again.fresh == frozenset()
+    assert first.spent == again.spent
+    assert first.spent.epsilon == Fraction(4)
+    one, two = first.answers[kind], again.answers[kind]
+    assert one.to_dict() == two.to_dict()
+    assert str(one) == str(two)
+    assert one.names == foreseen.names
+    assert np.isfinite(one.value).all()
+    low, high = one.interval.T
+    assert (low <= high).all()
+    assert (foreseen.std > 0).all()
+
+
+def test_many_releases_add_up_to_the_budget_exactly(folder, plan):
+    text = "".join(MEAN.replace("means", f"mean {i}") for i in range(7))  # sevenths of 4
+    result = Plan.read(plan(text)).release()
+    assert result.spent.epsilon == Fraction(4)
+    assert len(result.fresh) == 7
+    with Ledger.open(folder / "ledger.db") as ledger:
+        ledger.verify(*[answer.release.receipt for answer in result.answers.values()])
+
+
+def test_weights_share_what_fixed_epsilons_leave(plan):
+    text = (
+        MEAN.replace("weight = 1", "epsilon = 1")
+        + body("sum")
+        + body("count").replace("weight = 1", "weight = 2")
+    )
+    spends = Plan.read(plan(text)).preview().epsilon
+    assert list(spends.values()) == [1, 1, 2]
+
+
+def test_a_new_release_is_paid_for_beside_stored_ones(plan):
+    old = MEAN.replace("weight = 1", "epsilon = 1")
+    first = Plan.read(plan(old)).release()
+    both = Plan.read(plan(old + old.replace("means", "more"))).release()
+    assert both.fresh == {"more"}
+    assert both.answers["means"].to_dict() == first.answers["means"].to_dict()
+    assert both.spent.epsilon == 2
+
+
+# --- sources -------------------------------------------------------------------------------------
+
+
+def exact(frame_plan):
+    """The mean at a large epsilon: the same whatever the table comes from."""
+    return Plan.read(frame_plan).release().answers["means"].value[0]
+
+
+def test_files_folders_and_databases_give_the_same(folder, plan):
+    duckdb = pytest.importorskip("duckdb")
+    head = HEAD.replace("epsilon = 4", "epsilon = 200")
+    values = [exact(plan(head=head))]
+    table = (folder / "table.csv").as_posix()
+    with duckdb.connect(str(folder / "base.duckdb")) as base:
+        base.sql(f"CREATE TABLE t AS SELECT * FROM read_csv('{table}', all_varchar = true)")
+        (folder / "parts").mkdir()
+        for i in range(2):
+            part = (folder / "parts" / f"{i}.parquet").as_posix()
+            base.sql(f"COPY (SELECT * FROM t WHERE rowid % 2 = {i}) TO '{part}' (FORMAT parquet)")
+    for data in ('folder = "parts"', 'sql = "SELECT * FROM t"\ndatabase = "base.duckdb"'):
+        other = head.replace('file = "table.csv"', data).replace("ledger.db", f"{len(values)}.db")
+        values.append(exact(plan(head=other)))
+    assert np.ptp(values) < 0.1  # noise of 0.005; cells are the same
+
+
+def test_sql_must_only_read(folder, plan):
+    pytest.importorskip("duckdb")
+    for query in ("DROP TABLE t", "SELECT 1; SELECT 2", "SELEC 1"):
+        head = HEAD.replace('file = "table.csv"', f'sql = "{query}"')
+        with pytest.raises(ParameterError, match=r"plan\.toml:2: "):
+            Plan.read(plan(head=head))
+
+
+class TestSpark:
+    @pytest.mark.slow
+    def test_a_spark_table(self, folder, plan, monkeypatch):
+        sql = pytest.importorskip("pyspark.sql")
+        session = (
+            sql.SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .getOrCreate()
+        )
+        session.read.csv(str(folder / "table.csv"), header=True).createOrReplaceTempView("survey")
+        head = HEAD.replace('file = "table.csv"', 'spark = "survey"')
+        near = exact(plan(head=HEAD.replace("epsilon = 4", "epsilon = 200")))
+        far = head.replace("epsilon = 4", "epsilon = 200").replace("ledger.db", "spark.db")
+        assert abs(exact(plan(head=far)) - near) < 0.1
+        with pytest.raises(ParameterError, match=r"plan\.toml:2: Spark has no table 'surve'"):
+            Plan.read(plan(head=head.replace('"survey"', '"surve"')))
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+def test_requests_are_checked_like_plans():
+    schema = Schema({"x": Interval(0, 1), "k": Category(["a", "b"])}, rows=10)
+    with pytest.raises(ParameterError, match="Did you mean `columns`"):
+        request("sum", schema, epsilon=1, colums=["x"])
+    with pytest.raises(ParameterError, match="needs `tau`"):
+        request("quantile", schema, epsilon=1, column="x")
+    with pytest.raises(ParameterError, match="`column`: column 'k' must be a numeric column"):
+        request("histogram", schema, epsilon=1, column="k")
+    with pytest.raises(ParameterError, match="epsilon"):
+        request("sum", schema, epsilon=0)
+
+
+def test_tables_of_results_escape_names(plan):
+    result = Plan.read(plan(MEAN.replace('"means"', '"<b>means"'))).release()
+    assert "<b>means" not in result._repr_html_()
+    assert "&lt;b&gt;means" in result._repr_html_()
