@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tightdp.experiments.experiment import Experiment
+from tightdp.experiments.gradient import LinearFigure, MedianFigure
 from tightdp.experiments.logistic import LogisticFigure
 from tightdp.experiments.noise_tables import LowerTable, UpperTable
 from tightdp.experiments.norm_shapes import CautionFigure, CautionTable, ExampleFigure
@@ -15,6 +16,8 @@ _ALL: tuple[Experiment, ...] = (
     HousingFigure(),
     CautionFigure(),
     CautionTable(),
+    LinearFigure(),
+    MedianFigure(),
     UpperTable(),
     LowerTable(),
 )
