@@ -14,6 +14,7 @@ from tightdp.data.frames import blocks
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.estimators.bins import MOST_CELLS, SMOOTHINGS, public_bins
+from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -59,9 +60,8 @@ class Density(Untargeted):
         Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
         the public n and epsilon (:mod:`tightdp.estimators.bins`). At most 1024 cells in all.
     smoothing : {"linear", "none"}
-        "linear": the mass of a cell has a triangular density that reaches to the centres of its
-        neighbours, reflected at the bounds; with equal bins this is linear interpolation between
-        centres. "none": constant in every cell. Both integrate to one.
+        "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
+        one. "none": constant in every cell.
     ledger : Ledger, optional
     random_state : None or a seed
         For ``fit``; anything but None is **not private**.
@@ -96,6 +96,8 @@ class Density(Untargeted):
     probabilities_: FloatArray
     edges_: list[FloatArray | None]
     bins_: tuple[int, ...]
+    _laws: list[AxisLaw]
+    _masses: FloatArray
 
     def __init__(
         self,
@@ -131,6 +133,14 @@ class Density(Untargeted):
         self.counts_ = consistent(release.value, problem.schema).reshape(cells.shape)
         self.probabilities_ = self.counts_ / self.counts_.sum()
         self.edges_, self.bins_ = list(cells.edges), cells.shape
+        self._laws = [
+            _axis_law(problem.schema[name], edges, self.smoothing)
+            for name, edges in zip(cells.columns, cells.edges, strict=True)
+        ]
+        masses = self.probabilities_
+        for axis, law in enumerate(self._laws):
+            masses = law.masses(masses, axis)
+        self._masses = masses / masses.sum()
         return release
 
     # --- the density --------------------------------------------------------------------------
@@ -162,61 +172,28 @@ class Density(Untargeted):
         """
         check_is_fitted(self, "release_")
         count, rng = check_count("n_samples", n_samples), source(random_state)
-        cells = rng.categorical(self.probabilities_.ravel(), count)
-        places = np.unravel_index(cells, self.probabilities_.shape)
-        columns = [
-            self._spread(j, place, rng)
-            for j, place in enumerate(np.asarray(p, dtype=np.int64) for p in places)
-        ]
+        parts = rng.categorical(self._masses.ravel(), count)
+        places = np.unravel_index(parts, self._masses.shape)
         mixed = any(edges is None for edges in self.edges_)
-        rows = np.empty((count, len(columns)), dtype=object if mixed else np.float64)
-        for j, column in enumerate(columns):
-            rows[:, j] = column
+        rows = np.empty((count, len(places)), dtype=object if mixed else np.float64)
+        for j, (law, place) in enumerate(zip(self._laws, places, strict=True)):
+            rows[:, j] = law.draw(np.asarray(place, dtype=np.int64), rng)
         return rows
 
-    def _spread(self, axis: int, place: NDArray[np.int64], rng: RandomSource) -> NDArray[Any]:
-        """Values of one column for the cells drawn."""
-        edges = self.edges_[axis]
-        if edges is None:
-            column = self.schema_[list(self.schema_)[axis]]
-            assert isinstance(column, Category)
-            levels = np.empty(len(column.levels), dtype=object)
-            levels[:] = column.levels
-            return levels[place]
-        width = np.diff(edges)[place]
-        x = edges[place] + width * rng.uniform(len(place))
-        if self.smoothing == "linear":
-            x += width * (rng.uniform(len(place)) - 0.5)
-            x = np.where(x < edges[0], 2 * edges[0] - x, x)
-            x = np.where(x > edges[-1], 2 * edges[-1] - x, x)
-        return np.clip(x, edges[0], edges[-1])
-
     def _mixed(self, X: Any, *, cumulated: bool) -> FloatArray:
-        """The mixture of the cells at every row of X."""
-        rows = self._read(X)
+        """The mixture of all parts at every row of X."""
+        rows, masses = self._read(X), self._masses
         out = np.empty(len(rows))
-        step = max(1, _ENTRIES // self.probabilities_.size)
+        step = max(1, _ENTRIES // masses.size)
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            table = np.broadcast_to(
-                self.probabilities_.ravel(), (len(part), self.probabilities_.size)
-            )
-            for j, edges in enumerate(self.edges_):
-                weights = self._weights(edges, part[:, j], self.bins_[j], cumulated)
-                table = np.einsum(
-                    "na,nab->nb", weights, table.reshape(len(part), self.bins_[j], -1)
-                )
+            table = np.broadcast_to(masses.ravel(), (len(part), masses.size))
+            for j, law in enumerate(self._laws):
+                values = law.cdf(part[:, j]) if cumulated else law.density(part[:, j])
+                rest = table.reshape(len(part), values.shape[1], -1)
+                table = np.einsum("na,nab->nb", values, rest)
             out[start : start + step] = table[:, 0]
         return np.clip(out, 0.0, 1.0) if cumulated else out
-
-    def _weights(
-        self, edges: FloatArray | None, x: FloatArray, count: int, cumulated: bool
-    ) -> FloatArray:
-        """Density or distribution function of each bin of one axis at each x: shape (n, bins)."""
-        if edges is None:
-            return np.asarray(x[:, None] == np.arange(count), dtype=np.float64)
-        law = _bin_cdf if cumulated else _bin_density
-        return law(edges, x[:, None], linear=self.smoothing == "linear")
 
     def _read(self, X: Any) -> FloatArray:
         """Rows in user units, levels as their codes; missing cells replaced, nothing clamped."""
@@ -291,30 +268,11 @@ def on_simplex(values: FloatArray, total: float) -> FloatArray:
     return np.asarray(out * (total / out.sum()))
 
 
-def _bin_density(edges: FloatArray, x: FloatArray, *, linear: bool) -> FloatArray:
-    low, high, width = edges[0], edges[-1], np.diff(edges)
-    inside = (x >= low) & (x <= high)
-    if not linear:
-        place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(width) - 1)
-        return np.asarray((place == np.arange(len(width))) * inside / width)
-    centre = (edges[:-1] + edges[1:]) / 2
-    mirrored = (x, 2 * low - x, 2 * high - x)
-    tents = sum(np.maximum(1 - np.abs(y - centre) / width, 0.0) for y in mirrored)
-    return np.asarray(tents * inside / width)
-
-
-def _bin_cdf(edges: FloatArray, x: FloatArray, *, linear: bool) -> FloatArray:
-    low, high, width = edges[0], edges[-1], np.diff(edges)
-    x = np.clip(x, low, high)
-    if not linear:
-        return np.clip((x - edges[:-1]) / width, 0.0, 1.0)
-    centre = (edges[:-1] + edges[1:]) / 2
-
-    def tent(y: FloatArray) -> FloatArray:
-        u = np.clip((y - centre) / width, -1.0, 1.0)
-        return np.asarray(np.where(u < 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2))
-
-    return tent(x) - tent(2 * low - x) + 1 - tent(2 * high - x)
+def _axis_law(column: Interval | Category, edges: FloatArray | None, smoothing: str) -> AxisLaw:
+    if edges is None:
+        assert isinstance(column, Category)
+        return Levels(column.levels)
+    return Linear(edges) if smoothing == "linear" else Flat(edges)
 
 
 def _widened(column: Interval | Category) -> Interval | Category:
