@@ -90,6 +90,11 @@ DRAW = {
         {k: tdp.design_noise(epsilon=1.0, delta=0.2, cells=k) for k in (24, 48)}
     ),
     "suboptimality": lambda: plots.plot_suboptimality([1.0, 2.0]),
+    "density": lambda: plots.plot_density(
+        tdp.Density(bounds=(0, 1), random_state=1).fit(np.linspace(0, 1, 300)[:, None]),
+        truth=np.ones_like,
+    ),
+    "rates": lambda: plots.plot_rates({"a": {10: 1.0, 100: 0.1}, "b": {10: 1.0, 100: 0.4}}),
     "power": plots.plot_power,
     "power, delta": lambda: plots.plot_power(1.0, 0.1),
     "release": lambda: plots.plot_release(COUNTS.release({"k": ["a", "b", "a"]}, rng=1)),
@@ -407,3 +412,24 @@ def test_designs_are_drawn_with_their_certified_losses():
         plots.plot_design_bounds({8: design})
     with pytest.raises(tdp.ParameterError, match="epsilons"):
         plots.plot_suboptimality([1.0])
+
+
+# --- densities and rates ------------------------------------------------------------------------
+
+
+def test_a_density_is_drawn_as_it_is():
+    model = tdp.Density(bounds=(0, 2), bins=4, random_state=1).fit(np.linspace(0, 2, 300)[:, None])
+    ax = plots.plot_density(model)
+    x, y = line(ax, "density").get_data()
+    np.testing.assert_allclose(y, np.exp(model.score_samples(x[:, None])))
+    assert np.trapezoid(y, x) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(DimensionError, match="one numeric column"):
+        plots.plot_density(tdp.Density(bounds=(0, 1)).fit(np.zeros((9, 2))))
+
+
+def test_rates_name_their_powers():
+    ax = plots.plot_rates({"x": {n: n**-0.5 for n in (100, 1000, 10_000)}})
+    assert labels(ax) == ["x, $n^{-0.50}$"]
+    for bad in ({}, {"x": {100: 1.0}}):
+        with pytest.raises(DimensionError, match="errors"):
+            plots.plot_rates(bad)

@@ -6,6 +6,7 @@ labelled as samples, and are never turned into an outline.
 """
 
 from tightdp.plots.audit import plot_audit
+from tightdp.plots.density import plot_density, plot_rates
 from tightdp.plots.designs import plot_design, plot_design_bounds, plot_suboptimality
 from tightdp.plots.geometry import (
     outline,
@@ -23,6 +24,7 @@ __all__ = [
     "plot_audit",
     "plot_cautionary_example",
     "plot_coefficients",
+    "plot_density",
     "plot_design",
     "plot_design_bounds",
     "plot_example_sensitivity",
@@ -30,6 +32,7 @@ __all__ = [
     "plot_power",
     "plot_previews",
     "plot_ranking",
+    "plot_rates",
     "plot_release",
     "plot_sensitivity_space",
     "plot_suboptimality",
