@@ -238,7 +238,7 @@ class LawNoise(ClassNoise):
         steps = self.moments.resolution(self.bits)
         if family == "designed":
             integer = self.moments.degree == 0
-            self._use([_designed(e, float_down(d), integer) for e, d in spends], steps)
+            self._use([designed_law(e, float_down(d), integer) for e, d in spends], steps)
         else:
             maker = (LOSSY if lossy else PURE)[family]
             self._use([maker(e, float_down(d), steps) for e, d in spends], steps)
@@ -314,7 +314,7 @@ def best_count_share(others: int, epsilon: Fraction, delta: Fraction, lossy: boo
 
 
 @lru_cache(maxsize=64)
-def _designed(epsilon: Fraction, delta: float, integer: bool) -> NoiseLaw:
+def designed_law(epsilon: Fraction, delta: float, integer: bool) -> NoiseLaw:
     """The certified least mean error; designs are public and are not made twice."""
     if integer:
         design = design_noise(epsilon=epsilon, delta=delta, sensitivity=1, integer=True)

@@ -117,6 +117,7 @@ def _quadrature() -> tuple[FloatArray, FloatArray]:
     return nodes, weights
 
 
+@lru_cache(maxsize=128)
 def _column_moments(s: float) -> tuple[float, float, float]:
     """E u^2, E v^2 and E v of a uniform (u, v) in the section of K at s, l = 1."""
     a, b = (1 + s) / 2, (1 - s) / 2

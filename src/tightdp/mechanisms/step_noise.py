@@ -1,0 +1,237 @@
+"""Noise for a sequence of one-dimensional queries whose sensitivity is known before each of them.
+
+A budget for all queries buys a law for each; the law is kept in units of the sensitivity and is
+put on the lattice of the query at hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from tightdp.design.designs import Design
+from tightdp.design.range_law import DataDependentDesign
+from tightdp.errors import check_choice, exact_amount, fail
+from tightdp.mechanisms.class_noise import designed_law
+from tightdp.mechanisms.composition import composed_delta, most_each
+from tightdp.mechanisms.coordinate_noise import FAMILIES, LOSSY, PURE, float_down, on_lattice
+from tightdp.noise.gaussian_vectors import GaussianVector
+from tightdp.noise.law import LatticeLaw, NoiseLaw
+from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.range_noise import RangeNoise
+from tightdp.randomness import RandomSource
+
+NOISES = ("best", *FAMILIES)
+Answer = Callable[[int], int]
+"""From an exact query to the released integer; its randomness has been drawn."""
+
+
+class StepNoise(ABC):
+    """Noise for ``steps`` queries, (epsilon, delta)-DP together.
+
+    Attributes
+    ----------
+    factor : int
+        Lattice points of the noise for each of the query.
+    """
+
+    factor: int = 1
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The law in units of the sensitivity, for people."""
+
+    @abstractmethod
+    def variance(self) -> float:
+        """The largest mean square of one noise, in squared sensitivities."""
+
+    @abstractmethod
+    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+        """Draw the noise of a query that moves by at most ``moved`` steps of the finer lattice."""
+
+
+class LawSteps(StepNoise):
+    r"""The same one-dimensional law for every query.
+
+    **Privacy.** The law is :math:`(\epsilon_0, \delta_0)`-DP for the sensitivity of its query,
+    which is public when the query is chosen; k of them are composed exactly
+    (:mod:`~tightdp.mechanisms.composition`), each chosen after seeing the answers before it.
+    """
+
+    def __init__(self, make: Callable[[int], LatticeLaw], words: str, factor: int = 1) -> None:
+        self._law = lru_cache(maxsize=256)(make)
+        self._words, self.factor = words, factor
+
+    @property
+    def words(self) -> str:
+        return self._words
+
+    def variance(self) -> float:
+        steps = self.factor << 20
+        return float(self._law(steps).variance()) / float(steps) ** 2
+
+    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+        z = int(self._law(moved).sample(1, rng=rng)[0])
+        return lambda query: query + z
+
+
+class GaussianSteps(StepNoise):
+    r"""Gaussian noise in proportion to the sensitivity of every query.
+
+    **Privacy.** In units of its own sensitivity every query moves by 1 at most, k of them together
+    by :math:`\sqrt k`: :class:`~tightdp.noise.gaussian_vectors.GaussianVector`.
+    """
+
+    def __init__(self, epsilon: Fraction, delta: Fraction, steps: int, least: int) -> None:
+        self.noise = GaussianVector(
+            epsilon=epsilon, delta=delta, square=Fraction(steps), entries=steps
+        )
+        self.factor = max(1, -(-self.noise.resolution // least))
+
+    @property
+    def words(self) -> str:
+        return f"discrete Gaussian with sigma = {self.noise.sigma} sensitivities"
+
+    def variance(self) -> float:
+        return float(self.noise.sigma) ** 2
+
+    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+        z = self.noise.sample(1, moved, rng=rng)[0]
+        return lambda query: query + z
+
+
+class RangeSteps(StepNoise):
+    r"""Noise that depends on where in a public partition of its range the query lies.
+
+    The range of the design, in units of its sensitivity, is that of the query in units of its own;
+    the first and the last interval are made as long as the query needs.
+
+    **Privacy.** :class:`~tightdp.RangeNoise`, whose delta is computed anew for the longer outer
+    intervals [P1]; k queries are composed as in :class:`LawSteps`.
+    """
+
+    def __init__(self, design: DataDependentDesign, furthest: int) -> None:
+        design.verify()
+        self.design = design
+        # in cells; a query is at most so many sensitivities from 0
+        cells, low = design.resolution, design.low / design.sensitivity
+        self.more = cells * furthest
+        self.low = math.floor(low * cells) - self.more
+        self._noise = lru_cache(maxsize=256)(self._wide)
+        self.delta = self._wide(1).exact_delta()  # [P1]
+
+    def _wide(self, points: int) -> RangeNoise:
+        given = self.design.noise(points)
+        inner = [edge + self.more for edge in given.edges[1:-1]]
+        return RangeNoise(
+            given.tables,
+            start=given.start,
+            edges=[0, *inner, given.edges[-1] + 2 * self.more],
+            reach=given.reach,
+            points=points,
+            epsilon=given.epsilon,
+        )
+
+    @property
+    def words(self) -> str:
+        tables = hashlib.sha256(repr(self.design.tables).encode()).hexdigest()[:16]
+        return (
+            f"{len(self.design.tables)} tables {tables} from cell {self.design.start}, cut at "
+            f"cells {list(self.design.edges)} from {self.design.low}, "
+            f"{self.design.resolution} cells for each sensitivity of {self.design.sensitivity}"
+        )
+
+    def variance(self) -> float:
+        return (
+            float(self._wide(1 << 20).second_moments().max())
+            / float(self.design.resolution << 20) ** 2
+        )
+
+    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+        noise = self._noise(-(-moved // self.design.resolution))
+        drawn, first = noise.prepare(rng)[0], self.low * noise.points
+
+        def answer(query: int) -> int:
+            place = noise.clamp(query - first)
+            return first + place + noise.noise(place, drawn)
+
+        return answer
+
+
+def step_noise(
+    noise: Any, epsilon: Fraction, delta: Fraction, steps: int, *, least: int, furthest: int
+) -> StepNoise:
+    """The noise of each of ``steps`` queries that cost (epsilon, delta) together.
+
+    Parameters
+    ----------
+    noise : name, NoiseLaw, Design or DataDependentDesign
+        A family, for which the budget is divided; "best" is the one of "laplace",
+        "truncated-laplace" and "gaussian" with the least variance; or a law of your own, which
+        the budget must cover.
+    least : int
+        The smallest sensitivity of a query, in steps of its lattice.
+    furthest : int
+        How many sensitivities a query can be away from 0.
+    """
+    if isinstance(noise, (NoiseLaw, Design, DataDependentDesign)):
+        return _own(noise, epsilon, delta, steps, furthest)
+    name = check_choice("noise", noise, NOISES)
+    if name == "best":
+        names = ("laplace", "truncated-laplace", "gaussian") if delta else ("laplace",)
+        made = [_family(n, epsilon, delta, steps, least) for n in names]
+        return min(made, key=lambda one: one.variance())
+    return _family(name, epsilon, delta, steps, least)
+
+
+def _family(name: str, epsilon: Fraction, delta: Fraction, steps: int, least: int) -> StepNoise:
+    if not delta and name not in (*PURE, "designed"):
+        fail(f"`noise` {name!r} needs `delta` > 0. Got delta = 0.")
+    if name == "gaussian":
+        return GaussianSteps(epsilon, delta, steps, least)
+    lossy = bool(delta) and name not in PURE
+    each, lost = most_each(epsilon, delta, steps, lossy=lossy)
+    spare = float_down(lost)
+    if name == "designed":
+        return _scaled(designed_law(each, spare, False))
+    maker = (LOSSY if lossy else PURE)[name]
+    words = f"{name} with epsilon = {each}, delta = {spare!r} for each sensitivity"
+    return LawSteps(lambda moved: maker(each, spare, moved), words)
+
+
+def _scaled(law: NoiseLaw) -> LawSteps:
+    """A law in units of its own sensitivity, on lattices that its cells fit."""
+    factor = law.cells_per_sensitivity() if isinstance(law, PiecewiseNoise) else 1
+    return LawSteps(lambda moved: on_lattice(law, moved), repr(law), factor)
+
+
+def _own(
+    noise: NoiseLaw | Design | DataDependentDesign,
+    epsilon: Fraction,
+    delta: Fraction,
+    steps: int,
+    furthest: int,
+) -> StepNoise:
+    """A law of the user, if (epsilon, delta) covers its composition."""
+    made: StepNoise
+    if isinstance(noise, DataDependentDesign):
+        made = RangeSteps(noise, furthest)
+        each, lost = noise.epsilon, made.delta
+    else:
+        law = noise.noise if isinstance(noise, Design) else noise
+        made = _scaled(law)
+        given = law.guarantee()
+        each, lost = (exact_amount("noise", x) for x in (given.epsilon, given.delta))
+    if composed_delta(each, lost, steps, epsilon) > delta:
+        fail(
+            f"`epsilon` and `delta` must cover the noise in {steps} steps: epsilon = "
+            f"{float(steps * each):g} does, with a delta of {steps} times {float(lost):g}. State "
+            "these, take fewer steps, or design the noise for less."
+        )
+    return made
