@@ -37,9 +37,12 @@ from tightdp.plans.works import (
     MechanismWork,
     ModelWork,
     Work,
+    foresee_density,
     foresee_linear,
     foresee_logistic,
     quantile_work,
+    read_classes,
+    read_density,
     read_linear,
     read_logistic,
     read_planes,
@@ -407,20 +410,25 @@ def model_kind(
         for column in ordered:
             if features is not None:
                 Option("column", "", of=features).check("features", column, schema)
-        facts = Schema(
-            schema.select([*ordered, goal]),
-            schema.rows,
-            neighbors=schema.neighbors,
-            bits=schema.bits,
-            person=schema.person,
-            rows_per_person=schema.rows_per_person,
-        )
+        facts = _selected(schema, [*ordered, goal])
         rest = {key: _number(given[key]) for key in given if key not in ("features", "target")}
         work = ModelWork(home, facts, goal, epsilon, rest, reads, foresees)
         work.model()._check_parameters()
         return work
 
     return Kind(name, about, keys, make)
+
+
+def _selected(schema: Schema, columns: list[str]) -> Schema:
+    """The schema of some of its columns."""
+    return Schema(
+        schema.select(columns),
+        schema.rows,
+        neighbors=schema.neighbors,
+        bits=schema.bits,
+        person=schema.person,
+        rows_per_person=schema.rows_per_person,
+    )
 
 
 def _number(value: Any) -> Any:
@@ -440,6 +448,10 @@ _LOGISTIC = {
     "ridge": Option("number", "at least so much ridge"),
     "l1": Option("number", "weight of an l1 penalty"),
     "interval_share": Option("number", "the part of epsilon that buys intervals"),
+}
+_BAYES = {
+    "noise": Option("text", "the shape of the noise, by default the hull"),
+    "alpha": Option("number", "pseudo-counts of the levels"),
 }
 _TAU = {"tau": Option("number", "a share strictly between 0 and 1"), "fit_intercept": _INTERCEPT}
 _HOME = "tightdp.estimators"
@@ -484,5 +496,46 @@ register(
         f"{_HOME}.quantile:QuantileRegression",
         _TAU,
         reads=read_planes,
+    )
+)
+register(
+    model_kind(
+        "naive_bayes",
+        "naive Bayes: shares of the classes, and of the columns within them",
+        f"{_HOME}.naive_bayes:GaussianNB",
+        _BAYES,
+        features=None,
+        target=Category,
+        reads=read_classes,
+    )
+)
+
+
+def _density(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    columns = options.get("columns", list(schema))
+    given = {key: options[key] for key in options if key != "columns"}
+    work = ModelWork(
+        f"{_HOME}.density:Density",
+        _selected(schema, columns),
+        None,
+        epsilon,
+        given,
+        read_density,
+        foresee_density,
+    )
+    work.model()._check_parameters()
+    _ = foresee_density(work, 0.95)  # the cells are checked
+    return work
+
+
+register(
+    Kind(
+        "density",
+        "counts of the cells of several columns, made consistent",
+        {
+            "columns": Option("columns", "by default all"),
+            "bins": Option("bins", "of the numeric columns: how many each, or edges of one"),
+        },
+        _density,
     )
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.estimators.doors import lazy
-from tightdp.mechanisms.additive import Preview
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
@@ -169,6 +169,55 @@ def quantile_work(mechanism: KNormQuantile) -> MechanismWork:
 
 
 # --- regressions ---------------------------------------------------------------------------------
+
+
+def read_classes(model: Any, confidence: float) -> Answer:
+    """Shares of the classes, and what is known of the columns within each."""
+    target = list(model.schema_)[-1]
+    names: list[str] = [f"P({target}={label})" for label in model.classes_]
+    values: list[float] = list(model.class_prior_)
+    numbers = model.mechanism_.statistic.layout.numbers
+    for i, label in enumerate(model.classes_):
+        given = f"| {target}={label}"
+        for j, column in enumerate(numbers):
+            names += [f"mean of {column} {given}", f"std of {column} {given}"]
+            values += [model.theta_[i, j], math.sqrt(model.var_[i, j])]
+        for column, table in model.level_prob_.items():
+            levels = model.schema_[column].levels
+            names += [f"P({column}={level} {given})" for level in levels]
+            values += list(table[i])
+    value = np.array(values, dtype=np.float64)
+    return Answer(
+        names=tuple(names),
+        value=value,
+        interval=np.column_stack([value, value]),
+        confidence=confidence,
+        release=model.release_,
+        about="computed from noisy counts and sums; intervals are not known",
+        unknown=tuple(names),
+    )
+
+
+def read_density(model: Any, confidence: float) -> Answer:
+    """Consistent counts of the cells; the intervals are those of the release."""
+    release = model.release_
+    return Answer(
+        names=release.names,
+        value=model.counts_.ravel(),
+        interval=np.maximum(release.interval, 0.0),
+        confidence=release.confidence,
+        release=release,
+        about="counts are made consistent; intervals cover those without noise",
+    )
+
+
+def foresee_density(work: ModelWork, confidence: float) -> Preview:
+    """The noise of the counts, before they are made consistent."""
+    from tightdp.estimators.density import public_cells
+
+    model = work.model()
+    cells = public_cells(work.schema, model.bins, work.epsilon, model.smoothing)
+    return AdditiveMechanism(cells, noise="hull", epsilon=work.epsilon).preview(confidence)
 
 
 def read_planes(model: Any, confidence: float) -> Answer:

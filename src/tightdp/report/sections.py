@@ -19,7 +19,7 @@ from tightdp.plans.works import MechanismWork
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
-_COUNTS = ("count", "histogram", "sample")
+_COUNTS = ("count", "histogram", "sample", "density")
 _IN_RANGE = ("mean", "quantile", "median", "quantiles")
 _FEW = 12  # above so many entries other shapes are not compared: a report must not take minutes
 
