@@ -99,6 +99,7 @@ __getattr__ = __lazy(
         "Quantiles": "tightdp.estimators.order",
         "Ridge": "tightdp.estimators.linear",
         "SyntheticSample": "tightdp.estimators.synthetic",
+        "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
     },
 )
@@ -184,6 +185,7 @@ __all__ = [
     "Ridge",
     "Schema",
     "SensitivitySpace",
+    "SparseLogisticRegression",
     "Staircase",
     "Statistic",
     "SumBall",

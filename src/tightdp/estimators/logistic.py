@@ -6,24 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.intervals import quantile_intervals, simultaneous_intervals
-from tightdp.estimators.labels import check_classes, class_labels, target_classes
+from tightdp.estimators.labels import check_classes, target_classes
 from tightdp.estimators.logistic_intervals import Cloud
+from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.scaled_rows import margins
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Category, Interval
+from tightdp.schema import Category
 
 _SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
@@ -32,7 +30,7 @@ _SHARE_HELP = (
 )
 
 
-class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class LogisticRegression(TwoClassLogit):
     r"""Logistic regression for two classes under pure epsilon-differential privacy.
 
     The coefficients minimise the logistic loss plus a ridge plus a random linear term, see
@@ -64,8 +62,8 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         the guarantee itself needs about ``columns / epsilon``, intercept included.
     l1 : float
         Weight of an l1 penalty on the scaled coefficients.
-    theta_set : LpBall, optional
-        Keep the scaled coefficients (then the intercept) in a ball.
+    theta_set : LpBall or ConvexSet, optional
+        Keep the scaled coefficients (then the intercept) in a ball, or in any convex set.
     fit_intercept : bool
     classes : sequence of two labels, or "observed"
         The public labels, the second being the positive one. They may be left out where a schema
@@ -102,10 +100,6 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
     True
     """
 
-    coef_: FloatArray
-    intercept_: FloatArray
-    classes_: Any
-
     def __init__(
         self,
         epsilon: Any = 1.0,
@@ -138,14 +132,14 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_classes(self.classes, _two_labels)
+        check_classes(self.classes, two_labels)
         check_real("ridge", self.ridge)
         check_real("l1", self.l1)
         if self.tune is not None and check_real("interval_share", self.interval_share) > 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
 
     def _target_column(self, y: Any) -> Column | None:
-        return target_classes(self.classes, self.bounds, y, _two_labels)
+        return target_classes(self.classes, self.bounds, y, two_labels)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         mechanism = self._mechanism(problem)
@@ -195,32 +189,6 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
         if isinstance(mechanism, TunedPerturbation):
             fail("A preview is for one setting: leave `tune` out.")
         return mechanism.preview()
-
-    # --- predictions --------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Log odds of the second class; cells are clamped to the bounds, as in the fit."""
-        cells = self._scaled_rows(X)
-        columns = [c for c in list(self.schema_.columns.values())[:-1] if isinstance(c, Interval)]
-        half, middle = (
-            np.array([getattr(c, name) for c in columns]) for name in ("half", "middle")
-        )
-        return margins(cells * half + middle, self.coef_[0]) + self.intercept_[0]
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the two classes, shape (n, 2)."""
-        odds = self.decision_function(X)
-        return np.column_stack([_expit(-odds), _expit(odds)])
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of the probabilities, without underflow."""
-        odds = self.decision_function(X)
-        return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
-
-    def predict(self, X: Any) -> Any:
-        """The likelier class of every row."""
-        check_is_fitted(self, "release_")
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
     # --- intervals ----------------------------------------------------------------------------
 
@@ -292,23 +260,6 @@ class LogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[mis
             return Cloud.assumed(self.mechanism_, self.release_, None)
         return Cloud.assumed(self.mechanism_, self.release_, self._scaled_rows(covariates))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-def _two_labels(labels: Any) -> Category:
-    """The public labels as a category, or the reason why there cannot be more than two."""
-    found = class_labels(labels)
-    if len(found.levels) > 2:
-        fail(
-            f"Only binary classification is supported. Got {len(found.levels)} classes: a softmax "
-            "loss has Hessians of higher rank and would need a larger ridge and its own proof. Fit "
-            "one class against the rest, and share epsilon among the fits."
-        )
-    return found
-
 
 def _settings(tune: Any) -> list[dict[str, Any]]:
     """Candidates in the words of the mechanism."""
@@ -319,7 +270,3 @@ def _settings(tune: Any) -> list[dict[str, Any]]:
         if not isinstance(given, Mapping) or any(name not in known for name in given):
             fail(f"`tune` must hold dicts with parameters among {', '.join(known)}. Got {given!r}.")
     return [{known[name]: value for name, value in given.items()} for given in tune]
-
-
-def _expit(t: FloatArray) -> FloatArray:
-    return np.exp(-np.logaddexp(0.0, -t))

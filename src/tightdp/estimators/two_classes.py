@@ -1,0 +1,68 @@
+"""Predictions from log odds that are linear in the columns, for two public classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tightdp.errors import FloatArray, fail
+from tightdp.estimators.base import PrivateEstimator
+from tightdp.estimators.labels import class_labels
+from tightdp.mechanisms.scaled_rows import margins
+from tightdp.schema import Category, Interval
+
+
+class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Base of classifiers with ``coef_``, ``intercept_`` and two ``classes_``."""
+
+    coef_: FloatArray
+    intercept_: FloatArray
+    classes_: Any
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log odds of the second class; cells are clamped to the bounds, as in the fit."""
+        cells = self._scaled_rows(X)
+        columns = [c for c in list(self.schema_.columns.values())[:-1] if isinstance(c, Interval)]
+        half, middle = (
+            np.array([getattr(c, name) for c in columns]) for name in ("half", "middle")
+        )
+        return margins(cells * half + middle, self.coef_[0]) + self.intercept_[0]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the two classes, shape (n, 2)."""
+        odds = self.decision_function(X)
+        return np.column_stack([_expit(-odds), _expit(odds)])
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of the probabilities, without underflow."""
+        odds = self.decision_function(X)
+        return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
+
+    def predict(self, X: Any) -> Any:
+        """The likelier class of every row."""
+        check_is_fitted(self, "release_")
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def two_labels(labels: Any) -> Category:
+    """The public labels as a category, or the reason why there cannot be more than two."""
+    found = class_labels(labels)
+    if len(found.levels) > 2:
+        fail(
+            f"Only binary classification is supported. Got {len(found.levels)} classes: more would "
+            "need a proof and a sensitivity of their own. Fit "
+            "one class against the rest, and share epsilon among the fits."
+        )
+    return found
+
+
+def _expit(t: FloatArray) -> FloatArray:
+    return np.exp(-np.logaddexp(0.0, -t))
