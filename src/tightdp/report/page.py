@@ -124,7 +124,7 @@ def _header(report: Report) -> str:
 
 
 def _sheet(section: Section) -> str:
-    answer, guarantee = section.answer, section.release.guarantee
+    guarantee = section.release.guarantee
     spent = f"epsilon = {guarantee.epsilon:g}"
     if guarantee.delta:
         spent += f", delta = {guarantee.delta:g}"

@@ -1,0 +1,334 @@
+"""Every command: text, JSON, exit codes, help, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tightdp.cli import main
+from tightdp.cli.completion import nodes, script
+from tightdp.cli.main import parser
+from tightdp.cli.output import MEANINGS, Exit, plain
+from tightdp.ledger import Ledger
+from tightdp.schema import Schema
+
+# --- from a table of one's own to a release ------------------------------------------------------
+
+
+def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
+    for name in ("schema.toml", "plan.toml"):
+        (here / name).unlink()
+    assert tightdp("schema", "init", "survey.csv").code == 0
+    text = (here / "schema.toml").read_text()
+    empty = tightdp("schema", "check")
+    assert empty.code == 2
+    assert "schema.toml:20: Column 'age' is empty" in empty.err
+    filled = text.replace("# rows = 1000", "rows = 100")
+    for name, facts in {
+        "age": "low = 0\nhigh = 100",
+        '"pay (EUR)"': "low = 0\nhigh = 10",
+        "answer": 'levels = ["no", "yes"]',
+    }.items():
+        filled = filled.replace(f"[columns.{name}]\n", f"[columns.{name}]\n{facts}\n")
+    (here / "schema.toml").write_text(filled)
+    assert tightdp("schema", "check").code == 0
+    assert tightdp("plan", "init", "survey.csv").code == 0
+    plan = (here / "plan.toml").read_text()
+    model = plan.index("# [[releases]]")
+    (here / "plan.toml").write_text(plan[:model] + plan[model:].replace("# ", ""))
+    assert "regression" in tightdp("preview", "plan.toml").out
+    done = tightdp("release", "plan.toml", "--report", "out.html", "--report", "out.json")
+    assert done.code == 0
+    assert "intercept" in done.out
+    assert "</html>" in (here / "out.html").read_text()
+    assert tightdp("ledger", "verify", "survey.ledger", "--receipt", "out.json").code == 0
+
+
+def test_schema_init_reads_the_header_alone(here, tightdp):
+    secret = "age,region\n987654,Atlantis\n"
+    (here / "secret.csv").write_text(secret)
+    said = tightdp("schema", "init", "secret.csv", "--out", "s.toml")
+    assert said.code == 0
+    written = (here / "s.toml").read_text()
+    assert "987654" not in written + said.out + said.err
+    assert "Atlantis" not in written + said.out + said.err
+    (here / "s.csv").write_text(secret.splitlines()[0])  # a header is all there is
+    assert tightdp("schema", "init", "s.csv", "--out", "t.toml").code == 0
+    assert (here / "t.toml").read_text() == written.replace("secret.csv", "s.csv")
+
+
+def test_schema_init_knows_the_types_of_parquet(here, tightdp):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    duckdb.sql("COPY (SELECT 1.5 AS x, 'a' AS k) TO 'typed.parquet' (FORMAT parquet)")
+    tightdp("schema", "init", "typed.parquet", "--out", "typed.toml")
+    text = (here / "typed.toml").read_text()
+    assert "low" in text.split("[columns.x]")[1].split("[columns.k]")[0]
+    assert "low" not in text.split("[columns.k]")[1]
+
+
+def test_odd_names_of_columns_survive(here, tightdp):
+    (here / "odd.csv").write_text('"a ""b""",Größe,"x.y"\n')
+    assert tightdp("schema", "init", "odd.csv", "--out", "odd.toml").code == 0
+    text = (here / "odd.toml").read_text().replace("# rows =", "rows =").replace("# low", "low")
+    (here / "odd.toml").write_text(text.replace("# high", "high"))
+    assert list(Schema.from_toml(here / "odd.toml")) == ['a "b"', "Größe", "x.y"]
+
+
+def test_files_that_are_there_stay(here, tightdp):
+    before = (here / "schema.toml").read_text()
+    said = tightdp("schema", "init", "survey.csv")
+    assert said.code == 2
+    assert "--force" in said.err
+    assert (here / "schema.toml").read_text() == before
+    assert tightdp("schema", "init", "survey.csv", "--force").code == 0
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def test_a_release_is_the_same_the_second_time(tightdp):
+    first, second = (tightdp("release", "plan.toml", "--json") for _ in range(2))
+    assert [a.pop("state") for a in first.json["answers"]] == ["released now"] * 2
+    kept = [{k: v for k, v in a.items() if k != "state"} for a in first.json["answers"]]
+    again = [{k: v for k, v in a.items() if k != "state"} for a in second.json["answers"]]
+    assert kept == again
+    assert second.json["spent"] == first.json["spent"] == {"epsilon": "2/1", "delta": "0/1"}
+    text = tightdp("release", "plan.toml").out
+    assert text == tightdp("release", "plan.toml").out
+
+
+def test_a_burned_release_is_reported_and_the_others_are_answered(here, tightdp):
+    with Ledger(epsilon=2, path=here / "survey.ledger") as ledger:
+        ledger.burn(ledger.spend(1, key="means"))
+    said = tightdp("release", "plan.toml")
+    assert said.code == Exit.NO
+    assert "means: NO ANSWER" in said.out
+    assert 'key = "means, again"' in said.out
+    assert "answers (released now)" in said.out
+
+
+def test_preview_asks_for_an_epsilon(tightdp):
+    said = tightdp("preview", "plan.toml", "--error", "means=5", "--error", "answers=10", "--json")
+    assert said.code == 0
+    needed = said.json["needed"]
+    assert set(needed) == {"means", "answers"}
+    assert sum(Fraction(part) for part in said.json["split"]["epsilon"].values()) == 2
+    assert tightdp("preview", "plan.toml", "--error", "maens=5").code == 2
+    assert tightdp("preview", "plan.toml", "--error", "means=x").code == 2
+    assert tightdp("preview", "plan.toml", "--error", "means").code == 2
+
+
+def test_preview_simulates_on_public_rows(here, tightdp):
+    shutil.copy(here / "survey.csv", here / "public.csv")
+    said = tightdp("preview", "plan.toml", "--sample", "public.csv", "--replicates", "40", "--json")
+    plain_one = tightdp("preview", "plan.toml", "--json").json["releases"][1]["std"][0]
+    assert said.json["releases"][1]["std"][0] == pytest.approx(plain_one, rel=0.5)
+    assert tightdp("preview", "plan.toml", "--sample", "none.csv").code == 2
+
+
+def test_compare_says_what_other_noise_costs(tightdp):
+    said = tightdp("compare", "plan.toml", "--json")
+    means, answers = said.json["releases"]
+    assert means["chosen"] == "best"
+    ratios = {row["noise"]: row["relative"] for row in means["noises"]}
+    assert ratios["best"] == 1
+    assert ratios["laplace"] > 1.3
+    assert answers["name"] == "answers"
+    assert "best *" in tightdp("compare", "plan.toml", "--release", "means").out
+
+
+def test_audit_of_a_plan_finds_nothing_and_reads_nothing(here, tightdp):
+    (here / "survey.csv").write_text("age,pay (EUR),answer\n")  # no row to read
+    said = tightdp("audit", "plan.toml", "--releases", "2000")
+    assert said.code == 0
+    assert said.out.count("no violation found") == 2
+    assert not (here / "survey.ledger").exists()
+
+
+def test_audit_of_a_function_catches_a_broken_one(here, tightdp):
+    (here / "mine.py").write_text(
+        "from tightdp.noise.words import discrete_laplaces\n"
+        "from tightdp.randomness import source\n"
+        "def good(x, size): return x + discrete_laplaces(1, 1, size, source(1))\n"
+        "def broken(x, size): return 2 * x + discrete_laplaces(1, 1, size, source(1))\n"
+    )
+    words = ["--x", "0", "--x-neighbor", "1", "--epsilon", "1", "--json"]
+    assert tightdp("audit", "mine.py:good", *words).code == 0
+    said = tightdp("audit", "mine.py:broken", *words)
+    assert said.code == Exit.NO
+    assert said.json["audits"][0]["verdict"] == "violated"
+    assert tightdp("audit", "mine.py:none", *words).code == 2
+    assert tightdp("audit", "mine.py:good").code == 2
+
+
+def test_kinds_are_listed(tightdp):
+    assert "linear_regression" in tightdp("kinds").out
+    assert tightdp("kinds", "quantile", "--json").json["keys"]["tau"]["needed"] is True
+    assert "Did you mean 'median'?" in tightdp("kinds", "medain").err
+
+
+# --- designs -------------------------------------------------------------------------------------
+
+
+def test_a_design_is_written_and_verified(here, tightdp):
+    words = ["design", "--epsilon", "1", "--delta", "1/4", "--cells", "12", "--out", "noise.json"]
+    said = tightdp(*words, "--json")
+    assert said.code == 0
+    assert said.json["lower"] <= said.json["upper"]
+    assert tightdp("verify", "noise.json").out.startswith("noise.json: proved")
+    assert tightdp(*words).code == 2  # it is there
+    document = json.loads((here / "noise.json").read_text())
+    document["upper"] = "1/3"
+    (here / "forged.json").write_text(json.dumps(document))
+    forged = tightdp("verify", "noise.json", "forged.json", "--json")
+    assert forged.code == Exit.NO
+    assert [file["proved"] for file in forged.json["files"]] == [True, False]
+    assert tightdp("verify", "survey.csv").code in (Exit.NO, Exit.WRONG)  # proves nothing
+    assert tightdp("verify", "none.json").code == 2
+
+
+def test_a_design_of_nonsense_is_refused(tightdp):
+    assert tightdp("design", "--epsilon", "x").code == 2
+    assert tightdp("design", "--epsilon", "1", "--delta", "2").code == 2
+    assert "Did you mean" not in tightdp("design").err
+
+
+# --- ledgers -------------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_shown_and_verified(here, tightdp):
+    tightdp("release", "plan.toml", "--report", "r.json")
+    assert "means" in tightdp("ledger", "show", "survey.ledger").out
+    shown = tightdp("ledger", "show", "survey.ledger", "--json").json
+    assert [row["key"] for row in shown["history"]] == ["means", "answers"]
+    assert tightdp("ledger", "verify", "survey.ledger").code == 0
+    good = tightdp("ledger", "verify", "survey.ledger", "--receipt", "r.json", "--json")
+    assert good.json["receipts"] == 2
+    forged = (here / "r.json").read_text().replace('"hash": "', '"hash": "0')
+    (here / "f.json").write_text(forged)
+    bad = tightdp("ledger", "verify", "survey.ledger", "--receipt", "f.json")
+    assert bad.code == Exit.LEDGER
+    assert len(bad.err.splitlines()) == 1
+    assert tightdp("ledger", "show", "none.ledger").code == 2
+
+
+def test_all_spends_are_shown_on_request(here, tightdp):
+    with Ledger(epsilon=20, path=here / "long.ledger") as ledger:
+        for i in range(12):
+            ledger.spend(1, key=f"key {i}")
+    assert "key 0 " not in tightdp("ledger", "show", "long.ledger").out
+    assert "and 2 earlier" in tightdp("ledger", "show", "long.ledger").out
+    assert "key 0 " in tightdp("ledger", "show", "long.ledger", "--all").out
+
+
+# --- the whole -----------------------------------------------------------------------------------
+
+
+def commands():
+    return [" ".join(path) for path, _ in nodes(parser()) if path]
+
+
+@pytest.mark.parametrize("path", commands())
+def test_every_command_has_help_worth_reading(path, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([*path.split(), "--help"])
+    assert done.value.code == 0
+    text = capsys.readouterr().out
+    assert f"usage: tightdp {path}" in text
+    whole = path in ("schema", "plan", "ledger")  # groups of commands
+    assert whole or "--json" in text
+    assert whole or f"tightdp {path}" in text.split("examples:")[1]
+
+
+def test_help_lists_exit_codes(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert all(meaning in text for meaning in MEANINGS.values())
+
+
+def test_errors_are_json_where_json_was_asked_for(tightdp):
+    said = tightdp("release", "none.toml", "--json")
+    assert said.code == said.json["error"]["exit"] == 2
+    assert said.err == ""
+    assert "Did you mean 'release'?" in tightdp("relaese", "--json").json["error"]["message"]
+
+
+def test_a_fault_shows_no_words_of_the_engine(tightdp, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("cell 987654")
+
+    monkeypatch.setattr("tightdp.plans.plan.Plan.release", broken)
+    said = tightdp("release", "plan.toml")
+    assert said.code == Exit.FAULT
+    assert "987654" not in said.err
+    assert len(said.err.splitlines()) == 1
+    monkeypatch.setenv("TIGHTDP_TRACEBACK", "1")
+    with pytest.raises(RuntimeError):
+        tightdp("release", "plan.toml")
+
+
+def test_an_interrupt_is_one_line(tightdp, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tightdp.plans.plan.Plan.release", stop)
+    said = tightdp("release", "plan.toml")
+    assert said.code == Exit.INTERRUPTED
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_no_error(here):
+    command = [sys.executable, "-m", "tightdp.cli", "kinds"]
+    done = subprocess.run(
+        f"{' '.join(command)} 2>err | true; echo ${{PIPESTATUS[0]}}",
+        shell=True, executable=shutil.which("bash"), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "0"
+    assert "Traceback" not in Path("err").read_text()
+
+
+def test_numbers_that_are_not_finite_are_texts_in_json():
+    assert plain({"a": [float("inf"), 1.0, None, True]}) == {"a": ["inf", 1.0, None, True]}
+
+
+# --- completion ----------------------------------------------------------------------------------
+
+
+def complete(words: list[str], folder: Path) -> list[str]:
+    source = folder / "completion.sh"
+    source.write_text(script("bash", parser()))
+    listed = " ".join(f'"{word}"' for word in words)
+    code = (
+        f'source "{source}"; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _tightdp; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", code], capture_output=True, text=True, check=True, cwd=folder,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_options_and_files(tmp_path):
+    (tmp_path / "plan.toml").touch()
+    assert complete(["tightdp", "re"], tmp_path) == ["release", "reproduce"]
+    assert complete(["tightdp", "ledger", "s"], tmp_path) == ["show"]
+    assert complete(["tightdp", "release", "--r"], tmp_path) == ["--report"]
+    assert complete(["tightdp", "release", "pl"], tmp_path) == ["plan.toml"]
+    assert complete(["tightdp", "completion", "z"], tmp_path) == ["zsh"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command(shell, tightdp):
+    text = tightdp("completion", shell).out
+    for path, _ in nodes(parser()):
+        assert not path or path[-1] in text
