@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.design import losses, verifier
+from tightdp.design import losses, proofs, verifier
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import design_noise
 from tightdp.errors import ParameterError, TightdpError
@@ -349,15 +349,36 @@ def test_texts_that_are_no_certificate(text, match, tmp_path, capsys):
             kind.from_json(text)
     path = tmp_path / "design.json"
     path.write_text(text)
-    assert verifier.main([str(path)]) == 1
-    assert "REFUTED" in capsys.readouterr().out
+    for check in (verifier.main, proofs.main):
+        assert check([str(path)]) == 1
+        assert "REFUTED" in capsys.readouterr().out
+
+
+def test_every_kind_of_design_is_proved_from_its_file(document, tmp_path, capsys):
+    plane = tdp.design_planar_noise(epsilon=1.0, delta=0.3, ball="linf", resolution=2)
+    ranged = tdp.design_data_dependent_noise(
+        epsilon=1.0, delta=0.2, sensitivity=2.0, query_range=(0.0, 4.0), resolution=2
+    )
+    texts = [json.dumps(document), plane.to_json(), ranged.to_json()]
+    forged = [text.replace('"upper": "', '"upper": "9') for text in texts]
+    for i, text in enumerate(texts + forged):
+        (tmp_path / f"{i}.json").write_text(text)
+    assert proofs.main([str(tmp_path / f"{i}.json") for i in range(3)]) == 0
+    assert capsys.readouterr().out.count("proved") == 3
+    for i in range(3, 6):
+        assert proofs.main([str(tmp_path / f"{i}.json")]) == 1
+    assert capsys.readouterr().out.count("REFUTED") == 3
+    assert proofs.main([str(tmp_path / "nowhere")]) == 1
+    assert proofs.main([]) == 1
+    assert proofs.prove(texts[1]).upper == plane.upper
 
 
 def test_a_file_of_a_function_says_so(tmp_path, capsys):
     design = design_noise(epsilon=1, delta=0.25, loss=lambda x: x * x)
     design.save(tmp_path / "design.json")
-    assert verifier.main([str(tmp_path / "design.json")]) == 0
-    assert "tables in the file are taken as they are" in capsys.readouterr().out
+    for check in (verifier.main, proofs.main):
+        assert check([str(tmp_path / "design.json")]) == 0
+        assert "tables in the file are taken as they are" in capsys.readouterr().out
 
 
 def test_the_exponential_is_enclosed():

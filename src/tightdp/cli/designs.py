@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from tightdp.cli.arguments import command, write_file
@@ -87,35 +86,34 @@ def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from tightdp.design import verifier
+    from pathlib import Path
+
+    from tightdp.design.proofs import prove
+    from tightdp.design.verifier import Refuted
 
     lines, records = [], []
     for path in given.file:
         try:
-            with open(path, encoding="utf-8") as file:
-                document = json.load(file)
+            found = prove(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             fail(f"{path} cannot be read: {error.strerror}.")
-        except ValueError:
-            fail(f"{path} is not JSON: name a file that `tightdp design --out` wrote.")
-        try:
-            lower, upper = verifier.verify(document)
-        except verifier.Refuted as reason:
+        except (UnicodeDecodeError, Refuted) as reason:
             lines.append(f"{path}: REFUTED: {reason}")
             records.append({"file": path, "proved": False, "reason": str(reason)})
             continue
         lines.append(
-            f"{path}: proved. epsilon {document['epsilon']}, delta {document['delta']}: the noise "
-            f"loses {float(upper):.6g} on average, no noise loses less than {float(lower):.6g}"
+            f"{path}: proved. epsilon {found.epsilon}, delta {found.delta}: the noise loses on "
+            f"average {float(found.upper):.6g}, no noise loses less than {float(found.lower):.6g}"
         )
+        lines += [f"  {found.note}"] if found.note else []
         records.append(
             {
                 "file": path,
                 "proved": True,
-                "lower": float(lower),
-                "upper": float(upper),
-                "epsilon": document["epsilon"],
-                "delta": document["delta"],
+                "lower": float(found.lower),
+                "upper": float(found.upper),
+                "epsilon": str(found.epsilon),
+                "delta": str(found.delta),
             }
         )
     speaker.say("\n".join(lines), {"files": records})

@@ -36,7 +36,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import source
 
-_FORMAT = "tightdp planar design 1"
+FORMAT = "tightdp planar design 1"
 _POINTS = 1 << 20
 
 
@@ -236,7 +236,7 @@ class PlanarDesign:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` gives the design back, and proves it again."""
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             **{name: str(getattr(self, name)) for name in ("epsilon", "delta", "sensitivity")},
             **{name: str(getattr(self, name)) for name in ("upper", "lower")},
             **{name: getattr(self, name) for name in ("ball", "loss", "resolution", "half")},
@@ -248,7 +248,7 @@ class PlanarDesign:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> PlanarDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
-        check_format(record, _FORMAT)
+        check_format(record, FORMAT)
         with complete():
             facts: dict[str, Any] = {
                 **{name: rational(record[name]) for name in ("epsilon", "delta", "sensitivity")},

@@ -20,7 +20,7 @@ from tightdp.noise.enclosures import float_up
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
-_FORMAT = "tightdp data-dependent design 1"
+FORMAT = "tightdp data-dependent design 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class DataDependentDesign:
         rationals = ("epsilon", "delta", "sensitivity", "low", "upper", "lower")
         most = self.instance_optimal
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             **{name: str(getattr(self, name)) for name in rationals},
             **{name: getattr(self, name) for name in ("loss", "resolution", "start", "monotone")},
             "edges": list(self.edges),
@@ -200,7 +200,7 @@ class DataDependentDesign:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> DataDependentDesign:
         """The design in a dictionary; refused when its proofs do not hold."""
-        check_format(record, _FORMAT)
+        check_format(record, FORMAT)
         with complete():
             most = record["instance_optimal"]
             facts: dict[str, Any] = {

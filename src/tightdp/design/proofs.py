@@ -1,0 +1,74 @@
+"""Proving a design again from its file, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tightdp.design import planar_law, range_law, verifier
+from tightdp.design.verifier import Refuted
+from tightdp.errors import TightdpError
+
+_KINDS: dict[str, Any] = {
+    planar_law.FORMAT: planar_law.PlanarDesign,
+    range_law.FORMAT: range_law.DataDependentDesign,
+}
+
+
+class Proved(NamedTuple):
+    """What the numbers of a file prove, and what they rest on."""
+
+    epsilon: Fraction
+    delta: Fraction
+    lower: Fraction
+    upper: Fraction
+    note: str = ""
+
+    def __str__(self) -> str:
+        spent = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
+        bounds = f"[{float(self.lower):.6g}, {float(self.upper):.6g}]"
+        return f"proved. {spent}; least loss in {bounds}" + (
+            f"\n  {self.note}" if self.note else ""
+        )
+
+
+def prove(text: str) -> Proved:
+    """Prove the design in a JSON text again, without a solver; :class:`Refuted` if it cannot be.
+
+    Examples
+    --------
+    >>> from tightdp import design_noise, design_planar_noise
+    >>> print(prove(design_noise(epsilon=1.0, delta=0.25).certificate.to_json()))
+    proved. epsilon 1, delta 0.25; least loss in [0.5..., 0.5...]
+    >>> plane = design_planar_noise(epsilon=1.0, delta=0.3, ball="linf", resolution=2)
+    >>> prove(plane.to_json()).delta
+    Fraction(3, 10)
+    """
+    try:
+        document = verifier.read(text)
+    except ValueError:
+        raise Refuted("no complete JSON text") from None
+    kind = _KINDS.get(str(document.get("format"))) if isinstance(document, dict) else None
+    if kind is None:
+        lower, upper = verifier.verify(document)
+        epsilon, delta = (verifier.rational(document[name]) for name in ("epsilon", "delta"))
+        return Proved(epsilon, delta, lower, upper, verifier.rests_on(document))
+    try:
+        design = kind.from_dict(document)
+    except TightdpError as reason:
+        raise Refuted(str(reason)) from None
+    return Proved(design.epsilon, design.delta, design.lower, design.upper)
+
+
+def main(paths: Sequence[str]) -> int:
+    """Prove files; 0 when all are proved."""
+    failed = 0
+    for path in paths:
+        try:
+            print(f"{path}: {prove(Path(path).read_text(encoding='utf-8'))}")
+        except (OSError, UnicodeDecodeError, Refuted) as reason:
+            failed += 1
+            print(f"{path}: REFUTED: {reason}")
+    return 1 if failed or not paths else 0
