@@ -5,8 +5,15 @@ from __future__ import annotations
 from tightdp.experiments.experiment import Experiment
 from tightdp.experiments.gradient import LinearFigure, MedianFigure
 from tightdp.experiments.logistic import LogisticFigure
+from tightdp.experiments.noise_shapes import (
+    AsymmetryFigure,
+    FamilyFigure,
+    GridFigure,
+    PrivacyLossFigure,
+)
 from tightdp.experiments.noise_tables import LowerTable, UpperTable
 from tightdp.experiments.norm_shapes import CautionFigure, CautionTable, ExampleFigure
+from tightdp.experiments.plane import PlaneFigure
 from tightdp.experiments.regression import CoverageFigure, HousingFigure
 
 _ALL: tuple[Experiment, ...] = (
@@ -20,6 +27,11 @@ _ALL: tuple[Experiment, ...] = (
     MedianFigure(),
     UpperTable(),
     LowerTable(),
+    PrivacyLossFigure(),
+    AsymmetryFigure(),
+    FamilyFigure(),
+    GridFigure(),
+    PlaneFigure(),
 )
 
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
