@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,3 +248,58 @@ def test_bits_follow_the_resolution() -> None:
 def test_bad_input(call, text) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ParameterError, match=text):
         call(schema())
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+SQUARE = tdp.Schema({n: tdp.Interval(0, 1) for n in ("x", "2*x^2", "y")}, rows=4)
+LOOK_ALIKE: dict[str, Any] = {
+    "levels": lambda: Counts(tdp.Schema({"k": tdp.Category(["1", 1, "b"])}, rows=4)),
+    "a column and a level": lambda: Products(
+        tdp.Schema({"k": tdp.Category(["a", "b"]), "k[a]": tdp.Interval(0, 1)}, rows=4)
+    ),
+    "moments": lambda: Moments(SQUARE, ["x", "2*x^2"], "y"),
+    "squares": lambda: SumsAndSquares(SQUARE),
+}
+
+
+@pytest.mark.parametrize("what", LOOK_ALIKE)
+def test_entries_that_look_alike_are_refused(what: str) -> None:
+    """Two entries of one name shared one place, and the other held whatever the memory held."""
+    with pytest.raises(tdp.ParameterError, match="Two entries would have the name"):
+        LOOK_ALIKE[what]()
+
+
+def test_a_column_may_have_any_name(seed: int) -> None:
+    """Colons, brackets and spaces of a name or a level are not those of a term."""
+    odd, level = " time: start ", "u:v[w]:"
+    facts = tdp.Schema(
+        {odd: tdp.Interval(2, 6), "k": tdp.Category([level, "z"]), "time": tdp.Interval(0, 1)},
+        rows=3,
+    )
+    table = {odd: [2.0, 6.0, 5.0], "k": [level, "z", level], "time": [0.0, 1.0, 1.0]}
+    assert Sums(facts, [odd]).measure(table) == Sums(facts).measure(table)[:1]
+    both = Products(facts, [odd, "k", "time:k"])
+    scaled = np.array(both.measure(table)) / both.resolution(16)
+    np.testing.assert_allclose(both.recover(scaled), [13, 2, 1, 1, 1])
+
+
+def test_a_column_may_be_called_rows() -> None:
+    facts = tdp.Schema({"rows": tdp.Interval(0, 1)}, rows=3, neighbors="add-remove")
+    assert SumsAndRows(facts).names == ("rows", "number of rows")
+    release = tdp.mean({"rows": [0.0, 1.0]}, ["rows"], schema=facts, epsilon=500)
+    assert abs(release["rows"] - 0.5) < 0.1
+
+
+def test_bins_that_six_digits_do_not_tell_apart_are_named_by_more() -> None:
+    facts = tdp.Schema({"x": tdp.Interval(1e6, 1e6 + 4)}, rows=3)
+    names = Histogram(facts, "x", 4).names
+    assert names[0] == "x[1000000, 1000001)"
+    assert len(set(names)) == 4
+
+
+def test_no_grid_is_finer_than_that_of_the_schema() -> None:
+    """Blocks are cut for the bits of the schema: with more, sums of products could overflow."""
+    facts = tdp.Schema({"x": tdp.Interval(-1, 1), "y": tdp.Interval(-1, 1)}, rows=9, bits=16)
+    with pytest.raises(tdp.ParameterError, match=r"`bits`.*16"):
+        Moments(facts, ["x"], "y").measure({"x": [1.0], "y": [1.0]}, bits=17)

@@ -25,7 +25,7 @@ from tightdp.geometry.moment_sampling import Moments as Layout
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.geometry.terms import read_terms
+from tightdp.geometry.terms import read_term, read_terms
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
 
@@ -149,11 +149,11 @@ class Products(Statistic):
         }
         factors = read_terms(domain, self._terms)
         self._space = SensitivitySpace.of(domain, self._terms, neighbors=schema.neighbors)
+        self._factors, self._domain = factors, domain
+        self.names = distinct(self._space.names)
         self._entries = {
             label: choice for term in factors for label, choice in _entries(term, schema)
         }
-        self._factors, self._domain = factors, domain
-        self.names = self._space.names
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
         rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
         self._groups = [self._group(term) for term in factors]
@@ -174,7 +174,7 @@ class Products(Statistic):
         cells = block.doubles(names, self.schema.bits - bits)
         pairs = any(len(numeric) == 2 and not levels for numeric, levels, _ in self._groups)
         gram = gram_of_doubles(cells, bits) if pairs else None
-        out = np.empty(len(self.names), dtype=np.int64)
+        out = np.zeros(len(self.names), dtype=np.int64)
         for numeric, levels, places in self._groups:
             at = [place[name] for name in numeric]
             if gram is not None and len(at) == 2 and not levels:
@@ -223,13 +223,13 @@ class Products(Statistic):
         among the entries, and otherwise the entry stays scaled too.
         """
         out = np.array(values, dtype=np.float64)
-        place = {name: i for i, name in enumerate(self.names)}
-        for name, i in place.items():
-            numeric = [c for c, level in self._entries[name] if level is None]
-            levels = ":".join(part for part in name.split(":") if part not in numeric)
+        place = {frozenset(self._entries[name]): i for i, name in enumerate(self.names)}
+        for factors, i in place.items():
+            numeric = [factor for factor in factors if factor[1] is None]
+            levels = factors - set(numeric)
             if len(numeric) != 1 or (levels and levels not in place):
                 continue
-            column = self.schema[numeric[0]]
+            column = self.schema[numeric[0][0]]
             assert isinstance(column, Interval)
             rows = values[place[levels]] if levels else self._public_rows()
             if rows is not None:
@@ -292,7 +292,7 @@ class SumsAndRows(Statistic):
         if schema.neighbors is Neighbors.REPLACE_ONE:
             fail("Under replace-one the number of rows is public: use Sums.")
         self.columns = tuple(_named(schema, columns, Interval))
-        self.names = (*self.columns, "rows")
+        self.names = (*self.columns, "number of rows" if "rows" in self.columns else "rows")
 
     @property
     def degree(self) -> int:
@@ -319,7 +319,8 @@ class SumsAndSquares(Statistic):
         self.schema = check_schema(schema)
         self.columns = tuple(_named(schema, columns, Interval))
         self._images = [SquareImage(name) for name in self.columns]
-        self.names = tuple(itertools.chain.from_iterable(image.names for image in self._images))
+        names = itertools.chain.from_iterable(image.names for image in self._images)
+        self.names = distinct(tuple(names))
 
     @property
     def degree(self) -> int:
@@ -370,7 +371,7 @@ class Histogram(Statistic):
         self._inner = interval.quantize(edges[1:-1], schema.bits)
         if len(np.unique(self._inner)) < len(self._inner):
             fail("`bins` are finer than the grid of the schema: use fewer bins or more bits.")
-        ends = [f"{low:g}, {high:g}" for low, high in itertools.pairwise(edges)]
+        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(edges))]
         closing = [")"] * (len(ends) - 1) + ["]"]
         self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
 
@@ -424,7 +425,7 @@ class Moments(Statistic):
             names[self._layout.pair[i, j]] = label[j] if i == 0 else f"{label[i]}*{label[j]}"
         for j, place in enumerate(self._layout.square):
             names[place] = f"2*{self.columns[j]}^2"
-        self.names = tuple(names)
+        self.names = distinct(tuple(names))
         self._ends = np.array(self._layout.edges).T
         self._places = self._layout.pair[tuple(self._ends)]
 
@@ -462,6 +463,23 @@ def check_schema(schema: Any) -> Schema:
     return schema
 
 
+def _texts(edges: FloatArray) -> list[str]:
+    """The edges in as few digits, from six on, as tell them apart."""
+    texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
+    return next(found for found in texts if len(set(found)) == len(edges))
+
+
+def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the entries, if each says which one it is."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        fail(
+            f"Two entries would have the name {twice!r}: rename a column, or write the levels of "
+            "a category so that no two look alike (1 and '1' do)."
+        )
+    return names
+
+
 def _named(
     schema: Schema, columns: Iterable[str] | None, kind: type[Interval] | type[Category]
 ) -> list[str]:
@@ -474,8 +492,8 @@ def _named(
     )
     if not names:
         fail(f"There is no {kind.__name__} column in the schema: name the columns.")
-    for name in itertools.chain.from_iterable(str(n).split(":") for n in names):
-        if not isinstance(schema[name.strip()], kind):
+    for name in itertools.chain.from_iterable(read_term(schema.columns, n) for n in names):
+        if not isinstance(schema[name], kind):
             fail(f"Column {name!r} must be a column with an {kind.__name__}.")
     return names
 

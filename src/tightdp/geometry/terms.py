@@ -101,7 +101,7 @@ class AffineImage(RowImage):
 def read_terms(domain: Domain, terms: Iterable[str] | None) -> list[tuple[str, ...]]:
     """The columns of every term, checked against the domain."""
     _check_domain(domain)
-    parsed = [_factors(term, domain) for term in (domain if terms is None else terms)]
+    parsed = [read_term(domain, term) for term in (domain if terms is None else terms)]
     if not parsed:
         fail("`terms` must not be empty.", DimensionError)
     if len({frozenset(factors) for factors in parsed}) < len(parsed):
@@ -120,10 +120,12 @@ def _check_domain(domain: Domain) -> None:
             fail(f"Column {name!r} must be an Interval or a Category with a string name.")
 
 
-def _factors(term: str, domain: Domain) -> tuple[str, ...]:
-    """The columns of one term, each at most once."""
+def read_term(domain: Domain, term: str) -> tuple[str, ...]:
+    """The columns of one term, each at most once; the name of a column is that column."""
     if not isinstance(term, str):
         fail(f"A term must be a string such as 'x' or 'x:k'. Got {type(term).__name__}.")
+    if term in domain:  # whatever colons and spaces are in it
+        return (term,)
     factors = tuple(part.strip() for part in term.split(":"))
     for factor in factors:
         check_choice("terms", factor, domain)
