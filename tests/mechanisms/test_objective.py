@@ -30,7 +30,7 @@ from tightdp.mechanisms.calibration import (
 )
 from tightdp.mechanisms.losses import HuberLoss, LogisticLoss, SquaredLoss, read_loss
 from tightdp.mechanisms.minimise import Objective, minimise
-from tightdp.mechanisms.penalties import Lasso, NoPenalty, Smooth, Within
+from tightdp.mechanisms.penalties import ConvexSet, Lasso, NoPenalty, Smooth, Within
 from tightdp.randomness import source
 
 BETA = np.array([0.0, -1.0, -0.5, -0.25, 0.0, 0.75, 1.5])
@@ -395,6 +395,88 @@ def test_the_certificate_holds_against_another_solver(penalty, loss, seed):
     if isinstance(penalty, NoPenalty):
         other = optimize.minimize(smooth, np.zeros(7), jac=True, method="L-BFGS-B")
         assert np.allclose(other.x, found.theta, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss", "ball", "kind", "rows"),
+    [
+        ("logistic", LpBall(20, np.inf, 1.0), "uniform", 1),
+        ("logistic", LpBall(7, 1, 100.0), "collinear", 5000),
+        ("huber", LpBall(7, 1, 1e5), "signs", 5000),
+        ("huber", None, "signs", 5000),
+        ("squared", LpBall(7, 2, 1e-3), "collinear", 500),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_kinks_do_not_stop_the_search(loss, ball, kind, rows, share, seed):
+    # a search that stops for some tables only would tell which tables there are
+    rng, width = source(seed), 7 if ball is None else ball.dim
+    x = 2.0 * rng.uniform((rows, width)) - 1.0
+    x = {"uniform": x, "collinear": np.repeat(x[:, :1], width, 1), "signs": np.sign(x)}[kind]
+    y = (rng.uniform(rows) < 0.5) * 1.0
+    target = Category([0, 1]) if loss == "logistic" else Interval(-1, 1)
+    facts = {**{f"x{j}": Interval(-1, 1) for j in range(width)}, "y": target}
+    mechanism = ObjectivePerturbation(
+        Schema(facts, rows=rows),
+        loss=loss,
+        epsilon=1000.0 if loss != "huber" else 30.0,
+        noise_share=share,
+        fit_intercept=False,
+        theta_set=ball,
+    )
+    draws = mechanism.draw(rng)
+    tilt = np.array([int(z) / mechanism.noise_resolution for z in draws.noise])
+    y = y if loss == "logistic" else 2.0 * y - 1.0
+    ridge, penalty = mechanism.calibration.ridge, mechanism.penalty
+    found = minimise(Objective(x, y, mechanism.loss, ridge, tilt, penalty), mechanism.tolerance)
+    assert found.distance <= mechanism.distance
+    assert found.steps <= 60
+
+
+def test_a_convex_set_of_ones_own(seed):
+    def simplex(p):  # {theta >= 0, sum <= 1}
+        inside = np.maximum(p, 0.0)
+        if inside.sum() <= 1.0:
+            return inside
+        sizes = np.sort(p)[::-1]
+        cuts = (np.cumsum(sizes) - 1.0) / np.arange(1, len(p) + 1)
+        return np.maximum(p - cuts[np.flatnonzero(sizes > cuts)[-1]], 0.0)
+
+    x, y = algorithm_three(400, source(seed))
+    given = {"epsilon": 2.0, "noise_share": 0.9, "fit_intercept": False}
+    own = ConvexSet(simplex, reach=1.0, name="simplex")
+    mechanism = ObjectivePerturbation(binary_schema(7, 400), theta_set=own, **given)
+    ball = ObjectivePerturbation(binary_schema(7, 400), theta_set=LpBall(7, 1, 1.0), **given)
+    assert mechanism.calibration.rate == pytest.approx(ball.calibration.rate, rel=1e-9)
+    draws = mechanism.draw(source(seed))
+    tilt = np.array([int(z) / mechanism.noise_resolution for z in draws.noise])
+    objective = Objective(x, y, mechanism.loss, mechanism.calibration.ridge, tilt, own)
+    found = minimise(objective, mechanism.tolerance)
+    assert found.distance <= mechanism.distance
+    # optimality over the vertices of the set: the gradient points outwards
+    gradient, theta = objective.derivatives(found.theta).gradient, found.theta
+    corners = np.vstack([np.zeros(7), np.eye(7)])
+    assert ((corners - theta) @ gradient).min() >= -1e-7
+    assert np.allclose(mechanism.scaled(mechanism.perturbed(x, y, draws)), theta, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        (lambda p: p[:1], "dimension"),
+        (lambda p: p * np.nan, "non-empty"),
+        (lambda p: p, "reach"),
+        (lambda p: p / 4.0, "leave the points"),
+        (lambda p: np.where(p > 0, 1.0, -1.0) * 0.4, "move points apart"),
+    ],
+)
+def test_what_is_no_projection_is_refused(project, message):
+    with pytest.raises(ParameterError, match=message):
+        ObjectivePerturbation(
+            binary_schema(2, 50), epsilon=1.0, fit_intercept=False,
+            theta_set=ConvexSet(project, reach=1.0),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,10 @@ class MarginLoss(ABC):
         """First and second derivative together."""
         return self.first(margin, y), self.second(margin, y)
 
+    def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        """Curvature of a parabola that touches the loss at the margin and is nowhere below it."""
+        return np.full_like(margin, self.curvature)
+
     def nearby(self, bend: float, rows: int, shift: float) -> float:
         """A bound on the summed curvature if every margin moves by at most ``shift``.
 
@@ -103,6 +107,11 @@ class LogisticLoss(MarginLoss):
         p = _expit(margin)
         return p - y, p * (1.0 - p)
 
+    def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        # tanh(t / 2) / (2 t), the bound of Jaakkola and Jordan
+        half = np.maximum(np.abs(margin) / 2.0, 1e-6)
+        return np.asarray(np.tanh(half) / (4.0 * half))
+
     def nearby(self, bend: float, rows: int, shift: float) -> float:
         # the third derivative is at most the second, so curvatures grow by at most exp(shift)
         return math.exp(min(shift, 700.0)) * (bend + 16.0 * rows * 2.0**-53)
@@ -139,6 +148,9 @@ class HuberLoss(MarginLoss):
 
     def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return (np.abs(margin - y) < self.threshold).astype(np.float64)
+
+    def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
+        return self.threshold / np.maximum(np.abs(margin - y), self.threshold)
 
     def slope(self, reach: float) -> float:
         return min(self.threshold, reach + 1.0)

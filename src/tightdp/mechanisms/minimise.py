@@ -27,7 +27,10 @@ _FAST_ROWS = 512  # rows summed by one product: its rounding error is proportion
 _SPLIT_ROWS = 1 << 12
 _SPLIT = 2.0**30  # terms are cut into multiples of 2**-30, whose sums are exact, and a small rest
 _STEEPEST = 64.0  # up to this slope
-_MOST_STEPS, _HALVINGS = 500, 40
+_MOST_STEPS, _HALVINGS, _DESCENTS = 500, 4, 40
+_MODEL_STEPS, _POLISHING = 10_000, 8
+_WITHIN_ROUNDING = 64.0
+_LEAST_CAUTION = 2.0**-40
 _NEAR = 1e-3  # moves of every margin by less leave the Hessian as it is
 
 
@@ -96,6 +99,17 @@ class Objective:
         hessian += self.ridge * np.eye(width) + self.penalty.hessian(theta)
         return Derivatives(self._total(sums, theta), hessian, bend)
 
+    def majorant(self, theta: FloatArray) -> FloatArray:
+        """Hessian of a parabola that touches the smooth part and is nowhere below it.
+
+        Of the losses and the ridge, that is: a smooth penalty enters with its Hessian.
+        """
+        width = len(theta)
+        hessian = self.ridge * np.eye(width) + self.penalty.hessian(theta)
+        for x, y in self._blocks(_SPLIT_ROWS):
+            hessian += (x.T * self.loss.majorant(x @ theta, y)) @ x
+        return np.asarray(hessian)
+
     def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
         """Gradient of the smooth part: summed without rounding, or in extended precision."""
         if precision is Precision.EXTENDED:
@@ -162,9 +176,9 @@ class Certified:
 def minimise(objective: Objective, tolerance: float) -> Certified:
     """Find a point whose residual, floating-point error included, is at most ``tolerance``.
 
-    Newton's method on the residual, halving steps that do not shrink it; a proximal gradient step
-    where kinks of the penalty stop it. The gradient is taken in extended precision if doubles
-    cannot certify the tolerance.
+    Newton's method on the residual where it shrinks fast; elsewhere the minimum of a parabola that
+    is nowhere below the objective, which always leads down, whatever kinks there are. The gradient
+    is taken in extended precision if doubles cannot certify the tolerance.
     """
     search = _Search(objective)
     for step in range(_MOST_STEPS):
@@ -187,6 +201,7 @@ class _Search:
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self.precision = Precision.FAST
+        self.caution = 1.0
         start = np.zeros(objective.rows.shape[1])
         self.here = objective.derivatives(start)
         # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
@@ -218,8 +233,7 @@ class _Search:
         if self.objective.penalty.smooth:
             return found
         # a proximal map is rounded, too: 1 / c bounds what that does to the gradient
-        unit = float(np.finfo(self.p.dtype).eps)
-        return found + (len(self.p) + 8) * unit * float(np.linalg.norm(self.p)) / self.c
+        return found + self.objective.penalty.error(self.p) / self.c
 
     def refine(self) -> bool:
         """Sum more precisely from here on; False if that is not possible."""
@@ -232,18 +246,89 @@ class _Search:
         return True
 
     def advance(self) -> None:
-        """A Newton step, shortened until the residual shrinks; else a proximal gradient step."""
+        """A Newton step if it shrinks the residual well; else a step that is sure to lead down."""
         slope = self.objective.penalty.prox(self.p, self.c)[1].astype(np.float64)
         rest = (np.eye(len(self.p)) - slope) / self.c
         residual = self._residual(self.p, self.theta, self.here)
         direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
         near = float(np.abs(direction).sum()) <= _NEAR
-        for halving in range(4 if near and self.precision is not Precision.EXTENDED else _HALVINGS):
+        for halving in range(_HALVINGS):
             trial = self.p - direction / 2.0**halving
             found = self._at(trial, near=near)
-            if found[2] <= self.size * (1.0 - 1e-4 / 2.0**halving):
+            if found[2] <= self.size * (1.0 - 0.25 / 2.0**halving):
                 return self._take(trial, *found)
-        if near and self.refine():
+        if self.size <= _WITHIN_ROUNDING * self.rounding() and self.refine():
             return None  # nothing but rounding was left to shrink
-        step = self.theta - self.c * self.here.gradient
-        return self._take(step, *self._at(step))
+        return self._descend()
+
+    def _descend(self) -> None:
+        """A move that is sure to lead down, then a proximal gradient step.
+
+        The Hessian H of the model lies between that of the objective and that of a parabola above
+        it. The minimum of the model makes -(gradient + H d) a subgradient of the penalty at its
+        end, so along the move d the objective falls at least as fast as the integral of
+        D(t) = (gradient(t) - gradient(0)) . d - d H d, which grows with t. If D(1/2) + D(1) is well
+        below zero, the objective is lower at the end; for the parabola it is. The model leans to
+        the objective after a success and to the parabola after a failure.
+        """
+        objective, theta = self.objective, self.theta.astype(np.float64)
+        start, above = objective.derivatives(theta), objective.majorant(theta)
+        for _ in range(_DESCENTS):
+            hessian = start.hessian + self.caution * (above - start.hessian)
+            move = _to_the_minimum(objective.penalty, theta, start.gradient, hessian)
+            end, middle = (objective.derivatives(theta + t * move).gradient for t in (1.0, 0.5))
+            drop = float(move @ hessian @ move)
+            if (end + middle - 2.0 * start.gradient) @ move <= 1.8 * drop:
+                self.caution = max(self.caution / 8.0, _LEAST_CAUTION)
+                break
+            self.caution *= 4.0  # beyond 1 where a smooth penalty or rounding asks for it
+        step = theta + move - self.c * end
+        self._take(step, *self._at(step))
+
+
+def _to_the_minimum(
+    penalty: Penalty, theta: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> FloatArray:
+    """The move to the minimum of ``gradient . d + d H d / 2`` plus the penalty; no row is read.
+
+    Accelerated proximal gradient steps, restarted where they turn back, and now and then Newton
+    steps, which finish once the right face of the penalty is found.
+    """
+    if penalty.smooth:
+        return -np.asarray(np.linalg.solve(hessian, gradient))
+    c = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
+    here, ahead, speed = theta, theta, 1.0
+    for k in range(_MODEL_STEPS):
+        p = ahead - c * (gradient + hessian @ (ahead - theta))
+        found = penalty.prox(p, c)[0]
+        back = ahead - found
+        if np.linalg.norm(back) <= 1e-6 * np.linalg.norm(found - theta):
+            return found - theta
+        finish = _polished(penalty, theta, gradient, hessian, p, c) if k % 32 == 0 else None
+        if finish is not None:
+            return finish - theta
+        if back @ (found - here) > 0:
+            here, ahead, speed = found, found, 1.0
+            continue
+        faster = (1.0 + math.sqrt(1.0 + 4.0 * speed * speed)) / 2.0
+        here, ahead, speed = found, found + (speed - 1.0) / faster * (found - here), faster
+    return here - theta
+
+
+def _polished(
+    penalty: Penalty,
+    theta: FloatArray,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    p: FloatArray,
+    c: float,
+) -> FloatArray | None:
+    """The minimum of the model by Newton steps from p, or None if they do not reach it."""
+    small = 1e-9 * float(np.linalg.norm(gradient))
+    for _ in range(_POLISHING):
+        found, slope = penalty.prox(p, c)
+        residual = gradient + hessian @ (found - theta) + (p - found) / c
+        if np.linalg.norm(residual) <= small:
+            return found
+        p = p - np.linalg.solve(hessian @ slope + (np.eye(len(p)) - slope) / c, residual)
+    return None

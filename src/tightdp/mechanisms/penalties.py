@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DimensionError, FloatArray, check_real, fail
+from tightdp.errors import DimensionError, FloatArray, check_positive, check_real, fail
 from tightdp.geometry.norm_balls import LpBall
 
 
@@ -25,6 +26,10 @@ class Penalty(ABC):
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Hessian of the smooth part; serves the speed of the search only."""
         return np.zeros((len(theta), len(theta)))
+
+    def error(self, p: FloatArray) -> float:
+        """A bound on the Euclidean floating-point error of :meth:`prox`, which may depend on p."""
+        return (len(p) + 8) * float(np.finfo(p.dtype).eps) * float(np.linalg.norm(p))
 
     @abstractmethod
     def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
@@ -85,7 +90,81 @@ class Within(Penalty):
         )
 
     def __repr__(self) -> str:
-        return f"parameters in {self.ball!r}"
+        radius = self.ball.radius.tolist()
+        sides = radius[0] if len(set(radius)) == 1 else radius
+        return f"parameters in the l{self.ball.p:g} ball of radius {sides!r}"
+
+
+class ConvexSet(Penalty):
+    """Parameters in a bounded closed convex set of one's own, given by its projection.
+
+    Parameters
+    ----------
+    project : callable
+        A point (m,) to the nearest point (m,) of the set. Taken on trust: the guarantee rests on
+        its being the projection onto a convex set.
+    reach : float
+        A bound on ``sum |theta_j|`` over the set, which bounds the margins of rows.
+    accuracy : float
+        Error of the projection relative to the lengths of the two points.
+    name : str
+        Enters the fingerprint of a request: the same key must mean the same set.
+
+    Examples
+    --------
+    >>> positive = ConvexSet(lambda p: np.clip(p, 0, 2), reach=4.0, name="[0, 2]^2")
+    >>> positive.prox(np.array([-1.0, 1.5]), 1.0)[0]
+    array([0. , 1.5])
+    """
+
+    def __init__(
+        self,
+        project: Callable[[FloatArray], FloatArray],
+        *,
+        reach: float,
+        accuracy: float = 2.0**-50,
+        name: str = "convex set",
+    ) -> None:
+        if not callable(project):
+            fail("`project` must be a function from a point to the nearest point of the set.")
+        self._project, self._name = project, str(name)
+        self.reach = check_positive("reach", reach)
+        self.accuracy = check_positive("accuracy", accuracy)
+
+    def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
+        point = np.asarray(p, dtype=np.float64)
+        step = 1e-6 * max(1.0, float(np.abs(point).max()))
+        sides = [self._at(point + step * e) - self._at(point - step * e) for e in np.eye(len(p))]
+        slope = np.column_stack(sides) / (2.0 * step)  # serves the direction of the search only
+        return self._at(point).astype(p.dtype), slope
+
+    def _at(self, point: FloatArray) -> FloatArray:
+        return np.asarray(self._project(point.copy()), dtype=np.float64)
+
+    def error(self, p: FloatArray) -> float:
+        return 2.0 * self.accuracy * (float(np.linalg.norm(p)) + self.reach)
+
+    def check(self, width: int) -> None:
+        """Raise if this cannot be a projection in so many dimensions; looks at public points."""
+        sides = (-2.0, -0.01, 0.01, 2.0)
+        points = [np.zeros(width), *(s * self.reach * e for e in np.eye(width) for s in sides)]
+        ends = []
+        for point in points:
+            end = self._at(point)
+            if end.shape != (width,):
+                fail(f"`theta_set` must project points of dimension {width}.", DimensionError)
+            if not np.isfinite(end).all() or np.abs(end).sum() > self.reach * (1.0 + 1e-9):
+                fail("`theta_set` must be a non-empty convex set within its `reach`.")
+            if np.linalg.norm(self._at(end) - end) > 1e-9 * self.reach:
+                fail("`theta_set` must leave the points of the set where they are.")
+            ends.append(end)
+        for first, second in itertools.combinations(range(len(points)), 2):
+            near = np.linalg.norm(ends[first] - ends[second])
+            if near > np.linalg.norm(points[first] - points[second]) * (1.0 + 1e-9):
+                fail("`theta_set` must not move points apart: no projection on a convex set does.")
+
+    def __repr__(self) -> str:
+        return f"parameters in {self._name}, within {self.reach!r}"
 
 
 class Smooth(Penalty):
@@ -148,8 +227,14 @@ def read_penalty(l1: Any, penalty: Any, theta_set: Any, width: int) -> Penalty:
         return penalty
     if theta_set is None:
         return Lasso(weight) if weight > 0 else NoPenalty()
+    if isinstance(theta_set, ConvexSet):
+        theta_set.check(width)
+        return theta_set
     if not isinstance(theta_set, LpBall) or theta_set.p not in (1.0, 2.0, np.inf):
-        fail("`theta_set` must be an LpBall with p = 1, 2 or inf.")
+        fail(
+            "`theta_set` must be an LpBall with p = 1, 2 or inf, or a ConvexSet, which is given by "
+            "its projection."
+        )
     if theta_set.p != np.inf and np.ptp(theta_set.radius) > 0:
         fail("`theta_set` must have one radius unless p is inf.")
     if theta_set.dim != width:
