@@ -87,11 +87,10 @@ class TunedPerturbation(PaidMechanism):
     --------
     >>> from tightdp import Category, Interval
     >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"])}, rows=1000)
-    >>> choice = TunedPerturbation(
-    ...     schema, settings=[{"noise_share": 0.9}, {"noise_share": 0.9, "l1": 1000}], epsilon=1.0
-    ... )
+    >>> settings = [{"noise_share": 0.9}, {"noise_share": 0.9, "l1": 1000}]
+    >>> choice = TunedPerturbation(schema, settings=settings, epsilon=1.0, runs=30)
     >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no"] * 500 + ["yes"] * 500}
-    >>> release = choice.release(table, rng=1)
+    >>> release = choice.release(table, rng=3)
     >>> release.names
     ('x', 'intercept', 'candidate', 'errors')
     >>> choice.chosen(release).penalty
