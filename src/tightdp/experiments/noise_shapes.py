@@ -346,7 +346,7 @@ class GridFigure(Experiment):
         panels[1].set_xlabel("cells in a sensitivity")
         for ax, title in zip(panels, titles, strict=True):
             if middle:
-                level_line(ax, middle[-1], "optimum")
+                level_line(ax, middle[-1], "optimum", above=False)
             ax.axhline(0.0, color=INK, linewidth=0.6, alpha=0.4)
             ax.set_title(f"epsilon 1, delta 0.2: {title}", pad=10)
         return panels[0].figure

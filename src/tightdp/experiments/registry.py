@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tightdp.experiments.density import DensityComparison
 from tightdp.experiments.experiment import Experiment
 from tightdp.experiments.gradient import LinearFigure, MedianFigure
 from tightdp.experiments.logistic import LogisticFigure
@@ -14,6 +15,7 @@ from tightdp.experiments.noise_shapes import (
 from tightdp.experiments.noise_tables import LowerTable, UpperTable
 from tightdp.experiments.norm_shapes import CautionFigure, CautionTable, ExampleFigure
 from tightdp.experiments.plane import PlaneFigure
+from tightdp.experiments.query_ranges import QueryFigure
 from tightdp.experiments.regression import CoverageFigure, HousingFigure
 
 _ALL: tuple[Experiment, ...] = (
@@ -25,11 +27,13 @@ _ALL: tuple[Experiment, ...] = (
     CautionTable(),
     LinearFigure(),
     MedianFigure(),
+    DensityComparison(),
     UpperTable(),
     LowerTable(),
     PrivacyLossFigure(),
     AsymmetryFigure(),
     FamilyFigure(),
+    QueryFigure(),
     GridFigure(),
     PlaneFigure(),
 )
