@@ -453,6 +453,17 @@ def test_a_gap_out_of_reach_is_said():
     assert design.certificate.verify()
 
 
+@pytest.mark.parametrize("cells", [None, 200])
+def test_cutting_planes_out_of_time_still_prove_something(cells):
+    with pytest.warns(RuntimeWarning, match="not reached"):
+        design = design_noise(
+            epsilon=1, delta=0.1, cells=cells, method="cutting-planes", time_limit=0.2
+        )
+    assert not design.reached
+    assert design.certificate.verify()
+    assert 0 <= design.lower <= 0.694 <= design.upper < 1
+
+
 def test_cells_and_time_are_kept():
     design = design_noise(epsilon=1, delta=0.1, cells=100)
     assert len(design.noise.weights) <= 202  # centred cells are stored as halves

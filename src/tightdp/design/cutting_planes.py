@@ -54,18 +54,17 @@ class CutProgram(ShiftProgram):
         everything[low:high] = 1.0
         self._events = [(m, everything) for m in shifts if abs(m) == k]
         allowed = max(tolerance * self.delta, _STOP)
+        left = None  # the first relaxation is small, and always ends
         while True:
-            left = None if deadline is None else deadline - time.monotonic()
             try:
                 answer = self._solve_events(left)
             except OutOfTimeError:
-                if len(self._events) == len(signs):
-                    raise
                 return answer
             found = [(*self.worst_event(answer.masses, m), m) for m in shifts]
             excess = max(lost for lost, _, _ in found) + answer.atom - self.delta
             answer = Answer(**{**answer.__dict__, "excess": excess})
-            if excess <= allowed or (deadline is not None and time.monotonic() > deadline):
+            left = None if deadline is None else deadline - time.monotonic()
+            if excess <= allowed or (left is not None and left <= 0):
                 return answer
             found.sort(key=lambda entry: -entry[0])
             self._events += [

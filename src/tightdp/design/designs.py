@@ -71,7 +71,7 @@ class Design:
         self.problem: NoiseProblem = certificate.problem()
         self.noise: DesignedNoise = certificate.noise()
         self.upper = float_up(certificate.upper)
-        self.lower = -float_up(-certificate.lower)
+        self.lower = 0.0 - float_up(-certificate.lower)  # never -0
         self.gap = certificate.gap
 
     def save(self, path: str | os.PathLike[str]) -> None:

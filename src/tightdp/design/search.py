@@ -46,7 +46,7 @@ class Search:
     ) -> None:
         self.problem, self.gap, self.cells, self.solver = problem, gap, cells, solver
         self.partition = partition
-        self.deadline, self.progress = deadline, progress
+        self.deadline, self.limit, self.progress = deadline, deadline, progress
         self.upper: Upper | None = None
         self.lower: Lower | None = None
         self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
@@ -186,7 +186,7 @@ class Search:
             self._say("lower", cells, float(found.value), begun)
             if self.lower is None or found.value > self.lower.value:
                 self.lower = found
-            if found.padding <= self.gap / 1000:
+            if found.padding <= self.gap / 1000 or self._late():
                 return
             if wider_than is not None and not _rose(wider_than, found.value, self.gap / 50):
                 self.widening /= 1.5  # what lies in the padding does not matter
@@ -220,7 +220,7 @@ class Search:
                 self.wide_enough = True
                 return
             self.reach_units = max(self.reach_units, reach / cells)
-            if found.outer <= _EDGE or self.wide_enough or not self._may_widen():
+            if found.outer <= _EDGE or self.wide_enough or not self._may_widen() or self._late():
                 return
             reach, narrow = math.ceil(1.5 * reach), found.value
 
@@ -264,7 +264,7 @@ class Search:
         return None if self.solver is ShiftProgram else self.deadline
 
     def _late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.limit is not None and time.monotonic() > self.limit
 
     def _found(self) -> Found:
         if self.upper is None and self.cells is not None:
