@@ -84,6 +84,7 @@ def test_tables_names_ledger_and_clones(seed):
         ({"tau": 1}, "`tau`"),
         ({"radius": None}, "normaliser"),
         ({"shape": "l3"}, "`shape`"),
+        ({"sampler": "fast"}, "`sampler`"),
         ({"epsilon": 0}, "`epsilon`"),
         ({"bounds": None}, "`bounds`"),
         ({"fit_intercept": 1}, "`fit_intercept`"),
@@ -103,6 +104,12 @@ def test_too_many_features_are_refused_before_paying():
     with pytest.raises(InfeasibleSamplingError, match="up to 4 coefficients"):
         QuantileRegression(1, (-1, 1), ledger=ledger).fit(np.zeros((9, 7)), np.zeros(9))
     assert ledger.spent.epsilon == 0
+
+
+def test_chains_are_for_those_who_ask(seed):
+    X, y = np.zeros((60, 5)), np.linspace(-1, 1, 60)
+    model = QuantileRegression(1, (-1, 1), sampler="mcmc", random_state=seed).fit(X, y)
+    assert str(model.guarantee_.numerics) == "approximate-sampler"
 
 
 # --- the reference simulation (2g): median regression, two coefficients, epsilon 1 ---------------

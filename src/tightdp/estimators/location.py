@@ -222,7 +222,7 @@ class Variance(Moments):
         return variances_of(variance_statistic(schema, numeric_columns(schema)), release)
 
     def _deviations(self, schema: Schema) -> FloatArray:
-        return np.ones(2 * len(schema))  # x in [-1, 1] and 2 x^2 in [0, 2]
+        return np.ones(2 * len(list(schema)))  # x in [-1, 1] and 2 x^2 in [0, 2]
 
     def _range(self) -> tuple[FloatArray, FloatArray]:
         most = _halves(self.schema_) ** 2

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Problem
+from tightdp.mechanisms.chains import SAMPLERS
 from tightdp.mechanisms.gradient_planes import SHAPES, check_radius
 from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import check_tau
@@ -30,7 +31,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
     Statement: ``fit`` is epsilon-DP under replace-one (add-remove if the schema says so).
     Needs: ``bounds`` are public facts, not read off the data.
     Proof: that of the mechanism; predictions are computed from the coefficients.
-    Numerics: ``exact``.
+    Numerics: ``exact`` (``approximate-sampler`` for chains).
 
     Parameters
     ----------
@@ -46,6 +47,9 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
         these are the planes that stay within the bounds of the target.
     shape : {"l1", "box"}
         Whether ``radius`` bounds the sum of the sizes of the coefficients, or each of them.
+    sampler : {"exact", "mcmc"}
+        Exact draws take up to four coefficients. A Markov chain takes more, but only approaches the
+        law: the fit is then **not** epsilon-DP, and its guarantee says ``approximate-sampler``.
     ledger : Ledger, optional
     random_state : None or a seed
 
@@ -89,6 +93,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
         fit_intercept: bool = True,
         radius: Any = 1.0,
         shape: str = "l1",
+        sampler: str = "exact",
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -98,6 +103,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
         self.fit_intercept = fit_intercept
         self.radius = radius
         self.shape = shape
+        self.sampler = sampler
         self.ledger = ledger
         self.random_state = random_state
 
@@ -105,6 +111,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
         check_tau(self.tau)
         check_radius(self.radius)
         check_choice("shape", self.shape, SHAPES)
+        check_choice("sampler", self.sampler, SAMPLERS)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             fail(f"`fit_intercept` must be True or False. Got {self.fit_intercept!r}.")
 
@@ -118,6 +125,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
             intercept=self.fit_intercept,
             radius=self.radius,
             shape=self.shape,
+            sampler=self.sampler,
         )
         release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
         first = 1 if self.fit_intercept else 0

@@ -11,7 +11,8 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_count, fail
-from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
+from tightdp.mechanisms.box_sampling import BoxLevels, Point
+from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
@@ -21,6 +22,7 @@ from tightdp.schema import Interval, Schema
 
 PLACES = 20  # directions are truncated to multiples of 2**-PLACES
 MOST_COLUMNS = 6
+_MOST_BY_CHAIN = 64
 _UNIT = 1 << PLACES
 _SQUARES = 53  # squared distances are integers that doubles hold
 _CLOSE = 2.0**-24  # quotients closer to an integer than this are settled by integers
@@ -143,7 +145,9 @@ class KNormGeometricMedian(PaidMechanism):
     that [P2]. 3. Norms are integers and the draw has exactly this law
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be six.
+    columns, of which there may be six. With ``sampler="mcmc"`` and more columns [P3] is missing: a
+    finite chain only approaches the law, the release is not epsilon-DP, and its guarantee says
+    ``approximate-sampler``.
 
     **Erratum.** The paper's density on all of :math:`R^d` has no normaliser: far away the norm
     tends to n (E24). The median lies within the hull of the rows, so the cube loses nothing.
@@ -156,6 +160,11 @@ class KNormGeometricMedian(PaidMechanism):
         All columns by default; intervals.
     grid : int, optional
         Points of the scaled cube are multiples of ``2**-grid``.
+    sampler : {"exact", "mcmc"}
+        Chains start independently of the data; how they agreed is in ``draws.diagnostics``, which
+        are **not private**.
+    steps : int, optional
+        Of every chain.
 
     Examples
     --------
@@ -173,6 +182,8 @@ class KNormGeometricMedian(PaidMechanism):
         epsilon: Any,
         columns: Sequence[str] | None = None,
         grid: int | None = None,
+        sampler: str = "exact",
+        steps: int | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
@@ -181,8 +192,11 @@ class KNormGeometricMedian(PaidMechanism):
         known = [name for name in schema if name != schema.person]
         self.columns = tuple(known if columns is None else columns)
         self._intervals = [self._interval(name) for name in self.columns]
-        if not 1 <= len(self.columns) <= MOST_COLUMNS:
-            fail(f"`columns` must name 1 to {MOST_COLUMNS} columns.", DimensionError)
+        self.draws = Draws(sampler, steps, max(1, len(self.columns)))
+        self.numerics = self.draws.numerics
+        most = MOST_COLUMNS if self.draws.exact else _MOST_BY_CHAIN
+        if not 1 <= len(self.columns) <= most:
+            fail(f"`columns` must name 1 to {most} columns.", DimensionError)
         finest = (_SQUARES - 2 - len(self.columns).bit_length()) // 2
         if schema.bits > finest:
             fail(f"`bits` of the schema must be at most {finest} for so many columns.")
@@ -213,6 +227,7 @@ class KNormGeometricMedian(PaidMechanism):
         return (
             f"multiples of 2^-{self.grid} in the scaled cube, with weight "
             f"exp(-{self.rate * _UNIT} * norm), norm of the sum of truncated directions"
+            f"{self.draws.words}"
         )
 
     def _facts(self) -> list[str]:
@@ -236,7 +251,7 @@ class KNormGeometricMedian(PaidMechanism):
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
     ) -> dict[str, Any]:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        drawn = BoxSampler(self.levels(rows), self.rate).draw(rng)  # [P3]
+        drawn = self.draws.draw(self.levels(rows), self.rate, rng, progress)  # [P3]
         value = self.point(drawn)
         half = np.array([interval.half for interval in self._intervals])
         middle = np.array([interval.middle for interval in self._intervals])

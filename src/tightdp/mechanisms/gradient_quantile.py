@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import InfeasibleSamplingError, fail
-from tightdp.mechanisms.box_sampling import BoxSampler, Point
+from tightdp.mechanisms.box_sampling import Point
+from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.quantile_levels import CheckNorm, QuantileLevels
@@ -41,7 +42,9 @@ class KNormQuantileRegression(PlaneGradient):
     weights change by at most a factor :math:`e^{\epsilon/2}`, and so does the sum of all weights.
     3. Norms are integers, and the draw settles its coins by enclosures of exponentials
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P4].
-    Numerics: ``exact``. The running time depends on the data.
+    Numerics: ``exact``. The running time depends on the data. With ``sampler="mcmc"``, for more
+    coefficients than four, [P4] is missing: a finite chain only approaches the law, the release is
+    not epsilon-DP, and its guarantee says ``approximate-sampler``.
 
     **Erratum.** The paper's sensitivity :math:`2(1-\tau)C_X` is not one for :math:`\tau > 1/2`: at
     tau = 0.9 its law loses 9 epsilon (E20). It is :math:`2\max(\tau, 1-\tau)C_X`; with a constant
@@ -69,6 +72,11 @@ class KNormQuantileRegression(PlaneGradient):
     shape : {"l1", "box"}
     grid : int, optional
         Coefficients of scaled columns are multiples of ``2**-grid``.
+    sampler : {"exact", "mcmc"}
+        Chains start independently of the data; how they agreed is in ``draws.diagnostics``, which
+        are **not private**.
+    steps : int, optional
+        Of every chain.
 
     Examples
     --------
@@ -94,6 +102,8 @@ class KNormQuantileRegression(PlaneGradient):
         radius: Any = 1,
         shape: str = "l1",
         grid: int | None = None,
+        sampler: str = "exact",
+        steps: int | None = None,
     ) -> None:
         self.tau = check_tau(tau)
         self._set_up(
@@ -106,10 +116,13 @@ class KNormQuantileRegression(PlaneGradient):
             shape=shape,
             grid=grid,
         )
-        if self.rows.dim > MOST_COEFFICIENTS:
+        self.draws = Draws(sampler, steps, self.rows.dim)
+        self.numerics = self.draws.numerics
+        if self.draws.exact and self.rows.dim > MOST_COEFFICIENTS:
             fail(
                 f"Exact quantile regression takes up to {MOST_COEFFICIENTS} coefficients. "
-                f"Got {self.rows.dim}: name fewer `features`.",
+                f"Got {self.rows.dim}: name fewer `features`, or accept sampler='mcmc', which "
+                "only approaches the law and is not epsilon-DP after finitely many steps.",
                 InfeasibleSamplingError,
             )
         self.norm = CheckNorm(  # [P1]
@@ -133,6 +146,7 @@ class KNormQuantileRegression(PlaneGradient):
         return (
             f"{self._set()}, with weight exp(-{self.epsilon}/{2 * self.rows.persons} * norm), "
             f"norm of the check-loss gradient at tau = {self.tau} in the hull of its changes"
+            f"{self.draws.words}"
         )
 
     def levels(self, x: Integers, y: Integers) -> QuantileLevels:
@@ -143,4 +157,4 @@ class KNormQuantileRegression(PlaneGradient):
 
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         levels = self.levels(*self._read(frame, progress))
-        return BoxSampler(levels, self.rate).draw(rng)  # [P4]
+        return self.draws.draw(levels, self.rate, rng, progress)  # [P4]
