@@ -36,6 +36,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+_MOST_CONFIDENCE = 1 - 1e-9
+
 
 class TightdpError(Exception):
     """Root of all errors raised by tightdp."""
@@ -132,6 +134,14 @@ def check_probability(name: str, value: Any) -> float:
     number = check_real(name, value)
     if not 0 < number < 1:
         fail(f"`{name}` must lie strictly between 0 and 1. Got {number}.")
+    return number
+
+
+def check_confidence(value: Any) -> float:
+    """A level of confidence whose tails, shared among many entries, are not lost to rounding."""
+    number = check_probability("confidence", value)
+    if number > _MOST_CONFIDENCE:
+        fail(f"`confidence` must be at most 1 - 1e-9. Got {number!r}: intervals are never certain.")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,9 @@ from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.privacy import Numerics
 from tightdp.release import Release
+
+# a large delta makes short laws
+pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
 
 FACTS = {
     "x": tdp.Interval(0, 10),
@@ -470,9 +474,41 @@ def test_a_wrong_number_of_public_rows_costs_nothing(engine: str, tmp_path: Any)
 
 def test_an_error_that_depends_on_the_data_is_shown_as_a_dash() -> None:
     schema = tdp.Schema({"x": tdp.Interval(0, 60)}, rows=5)
-    release = tdp.KNormMedian(schema, "x", epsilon=1).release({"x": [1.0, 2.0, 3.0, 4.0, 5.0]}, rng=1)
+    release = tdp.KNormMedian(schema, "x", epsilon=1).release(
+        {"x": [1.0, 2.0, 3.0, 4.0, 5.0]}, rng=1
+    )
     back = tdp.Release.from_json(release.to_json())
     assert back.unknown == release.unknown == ("x[0.5]",)
     row = next(line for line in str(back).splitlines() if line.startswith("x[0.5]"))
     assert row.split()[2:] == ["-", "-"]
     assert "<td>-</td>" in back._repr_html_()
+
+
+# --- facts that cannot all be meant ---------------------------------------------------------------
+
+
+def test_a_delta_above_one_in_n_is_spoken_of_where_n_is_public() -> None:
+    """With delta = 1/n, publishing one row as it is would be allowed."""
+    for delta, neighbors, said in (
+        (0.0051, "replace-one", True),
+        (0.005, "replace-one", False),
+        (0.0051, "add-remove", False),
+    ):
+        counts = Counts(schema(neighbors=neighbors), ["k"])
+        mechanism = AdditiveMechanism(counts, noise="gaussian", epsilon=1, delta=delta)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mechanism.release(table(1))
+        assert [w.category for w in caught] == [tdp.PublicFactWarning] * said
+
+
+@pytest.mark.parametrize("noise", ["hull", "laplace"])
+def test_a_level_of_confidence_that_rounds_to_one_costs_nothing(noise: str) -> None:
+    """Its tails, shared by the entries, are 0: it was found out when the budget was spent."""
+    ledger = tdp.Ledger(1)
+    mechanism = AdditiveMechanism(Counts(schema(), ["k"]), noise=noise, epsilon=1)
+    with pytest.raises(tdp.ParameterError, match="`confidence` must be at most"):
+        mechanism.release(table(1), ledger=ledger, confidence=np.nextafter(1, 0))
+    assert ledger.spent.epsilon == 0
+    sure = mechanism.release(table(1), ledger=ledger, confidence=1 - 1e-9)
+    assert np.isfinite(sure.half_width).all()

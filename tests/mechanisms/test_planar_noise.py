@@ -15,6 +15,9 @@ from tightdp.errors import BudgetError, DimensionError, ParameterError, Undecide
 from tightdp.mechanisms import planar_noise
 from tightdp.mechanisms.planar_noise import PlanarNoise
 
+# a large delta makes short laws
+pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
+
 NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -12,14 +13,14 @@ from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
-from tightdp.errors import FloatArray, check_choice, check_probability, fail
+from tightdp.errors import FloatArray, PublicFactWarning, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource
 
 
@@ -179,7 +180,7 @@ class AdditiveMechanism(PaidMechanism):
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect, from public facts alone; costs nothing."""
-        level = check_probability("confidence", confidence)
+        level = check_confidence(confidence)
         covariance, half = self._errors(level)
         return Preview(
             self.statistic.names,
@@ -199,6 +200,18 @@ class AdditiveMechanism(PaidMechanism):
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
+        self._warn_of_delta()
+
+    def _warn_of_delta(self) -> None:
+        """A delta of 1/n allows to publish one of n rows as it is; n is spoken of if public."""
+        schema = self.statistic.schema
+        if self.neighbors is Neighbors.REPLACE_ONE and self.delta * schema.rows > 1:
+            warnings.warn(
+                f"`delta` = {float(self.delta):g} is more than 1 / {schema.rows}: so much would "
+                "allow to publish somebody's row as it is. State a delta far below 1 / rows.",
+                PublicFactWarning,
+                stacklevel=4,
+            )
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

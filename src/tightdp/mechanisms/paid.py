@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import PendingError, check_probability, fail
+from tightdp.errors import PendingError, check_confidence, fail
 from tightdp.ledger import Ledger
 from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics
@@ -75,7 +75,7 @@ class PaidMechanism(ABC):
         With a ``key`` that the ledger already holds, the stored release comes back and nothing is
         spent; without a key every call is a new release and a new spend.
         """
-        level, bits = check_probability("confidence", confidence), source(rng)
+        level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         common: dict[str, Any] = {"guarantee": guarantee, "confidence": level}
         if not _known(ledger, key):
