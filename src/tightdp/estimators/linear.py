@@ -23,17 +23,12 @@ from tightdp.errors import (
 from tightdp.estimators.base import PrivateEstimator, replace_one
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.intervals import (
-    Candidates,
-    candidates,
-    moved,
-    quantile_intervals,
-    simultaneous_intervals,
-)
 from tightdp.estimators.moment_solver import centred, shrunk, solve, through
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.inference.moment_intervals import Candidates, candidates, moved
+from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.split import Part, SplitMechanism
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
@@ -125,8 +120,9 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     Notes
     -----
     Cells outside the bounds are moved to them, in ``predict`` as in ``fit``: bounds that cut off
-    many rows bias the coefficients, and no interval knows. Intervals assume errors of equal
-    variance. ``score`` on private rows is not private.
+    many rows bias the coefficients, and :meth:`conf_int` does not know
+    (:func:`~tightdp.inference.without_clipping` mends that of the target). Intervals assume errors
+    of equal variance. ``score`` on private rows is not private.
 
     Examples
     --------
@@ -284,8 +280,9 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
-        Privacy noise and sampling error count together (:mod:`~tightdp.estimators.intervals`).
-        They are centred where the noise is, not at the shrunk ``coef_``, and cost nothing.
+        Privacy noise and sampling error count together, see
+        :mod:`~tightdp.inference.moment_intervals`. They are centred where the noise is, not at the
+        shrunk ``coef_``, and cost nothing.
 
         Parameters
         ----------
@@ -457,7 +454,7 @@ def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
         if not certificate:
             fail(
                 "`noise` must be a ball that is proved to contain the sensitivity space. The best "
-                f"bound on the gauge of a difference is {certificate.bound:.6g}: scale the ball."
+                f"bound on the gauge of a difference is {certificate.bound:.12g}: scale the ball."
             )
         return noise
     p = LP_NAMES[noise]

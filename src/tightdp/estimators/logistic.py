@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.intervals import quantile_intervals, simultaneous_intervals
 from tightdp.estimators.labels import check_classes, target_classes
-from tightdp.estimators.logistic_intervals import Cloud
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
+from tightdp.inference.logistic_intervals import Cloud
+from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
@@ -203,7 +203,7 @@ class LogisticRegression(TwoClassLogit):
         """Intervals for the coefficients of the population, rows (low, high).
 
         Sampling error, the noise of the mechanism and the pull of its ridge are all in, see
-        :class:`~tightdp.estimators.logistic_intervals.Cloud` for the method and what it assumes.
+        :class:`~tightdp.inference.logistic_intervals.Cloud` for the method and what it assumes.
         They are centred at the estimate with the pull taken out, and cost nothing more.
 
         Parameters

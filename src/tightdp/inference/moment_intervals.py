@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_probability
+from tightdp.errors import FloatArray
 from tightdp.randomness import RandomSource
 
 ENOUGH = 400
@@ -122,25 +122,3 @@ def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:
     """(intercept, slopes) of lines that pass the public point."""
     level = slopes @ shift[:-1] - shift[-1]
     return np.concatenate([level[..., None], slopes], axis=-1)
-
-
-def quantile_intervals(values: FloatArray, alpha: float) -> FloatArray:
-    """Rows (low, high) that hold all but alpha of the values, equal tails."""
-    tail = check_probability("alpha", alpha) / 2
-    return np.quantile(values, [tail, 1 - tail], axis=0).T
-
-
-def simultaneous_intervals(values: FloatArray, alpha: float) -> FloatArray:
-    """Rows (low, high) that hold whole vectors of values but for a share alpha.
-
-    Equal-tailed intervals with one common tail, which is halved until the share is reached.
-    """
-    check_probability("alpha", alpha)
-    order = np.sort(values, axis=0)
-    rank = np.empty(values.shape)
-    for j in range(values.shape[1]):
-        rank[:, j] = np.searchsorted(order[:, j], values[:, j], side="right")
-    depth = np.minimum(rank, len(values) + 1 - rank).min(axis=1)  # how central a vector is at worst
-    cut = int(np.quantile(depth, alpha, method="lower"))
-    cut = max(cut, 1)
-    return np.column_stack([order[cut - 1], order[len(values) - cut]])
