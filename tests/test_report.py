@@ -169,7 +169,10 @@ def test_seeded_noise_is_shouted():
 def test_a_fitted_estimator_has_a_report(seed):
     x = np.linspace(-1, 1, 500)
     model = tdp.LinearRegression(bounds=[(-1, 1), (-3, 3)], random_state=seed).fit(x[:, None], x)
-    assert "-1, 1]" in Report.of(model, title="A line").html()
+    report = Report.of(model, title="A line")
+    assert "-1, 1]" in report.html()
+    assert report.sections[0].answer.names == ("intercept", "x0")
+    np.testing.assert_array_equal(report.sections[0].answer.value[1:], model.coef_)
 
 
 def test_delta_is_in_words_and_symbols():

@@ -1,6 +1,7 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
+from tightdp.compare import compare_noise
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.statistics import (
     Counts,
@@ -75,9 +76,11 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
+from tightdp.plans.plan import Plan
 from tightdp.preview import epsilon_for, split_budget
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
+from tightdp.report.report import Report
 from tightdp.schema import Category, Interval, Schema
 
 __version__ = "0.1.0"
@@ -170,6 +173,7 @@ __all__ = [
     "ObjectivePerturbation",
     "ParameterError",
     "PiecewiseNoise",
+    "Plan",
     "PlanarDesign",
     "Polytope",
     "PosetBall",
@@ -182,6 +186,7 @@ __all__ = [
     "Quantiles",
     "RangeNoise",
     "Release",
+    "Report",
     "Ridge",
     "Schema",
     "SensitivitySpace",
@@ -205,6 +210,7 @@ __all__ = [
     "audit_exact",
     "audit_pmf",
     "certify_contains",
+    "compare_noise",
     "containment",
     "count",
     "design_data_dependent_noise",

@@ -225,6 +225,19 @@ def read_planes(model: Any, confidence: float) -> Answer:
     return replace(Answer.of(model.release_), about=NO_INTERVAL)
 
 
+def read_model(model: Any, confidence: float = 0.95) -> Answer:
+    """What a person wants to know of a fitted model, with intervals where there are any."""
+    if hasattr(model, "coef_names_"):
+        return read_linear(model, confidence)
+    if hasattr(getattr(model, "mechanism_", None), "information"):
+        return read_logistic(model, confidence)
+    if hasattr(model, "theta_"):
+        return read_classes(model, confidence)
+    if hasattr(model, "edges_"):
+        return read_density(model, confidence)
+    return Answer.of(model.release_)
+
+
 def read_linear(model: Any, confidence: float) -> Answer:
     """Intercept and slopes, with intervals for those of the population."""
     interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)

@@ -14,6 +14,7 @@ from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
 from tightdp.plans.answers import Answer
 from tightdp.plans.plan import Plan, PlanResult
+from tightdp.plans.works import read_model
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.report import notes, page, words
@@ -58,7 +59,7 @@ class Report:
     @classmethod
     def of(cls, what: Any, *, title: str = "A private release") -> Self:
         """The report of a Release, of an Answer, or of a fitted estimator."""
-        given = getattr(what, "release_", what)
+        given = read_model(what) if hasattr(what, "release_") else what
         if isinstance(given, Release):
             given = Answer.of(given)
         if not isinstance(given, Answer):
