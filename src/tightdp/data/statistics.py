@@ -494,7 +494,7 @@ def _named(
         fail(f"There is no {kind.__name__} column in the schema: name the columns.")
     for name in itertools.chain.from_iterable(read_term(schema.columns, n) for n in names):
         if not isinstance(schema[name], kind):
-            fail(f"Column {name!r} must be a column with an {kind.__name__}.")
+            fail(f"Column {name!r} must be of the kind {kind.__name__}.")
     return names
 
 
