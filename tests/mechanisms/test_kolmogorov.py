@@ -114,6 +114,59 @@ def test_every_neighbouring_pair_is_private(relation, rows, cells, size) -> None
     assert worst_ratio(rows, cells, size, rate, relation) <= epsilon + 1e-9
 
 
+def log_laws(tables: np.ndarray, size: int, rate: Fraction) -> np.ndarray:
+    """Log probabilities of all samples (columns) for all tables (rows)."""
+    samples = np.array(compositions(size, tables.shape[1]))
+    rows = tables.sum(axis=1)[:, None, None]
+    apart = np.abs(rows * samples.cumsum(axis=1) - size * tables.cumsum(axis=1)[:, None]).max(
+        axis=2
+    )
+    many = [math.lgamma(size + 1) - sum(math.lgamma(c + 1) for c in row) for row in samples]
+    logs = np.array(many) - float(rate) * apart
+    return logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("cells", [2, 3, 4, 5])
+def test_all_small_tables_samples_and_neighbours(relation, cells) -> None:
+    """n <= 6, k <= 4, up to 5 cells: no pair is left out; twice the rate is caught."""
+    epsilon, caught = 1.0, 0
+    for rows, size in itertools.product(range(2, 7), range(1, 5)):
+        schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows, neighbors=relation)
+        rate = KolmogorovSample(schema, "x", cells, epsilon=epsilon, size=size).rate
+        given = compositions(rows, cells)
+        pairs = [(table, other) for table in given for other in neighbours(table, relation)]
+        here, there = (np.array(side) for side in zip(*pairs, strict=True))
+        for factor in (1, 2):
+            loss = np.abs(
+                log_laws(here, size, factor * rate) - log_laws(there, size, factor * rate)
+            ).max()
+            caught += factor == 2 and loss > epsilon
+            assert factor == 2 or loss <= epsilon + 1e-9
+    assert caught > 0
+
+
+def test_draws_of_all_small_sizes_follow_their_laws(seed) -> None:
+    """One random table for each n <= 6, k <= 4 and 2 to 5 cells; one chi-square for all."""
+    rng, bits, statistic, freedom = np.random.default_rng(seed), source(seed), 0.0, 0
+    for rows, size, cells in itertools.product(range(1, 7), range(1, 5), range(2, 6)):
+        table = tuple(map(int, rng.multinomial(rows, rng.dirichlet(np.ones(cells)))))
+        rate = Fraction(1, 2 * size)
+        levels = BandLevels(BandPaths(np.cumsum(table), size), rate)
+        seen = Counter(tuple(map(int, levels.draw(bits))) for _ in range(60))
+        expected = law(table, size, rate)
+        # samples are joined in the order of their chances until they hold a tenth
+        groups = [[0.0, 0]]
+        for counts in sorted(expected, key=lambda c: expected[c]):
+            if groups[-1][0] >= 0.1:
+                groups.append([0.0, 0])
+            groups[-1][0] += expected[counts]
+            groups[-1][1] += seen[counts]
+        statistic += sum((count - 60 * mass) ** 2 / (60 * mass) for mass, count in groups)
+        freedom += len(groups) - 1
+    assert 1e-4 < chi2.sf(statistic, freedom) < 1 - 1e-6
+
+
 def test_without_the_factor_two_privacy_is_lost() -> None:
     assert worst_ratio(6, 3, 4, Fraction(1, 4), "replace-one") > 1.0
 
