@@ -49,7 +49,7 @@ class Density(Untargeted):
     non-negative numbers with the right sum: n under replace-one; under add-remove the sum of the
     noisy counts, within 1 and the public bound. ``release_`` keeps what was released.
 
-    References: [1], [4], [41], [42].
+    References: [1], [4], [43], [44].
 
     Parameters
     ----------
