@@ -1,7 +1,6 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
-from tightdp.compare import compare_noise
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.statistics import (
     Counts,
@@ -76,16 +75,13 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
-from tightdp.plans.plan import Plan
-from tightdp.preview import epsilon_for, split_budget
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
-from tightdp.report.report import Report
 from tightdp.schema import Category, Interval, Schema
 
 __version__ = "0.1.0"
 
-# the estimators need scikit-learn, which is imported when one of them is first named
+# imported when first named: the estimators need scikit-learn
 __getattr__ = __lazy(
     __name__,
     {
@@ -104,6 +100,11 @@ __getattr__ = __lazy(
         "SyntheticSample": "tightdp.estimators.synthetic",
         "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
+        "Plan": "tightdp.plans.plan",
+        "Report": "tightdp.report.report",
+        "compare_noise": "tightdp.compare",
+        "epsilon_for": "tightdp.preview",
+        "split_budget": "tightdp.preview",
     },
 )
 

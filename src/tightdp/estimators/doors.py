@@ -19,7 +19,8 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        require("sklearn", "learn")
+        if homes[name].startswith("tightdp.estimators"):
+            require("sklearn", "learn")
         return getattr(importlib.import_module(homes[name]), name)
 
     return find
