@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tightdp as tdp
 from tightdp.errors import (
     BudgetError,
     BurnedError,
@@ -24,7 +25,15 @@ from tightdp.errors import (
     PendingError,
 )
 from tightdp.ledger import Budget, Ledger
-from tightdp.ledger.amounts import DENOMINATOR_BITS, check_amount, cost, from_text, to_text
+from tightdp.ledger.amounts import (
+    DENOMINATOR_BITS,
+    check_amount,
+    cost,
+    from_text,
+    to_text,
+    unrounded,
+)
+from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors
 
 TENTH = Fraction(1, 10)
@@ -651,3 +660,43 @@ def test_verify_finds_an_old_copy_by_its_receipts(tmp_path):
         ledger.spend(TENTH, label="another history")
         with pytest.raises(LedgerError, match="entry 3 is not the one on the receipt"):
             ledger.verify(receipt)
+
+
+# --- what was rounded up to floats is paid for exactly --------------------------------------------
+
+
+def test_three_releases_at_a_third_are_one():
+    ledger = tdp.Ledger(1, delta=Fraction(3, 7 * 10**6))
+    facts = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3)
+    given = {"epsilon": Fraction(1, 3), "delta": Fraction(1, 7 * 10**6)}
+    sums = tdp.AdditiveMechanism(tdp.Sums(facts), noise="gaussian", **given)
+    for _ in range(3):
+        release = sums.release({"x": [0.0, 0.5, 1.0]}, ledger=ledger)
+        assert release.guarantee.epsilon > Fraction(1, 3)  # a float, and never below
+    assert ledger.remaining == Budget(Fraction(0))
+    ledger.verify()
+
+
+@pytest.mark.parametrize(
+    "exactly",
+    [
+        Budget(Fraction(1, 4)),
+        Budget(Fraction(1, 3) - Fraction(1, 1 << 50)),
+        Budget(Fraction(1, 2)),
+        Budget(Fraction(1, 3), Fraction(1, 10**9)),
+    ],
+    ids=str,
+)
+def test_no_other_amount_passes_for_the_unrounded_one(exactly):
+    ledger = Ledger(1, 0.5)
+    with pytest.raises(ParameterError, match="`exactly`"):
+        ledger.charge(Guarantee(epsilon=0.33333333333333337), exactly=exactly)
+    assert ledger.spent == Budget(Fraction(0))
+
+
+@given(st.floats(5e-324, 0.5), st.floats(2.0**-40, 2.0**10))
+def test_every_rounding_up_is_recognised(delta, epsilon):
+    for part in (1, 3, 7, 10):
+        exact = Budget(Fraction(epsilon) / part, Fraction(delta) / part)
+        rounded = Guarantee(epsilon=float_up(exact.epsilon), delta=float_up(exact.delta))
+        assert unrounded(check_amount(rounded.epsilon, rounded.delta), exact) == exact

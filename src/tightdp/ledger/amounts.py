@@ -17,6 +17,7 @@ from tightdp.privacy import Neighbors
 
 LARGEST = Fraction(1 << 20)
 DENOMINATOR_BITS = 2048  # every float has a denominator of at most 1074 bits
+_ROUNDING, _SMALLEST = Fraction(1, 1 << 51), Fraction(1, 1 << 1073)  # two steps of doubles
 _SHOWN = 60
 _PRECISION = 40
 
@@ -133,6 +134,21 @@ def check_amount(epsilon: Any, delta: Any) -> Budget:
     if asked == NOTHING:
         fail("`epsilon` and `delta` must not both be 0: what costs nothing needs no ledger.")
     return Budget(_up(asked.epsilon), _up(asked.delta))
+
+
+def unrounded(amount: Budget, exactly: Budget | None) -> Budget:
+    """The amount before it was rounded up to doubles, each by the next one or two at most.
+
+    >>> up = Budget(Fraction("0.33333333333333337"))
+    >>> print(unrounded(up, Budget(Fraction(1, 3))))
+    epsilon = 1/3 (0.333333333333), delta = 0
+    """
+    if exactly is None:
+        return amount
+    parts = ((amount.epsilon, exactly.epsilon), (amount.delta, exactly.delta))
+    if not all(0 <= up - part <= part * _ROUNDING + _SMALLEST for up, part in parts):
+        fail(f"`exactly` must be what was rounded up to {amount}. Got {exactly}.")
+    return exactly
 
 
 def cost(asked: Budget, given: Neighbors, kept: Neighbors) -> Budget:

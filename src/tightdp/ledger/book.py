@@ -24,7 +24,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.ledger import files, owners, store
-from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost
+from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost, unrounded
 from tightdp.ledger.charges import Charge, Receipt
 from tightdp.ledger.composition import Partition, advance, check_place, refuse
 from tightdp.ledger.entries import Entry
@@ -167,6 +167,7 @@ class Ledger(LedgerView):
         self,
         guarantee: Guarantee,
         *,
+        exactly: Budget | None = None,
         key: str | None = None,
         label: str = "",
         fingerprint: str = "",
@@ -174,14 +175,22 @@ class Ledger(LedgerView):
     ) -> Charge:
         """A block that pays for a guarantee and must end with ``charge.store(record)``.
 
-        See :class:`Charge`; the options are those of :meth:`spend`.
+        See :class:`Charge`; the other options are those of :meth:`spend`.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+        exactly : Budget, optional
+            The epsilon and delta that those of the guarantee, which are floats, were rounded up
+            from: three releases at 1/3 cost 1.
         """
         if not isinstance(guarantee, Guarantee):
             fail(f"`guarantee` must be a Guarantee. Got {type(guarantee).__name__}.")
+        price = unrounded(check_amount(guarantee.epsilon, guarantee.delta), exactly)
         pay = partial(
             self.spend,
-            guarantee.epsilon,
-            guarantee.delta,
+            price.epsilon,
+            price.delta,
             key=key,
             label=label,
             fingerprint=fingerprint,

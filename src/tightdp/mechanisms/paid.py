@@ -9,6 +9,7 @@ from typing import Any
 
 from tightdp.errors import PendingError, check_confidence, fail
 from tightdp.ledger import Ledger
+from tightdp.ledger.amounts import Budget
 from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import RandomSource, source
@@ -84,7 +85,8 @@ class PaidMechanism(ABC):
             return Release(**self._publish(frame, bits, level, progress), **common)
         facts = [*self._facts(), self.law, str(level)]
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-        with ledger.charge(guarantee, key=key, label=facts[0], fingerprint=digest) as charge:
+        named = {"key": key, "label": facts[0], "fingerprint": digest}
+        with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
                 return Release.from_dict(charge.stored)
             drawn = self._publish(frame, bits, level, progress)
