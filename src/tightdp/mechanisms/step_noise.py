@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from tightdp.design.designs import Design
@@ -65,8 +65,13 @@ class LawSteps(StepNoise):
     """
 
     def __init__(self, make: Callable[[int], LatticeLaw], words: str, factor: int = 1) -> None:
-        self._law = lru_cache(maxsize=256)(make)
-        self._words, self.factor = words, factor
+        self._make, self._words, self.factor = make, words, factor
+        self._laws: dict[int, LatticeLaw] = {}
+
+    def _law(self, moved: int) -> LatticeLaw:
+        if moved not in self._laws:
+            self._laws[moved] = self._make(moved)
+        return self._laws[moved]
 
     @property
     def words(self) -> str:
@@ -123,7 +128,7 @@ class RangeSteps(StepNoise):
         cells, low = design.resolution, design.low / design.sensitivity
         self.more = cells * furthest
         self.low = math.floor(low * cells) - self.more
-        self._noise = lru_cache(maxsize=256)(self._wide)
+        self._noises: dict[int, RangeNoise] = {}
         self.delta = self._wide(1).exact_delta()  # [P1]
 
     def _wide(self, points: int) -> RangeNoise:
@@ -154,7 +159,10 @@ class RangeSteps(StepNoise):
         )
 
     def prepare(self, moved: int, rng: RandomSource) -> Answer:
-        noise = self._noise(-(-moved // self.design.resolution))
+        points = -(-moved // self.design.resolution)
+        if points not in self._noises:
+            self._noises[points] = self._wide(points)
+        noise = self._noises[points]
         drawn, first = noise.prepare(rng)[0], self.low * noise.points
 
         def answer(query: int) -> int:
@@ -191,7 +199,9 @@ def step_noise(
 
 
 def _family(name: str, epsilon: Fraction, delta: Fraction, steps: int, least: int) -> StepNoise:
-    if not delta and name not in (*PURE, "designed"):
+    if not delta and name == "designed":
+        name = "staircase"  # the optimum of delta = 0
+    if not delta and name not in PURE:
         fail(f"`noise` {name!r} needs `delta` > 0. Got delta = 0.")
     if name == "gaussian":
         return GaussianSteps(epsilon, delta, steps, least)
@@ -202,13 +212,13 @@ def _family(name: str, epsilon: Fraction, delta: Fraction, steps: int, least: in
         return _scaled(designed_law(each, spare, False))
     maker = (LOSSY if lossy else PURE)[name]
     words = f"{name} with epsilon = {each}, delta = {spare!r} for each sensitivity"
-    return LawSteps(lambda moved: maker(each, spare, moved), words)
+    return LawSteps(partial(maker, each, spare), words)
 
 
 def _scaled(law: NoiseLaw) -> LawSteps:
     """A law in units of its own sensitivity, on lattices that its cells fit."""
     factor = law.cells_per_sensitivity() if isinstance(law, PiecewiseNoise) else 1
-    return LawSteps(lambda moved: on_lattice(law, moved), repr(law), factor)
+    return LawSteps(partial(on_lattice, law), repr(law), factor)
 
 
 def _own(
