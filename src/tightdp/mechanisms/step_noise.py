@@ -130,6 +130,11 @@ class RangeSteps(StepNoise):
         self.low = math.floor(low * cells) - self.more
         self._noises: dict[int, RangeNoise] = {}
         self.delta = self._wide(1).exact_delta()  # [P1]
+        if self.delta > design.delta:
+            fail(
+                "`noise` must be a design whose first and last group of intervals are at least one "
+                "sensitivity long: they are made longer here, to hold every possible slope."
+            )
 
     def _wide(self, points: int) -> RangeNoise:
         given = self.design.noise(points)
