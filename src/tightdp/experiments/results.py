@@ -163,7 +163,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def as_json(value: Any) -> str:
     """Readable JSON; numbers that are not finite are a mistake."""
-    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
 def as_csv(rows: Sequence[Row]) -> str:

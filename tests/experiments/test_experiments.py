@@ -1,0 +1,376 @@
+"""The papers reproduced: every experiment in small, kept cells, bad names, pictures that read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tightdp.errors import ParameterError
+from tightdp.experiments import Quote, experiment_names, gradient, quote_table, reproduce
+from tightdp.experiments.density import mean_distance
+from tightdp.experiments.gradient import absolute_losses, median_line, truncated_normal
+from tightdp.experiments.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
+from tightdp.experiments.query_ranges import bands, descent_queries
+from tightdp.experiments.registry import EXPERIMENTS
+from tightdp.experiments.regression import (
+    least_squares,
+    moment_balls,
+    pseudo_solutions,
+    read_sales,
+    scaled_sales,
+)
+from tightdp.experiments.results import mean_and_error, median_and_error
+from tightdp.experiments.runner import CellStore
+from tightdp.geometry.moment_bodies import regression_moments
+from tightdp.geometry.norm_balls import LpBall
+from tightdp.noise.laws import TruncatedLaplace
+from tightdp.randomness import source
+
+PAIRS = [[0.5, 0.1], [1.0, 0.2], [1.0, 0.005], [5.0, 0.75]]
+TINY = {
+    "knorm-figure-1": {},
+    "knorm-figure-3": {"epsilons": [1 / 4], "replicates": 40, "batch": 20},
+    "knorm-figure-4": {"replicates": {"10000": 6}, "epsilons": [0.5, 2.0], "batch": 3},
+    "knorm-figure-5": {"epsilons": [1.0, 16.0], "draws": 3, "batch": 3},
+    "knorm-figure-6": {},
+    "knorm-table-1": {"draws": 20_000},
+    "kng-figure-1": {"replicates": {"10000": 12}, "batch": 3},
+    "kng-figure-2": {"replicates": {"10": 12, "100": 4}, "batch": 6},
+    "notes-density": {"replicates": {"100": 5, "1000": 5}, "draws": 60},
+    "dro-table-1": {"pairs": PAIRS},
+    "dro-table-2": {"pairs": PAIRS},
+    "dro-figure-1": {"gap": 0.01},
+    "dro-figure-2": {"gap": 0.01},
+    "dro-figure-3": {"gap": 0.01},
+    "dro-figure-4": {"simulations": 2, "batch": 1, "small": [1, 2], "width": 1.0},
+    "dro-figure-5": {"units": [1, 2], "cells": [2, 4]},
+    "dro-figure-6": {"resolutions": {"2.0": [2, 4]}, "rivals": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_tables(monkeypatch, tmp_path):
+    """Tests are the same with and without the tables of house sales and cylinders."""
+    monkeypatch.setenv("TIGHTDP_DATA", str(tmp_path / "nothing"))
+
+
+def small(name, folder, **more):
+    (result,) = reproduce([name], True, folder, **more, settings={name: TINY[name]})
+    return result
+
+
+def test_all_figures_and_tables_are_there():
+    assert set(experiment_names()) == set(TINY)
+    for experiment in EXPERIMENTS.values():
+        assert set(experiment.quick) == set(experiment.full)
+        assert experiment.title
+        assert experiment.source
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_an_experiment_in_small(name, tmp_path):
+    result = small(name, tmp_path)
+    assert result.ok, str(result)
+    assert result.quotes or name == "knorm-figure-5"  # whose numbers need the table of sales
+    assert result.plot.read_bytes()[:4] == b"\x89PNG"
+    with result.numbers.open() as lines:
+        assert len(list(csv.DictReader(lines))) == len(result.rows)
+    report = json.loads(result.report.read_text())
+    assert report["ok"] is True
+    assert len(report["quotes"]) == len(result.quotes)
+    assert quote_table(result.quotes).count("\n") == len(result.quotes) + 1
+    readable(EXPERIMENTS[name].draw(result.rows))
+    again = small(name, tmp_path)
+    assert again.reused == report["cells"]
+    assert [q.ours for q in again.quotes] == [q.ours for q in result.quotes]
+
+
+def readable(figure):
+    """Every axis has its labels, and no text is cut by the edge of the picture."""
+    figure.canvas.draw()
+    frame = figure.bbox
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+        legend = ax.get_legend()
+        texts = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        texts += legend.get_texts() if legend else []
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+            texts += [label for at, label in ticks if low <= at <= high]
+        for text in texts:
+            box = text.get_window_extent()
+            assert text.get_text() == "" or (
+                box.x0 >= -1 and box.y0 >= -1 and box.x1 <= frame.x1 + 1 and box.y1 <= frame.y1 + 1
+            ), text.get_text()
+
+
+def test_cut_text_is_seen():
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots()
+    ax.set_xlabel("x")
+    ax.set_ylabel("y")
+    readable(figure)
+    ax.text(0.9, 0.5, "far too long a text for this place", transform=ax.transAxes)
+    with pytest.raises(AssertionError, match="far too long"):
+        readable(figure)
+
+
+# --- faults are seen ------------------------------------------------------------------------------
+
+
+def test_half_the_budget_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(gradient, "_EPSILON", 0.5)
+    off = [q.what for q in small("kng-figure-1", tmp_path).quotes if not q.within]
+    assert any("gradient" in what and "10,000" in what for what in off)
+
+
+def test_a_wrong_optimum_is_seen(tmp_path, monkeypatch):
+    from tightdp.experiments import noise_tables
+
+    monkeypatch.setattr(
+        noise_tables, "optimum", lambda cell: tuple(1.02 * b for b in optimum(cell))
+    )
+    result = small("dro-table-1", tmp_path)
+    assert not result.ok
+    assert "off: least E X^2" in str(result)
+
+
+def test_a_quote_is_within_its_error_or_not():
+    assert Quote("a", 1.0, 1.1, 0.11).within
+    assert not Quote("a", 1.0, 1.1, 0.09).within
+    assert not Quote("a", float("nan"), 1.0, 1.0).within
+
+
+# --- a run that was stopped -----------------------------------------------------------------------
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
+    experiment, name = EXPERIMENTS["kng-figure-1"], "kng-figure-1"
+    whole = small(name, tmp_path / "whole")
+    compute, done = type(experiment).compute, []
+
+    def stopping(self, cell, rng):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return compute(self, cell, rng)
+
+    monkeypatch.setattr(type(experiment), "compute", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        small(name, tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / f"{name}.json").exists()
+    monkeypatch.setattr(type(experiment), "compute", compute)
+    resumed = small(name, tmp_path / "stopped")
+    assert resumed.reused == 3
+    assert resumed.rows == whole.rows
+
+
+def test_a_killed_process_leaves_whole_cells(tmp_path):
+    code = (
+        "from tightdp.experiments import reproduce\n"
+        f"reproduce(['dro-table-1'], True, {str(tmp_path)!r}, settings={{'dro-table-1': "
+        f"{{'pairs': {[[e, d] for e in EPSILONS for d in DELTAS]!r}}}}})"
+    )
+    cells = tmp_path / "cells" / "dro-table-1"
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ}) as process:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and len(list(cells.glob("*.json"))) < 2:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    left = list(cells.glob("*.json"))
+    assert left
+    for path in left:
+        assert set(json.loads(path.read_text())) == {"cell", "outcome"}
+    first = [[e, d] for e in EPSILONS[:1] for d in DELTAS[:2]]
+    (result,) = reproduce(
+        ["dro-table-1"], True, tmp_path, settings={"dro-table-1": {"pairs": first}}
+    )
+    assert result.reused >= 2
+
+
+def test_damaged_and_foreign_cells_are_computed_again(tmp_path):
+    store, cell, calls = CellStore(tmp_path / "x"), {"a": 1}, []
+
+    def compute(cell, rng):
+        calls.append(cell)
+        return {"value": float(rng.uniform(1)[0])}
+
+    first = store.outcome(cell, compute)
+    assert store.outcome(cell, compute) == first
+    (path,) = (tmp_path / "x").glob("*.json")
+    other = json.dumps({"cell": {"a": 2}, "outcome": {"value": 7.0}})
+    for text in ("", "{", "[]", "null", other, '{"cell": 1}'):
+        path.write_text(text)
+        assert store.outcome(cell, compute) == first  # the seed comes from the cell
+    assert len(calls) == 7
+    assert store.outcome({"a": 2}, compute) != first
+
+
+def test_other_settings_share_equal_cells_only(tmp_path):
+    first = small("dro-figure-5", tmp_path)
+    other = {"dro-figure-5": {"units": [1, 2, 3], "cells": [2, 4]}}
+    (second,) = reproduce(["dro-figure-5"], True, tmp_path, settings=other)
+    assert second.reused == json.loads(first.report.read_text())["cells"] or second.reused > 0
+    assert len(second.rows) > len(first.rows)
+
+
+def test_a_bar_is_shown_where_asked_for(tmp_path, capfd):
+    small("dro-figure-5", tmp_path, progress=True)
+    assert "dro-figure-5" in capfd.readouterr().err
+
+
+# --- bad parameters -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "words"),
+    [
+        (["knorm-figure-33"], None, "Did you mean 'knorm-figure-3'"),
+        (["dro-figure-1", "alll"], None, "Did you mean 'all'"),
+        ([], None, "at least one"),
+        ([3], None, "must be one of"),
+        (["dro-figure-5"], {"dro-figure-5": {"unit": [1]}}, "Did you mean 'units'"),
+        (["dro-figure-5"], {"dro-figure-55": {}}, "Did you mean 'dro-figure-5'"),
+    ],
+)
+def test_bad_names_are_named_before_anything_is_done(names, settings, words, tmp_path):
+    with pytest.raises(ParameterError, match=words):
+        reproduce(names, True, tmp_path / "new", settings=settings)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match="`folder`"):
+        reproduce(["dro-figure-5"], True, tmp_path / "file")
+
+
+def test_one_replicate_has_no_error():
+    for summary in (mean_and_error, median_and_error):
+        with pytest.raises(ParameterError, match="at least 2"):
+            summary([1.0])
+
+
+def test_a_name_given_twice_is_run_once(tmp_path):
+    found = reproduce(["knorm-figure-6", "knorm-figure-6"], True, tmp_path)
+    assert [result.name for result in found] == ["knorm-figure-6"]
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def test_pseudo_solutions_without_noise_are_least_squares(seed):
+    rng = source(seed)
+    x = 2 * rng.uniform((500, 3)) - 1
+    y = np.clip(0.2 + x @ [0.3, -0.2, 0.1] + 0.1 * rng.normal(500), -1, 1)
+    exact = regression_moments(x, y).sum(axis=0)
+    assert pseudo_solutions(exact[None], 500, 3)[0] == pytest.approx(least_squares(x, y)[0])
+
+
+def test_all_balls_hold_all_changes(seed):
+    rng = source(seed)
+    rows = 2 * rng.uniform((2, 4000, 6)) - 1
+    rows[:, :1000] = np.sign(rows[:, :1000])
+    one, other = (regression_moments(r[:, :5], r[:, 5]) for r in rows)
+    for ball in moment_balls(5).values():
+        assert np.asarray(ball.gauge(one - other)).max() <= 1 + 1e-12
+
+
+def test_absolute_losses_and_their_least(seed):
+    rng = source(seed)
+    x, y = 2 * rng.uniform(40) - 1, rng.normal(40)
+    a, b = np.linspace(-1, 1, 5), np.linspace(-2, 2, 7)
+    direct = [[np.abs(y - i - j * x).sum() / 2 for j in b] for i in a]
+    assert absolute_losses(x, y, a, b) == pytest.approx(np.array(direct))
+    best = median_line(x, y)
+    near = best + 0.05 * rng.normal((500, 2))
+    least = np.abs(y - best[0] - best[1] * x).sum()
+    others = np.abs(y - near[:, :1] - near[:, 1:] * x).sum(axis=1)
+    assert least <= others.min() + 1e-4
+
+
+@pytest.mark.parametrize("precision", [0.5, 200.0])
+def test_the_truncated_normal_has_its_law(precision, seed):
+    from scipy import stats
+
+    rng, ball = source(seed), LpBall(1, 1, 1.0)
+    draws = [
+        truncated_normal(np.array([0.4]), np.array([[precision]]), ball, rng)[0]
+        for _ in range(2000)
+    ]
+    sd = precision**-0.5
+    law = stats.truncnorm((-1 - 0.4) / sd, (1 - 0.4) / sd, loc=0.4, scale=sd)
+    assert stats.kstest(draws, law.cdf).pvalue > 1e-4
+    wrong = stats.truncnorm(-1.4 / sd / 0.8, 0.6 / sd / 0.8, loc=0.4, scale=0.8 * sd)
+    assert precision < 1 or stats.kstest(draws, wrong.cdf).pvalue < 1e-4
+
+
+def test_one_term_more_than_is_proved_is_no_lower_bound():
+    lower, upper = optimum({"epsilon": 0.1, "delta": 0.1, "gap": 0.01, "seconds": 60.0})
+    assert geng_bound(0.1, 0.1) <= lower
+    assert geng_bound(0.1, 0.1, more=1) > upper
+    for epsilon in (0.1, 1.0, 5.0):
+        for delta in (0.01, 0.2, 0.5):
+            cell = {"epsilon": epsilon, "delta": delta, "gap": 0.05, "seconds": 60.0}
+            assert geng_bound(epsilon, delta) <= optimum(cell)[1]
+
+
+def test_a_sample_that_is_too_large_forgets_the_rows():
+    assert mean_distance(100, 0.8, 1.0, 100_000) == pytest.approx(0.3, abs=1e-3)
+    assert mean_distance(100, 0.8, 1.0, 20) < 0.02
+
+
+# --- tables of others -----------------------------------------------------------------------------
+
+
+def test_sales_are_read_cleaned_and_scaled(tmp_path):
+    path = tmp_path / "sales.csv.gz"
+    head = "sale_price,sale_date,lot_sf,tot_sf,latitude,longitude,age,beds,district\n"
+    lines = [
+        "300000,2012-05-01,5000,1500,47.6,-122.3,50,3,0\n",
+        "500000,2015-05-01,4000,2500,47.7,-122.4,10,4,5\n",
+        "2000000,2015-05-01,4000,2500,47.7,-122.4,10,4,5\n",  # too dear
+        "500000,2015-05-01,4000,3500,47.7,-122.4,10,4,5\n",  # too large
+    ]
+    with gzip.open(path, "wt") as out:
+        out.write(head + "".join(lines))
+    columns = read_sales(path)
+    assert len(columns["age"]) == 2
+    for bounds in ("public", "quantiles"):
+        x, y = scaled_sales(columns, bounds)
+        assert x.shape == (2, 12)
+        assert max(np.abs(x).max(), np.abs(y).max()) <= 1
+    assert x[0, 7:].tolist() == [1, -1, -1, -1, -1]
+    assert x[1, 7:].tolist() == [-1] * 5
+
+
+def test_bands_are_read_and_queries_stay_within_the_number_of_rows(tmp_path, seed):
+    rng = source(seed)
+    path = tmp_path / "bands.data"
+    record = ["a"] * 20
+    lines = []
+    for i in range(60):
+        numbers = [f"{v:.2f}" for v in rng.uniform(19)]
+        numbers[i % 19] = "?"
+        lines.append(",".join([*record, *numbers, "band" if i % 3 else "noband"]))
+    path.write_text("\n".join([*lines, "a,broken,line"]))
+    x, y = bands(path)
+    assert x.shape == (60, 20)
+    assert np.abs(x).max() <= 1
+    assert set(y) == {-1.0, 1.0}
+    noise = TruncatedLaplace(epsilon=1.0, delta=0.1, sensitivity=2.0)
+    queries = descent_queries(x, y, noise, rng)
+    assert len(queries) == 100 * 5
+    assert np.abs(queries).max() < 60
