@@ -1,6 +1,7 @@
-"""The papers reproduced in quick mode: every quoted number, and how long it takes.
+r"""The papers reproduced in quick mode: every quoted number, and how long it takes.
 
-    python benchmarks/reproduced.py --out benchmarks/results/reproduced.md --pictures docs/reproduced
+    python benchmarks/reproduced.py --out benchmarks/results/reproduced.md \
+        --pictures docs/reproduced
 
 The housing and cylinder tables are used where ``TIGHTDP_DATA`` (or ``../shared/data``) has them.
 """

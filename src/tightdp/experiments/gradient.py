@@ -135,8 +135,8 @@ def objective_draw(
     mechanism: ObjectivePerturbation, gram: FloatArray, cross: FloatArray, rng: RandomSource
 ) -> FloatArray:
     """A draw from twelve rows that have the same sum of squares, up to a constant."""
-    factor = np.linalg.cholesky(gram)
-    target = np.linalg.solve(factor, cross)
+    factor: FloatArray = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
+    target: FloatArray = np.asarray(np.linalg.solve(factor, cross), dtype=np.float64)
     return mechanism.scaled(mechanism.perturbed(factor.T, target, mechanism.draw(rng)))
 
 
@@ -242,7 +242,7 @@ class LinearFigure(_DistanceFigure):
             gram, crosses, scales = normal_equations(cell["rows"], rng)
             for treatment in TREATMENTS:
                 cross, scale = crosses[treatment], scales[treatment]
-                plain = np.linalg.solve(gram, cross)
+                plain = np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
                 found = {
                     "least squares": plain,
                     "gradient": gradient_draw(gradient, gram, cross, rng),
@@ -284,7 +284,7 @@ def absolute_losses(x: FloatArray, y: FloatArray, a: FloatArray, b: FloatArray) 
 def median_line(x: FloatArray, y: FloatArray) -> FloatArray:
     """(intercept, slope) with the least sum of absolute residuals, by grids that shrink."""
     design = np.column_stack([np.ones(len(x)), x])
-    middle = np.linalg.lstsq(design, y, rcond=None)[0]
+    middle = np.asarray(np.linalg.lstsq(design, y, rcond=None)[0], dtype=np.float64)
     half = 12 / np.sqrt(len(x))  # many standard errors
     while half > 1e-6:
         a, b = (centre + half * np.linspace(-1, 1, 9) for centre in middle)

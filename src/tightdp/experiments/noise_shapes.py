@@ -74,9 +74,9 @@ class PrivacyLossFigure(Experiment):
             epsilon = row["epsilon"]
             if row["law"] == "Laplace":
                 expected = MOVE / row["scale"]
-                text = {"low": "above epsilon", "medium": "epsilon", "high": "below epsilon"}
+                texts = {"low": "above epsilon", "medium": "epsilon", "high": "below epsilon"}
                 what = f"largest loss of this pair, {row['name']} scale"
-                shown = text[row["name"]]
+                shown = texts[row["name"]]
                 out.append(Quote(what, row["largest loss"], expected, 1e-9, shown))
                 expected = SENSITIVITY / row["scale"]
                 what = f"largest loss of the worst pair, {row['name']} scale"

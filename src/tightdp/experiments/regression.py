@@ -85,8 +85,8 @@ def places(p: int) -> tuple[Any, Any, Any]:
     found = []
     for name in statistic_for(2, p).names:
         if name.startswith("2*"):
-            j = at[name[2:].removesuffix("^2")]
-            found.append((j, j, 2.0))
+            square = at[name[2:].removesuffix("^2")]
+            found.append((square, square, 2.0))
         else:
             first, _, second = name.rpartition("*")
             found.append((at[first or "1"], at[second], 1.0))
