@@ -86,7 +86,7 @@ def table_of_errors(rng: np.random.Generator, draws: int) -> list[str]:
         "| n | tau | tightdp | OpenDP, 1001 candidates | diffprivlib |",
         "|---|---|---|---|---|",
     ]
-    for n in (100, 1000, 10_000):
+    for n in (100, 1000, 10_000, 100_000):
         rows = rng.normal(size=n)
         for tau in (0.5, 0.9):
             truth = float(np.quantile(rows, tau))
@@ -96,7 +96,7 @@ def table_of_errors(rng: np.random.Generator, draws: int) -> list[str]:
                     cells.append("-")
                     continue
                 mean, spread = errors(release, truth, draws)
-                cells.append(f"{mean:.4f} ({spread:.4f})")
+                cells.append(f"{mean:.3g} ({spread:.1g})")
             lines.append(f"| {n} | {tau} | {' | '.join(cells)} |")
     return lines
 
@@ -106,7 +106,7 @@ def table_of_times(rng: np.random.Generator) -> list[str]:
         "| n | np.sort | tightdp, grid 2^-16 | tightdp, grid 2^-24 | OpenDP | diffprivlib |",
         "|---|---|---|---|---|---|",
     ]
-    for n in (10_000, 1_000_000, 10_000_000):
+    for n in (10_000, 100_000, 1_000_000, 10_000_000):
         rows = rng.normal(size=n)
         others = [opendp(rows, 0.5), diffprivlib(rows, 0.5)] if n <= 1_000_000 else [None, None]
         calls = [lambda rows=rows: np.sort(rows), ours(rows, 0.5), ours(rows, 0.5, 24), *others]

@@ -80,6 +80,25 @@ def test_wrong_bounds_and_shapes_are_noticed_without_words_of_the_data():
         mechanism(functions=(lambda rows, theta: theta, lambda r, a, b: (a, b))).release(table)
 
 
+def test_errors_of_the_functions_are_withheld():
+    table = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
+
+    def quoting(rows, *theta):
+        raise ValueError(f"bad cell {rows[0]}")
+
+    for functions in (
+        (quoting, bounds),
+        (gradient, quoting),
+        (lambda rows, theta: [["cell", str(rows[0])]], bounds),
+        (gradient, lambda rows, low, high: rows),
+    ):
+        with pytest.raises(DataError) as caught:
+            mechanism(functions=functions, grid=1).release(table)
+        assert "-0.5" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+
 def test_the_guarantee_says_that_floats_are_trusted(seed):
     release = mechanism(epsilon=50, grid=12).release({"a": ROWS[:, 0], "b": ROWS[:, 1]}, rng=seed)
     assert str(release.guarantee.numerics) == "idealized-numerics"

@@ -16,7 +16,7 @@ from tightdp.errors import FloatArray, check_choice, check_probability, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.one_line import (
     mean_statistic,
     means_of,
@@ -177,10 +177,7 @@ class Mean(Moments):
         return _halves(schema)
 
     def _range(self) -> tuple[FloatArray, FloatArray]:
-        columns = [self.schema_[name] for name in self.schema_]
-        ends = [(c.low, c.high) for c in columns if isinstance(c, Interval)]
-        low, high = np.array(ends).T
-        return low, high
+        return _ends(self.schema_)
 
 
 class Variance(Moments):
@@ -243,6 +240,10 @@ class GeometricMedian(Location):
     epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         For up to six columns.
+    interval : {"none", "sample"}
+        Whether half of epsilon pays for :meth:`conf_int`.
+    confidence : float
+        The level of the intervals, which is fixed when they are paid for.
     ledger : Ledger, optional
     random_state : None or a seed
 
@@ -250,7 +251,6 @@ class GeometricMedian(Location):
     ----------
     location_ : array
     release_ : Release
-        Its half-widths are those of the bounds: how far the noise reaches depends on the rows.
 
     Examples
     --------
@@ -261,9 +261,42 @@ class GeometricMedian(Location):
     array([2., 7.])
     """
 
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        interval: str = "none",
+        confidence: float = 0.95,
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(epsilon, bounds, confidence, ledger, random_state)
+        self.interval = interval
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("interval", self.interval, ("none", "sample"))
+
     def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
-        mechanism = KNormGeometricMedian(schema, epsilon=self.epsilon)
+        mechanism = KNormGeometricMedian(schema, epsilon=self.epsilon, interval=self.interval)
         return mechanism.release(frame, **options)
+
+    def _locations(self, release: Release) -> FloatArray:
+        return np.asarray(release.value[: len(list(self.schema_))])
+
+    def conf_int(self) -> FloatArray:
+        """Rows (low, high) for every column, which together hold the geometric median of the rows.
+
+        They bound a ball around ``location_`` whose radius was released and paid for.
+        """
+        check_is_fitted(self, "release_")
+        if self.release_.names[-1] != RADIUS:
+            fail(
+                "There is no interval: its width is private, so it must be paid for. Fit with "
+                "interval='sample'."
+            )
+        low, high = _ends(self.schema_)
+        return np.clip(KNormGeometricMedian.conf_int(self.release_), low[:, None], high[:, None])
 
 
 def numeric_columns(schema: Schema) -> list[str]:
@@ -272,6 +305,13 @@ def numeric_columns(schema: Schema) -> list[str]:
         if not isinstance(schema[name], Interval):
             fail(f"Column {name!r} must be an Interval: levels have no mean and no order.")
     return list(schema)
+
+
+def _ends(schema: Schema) -> tuple[FloatArray, FloatArray]:
+    """The bounds of the columns."""
+    columns = [schema[name] for name in schema]
+    low, high = np.array([(c.low, c.high) for c in columns if isinstance(c, Interval)]).T
+    return low, high
 
 
 def _halves(schema: Schema) -> FloatArray:

@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, check_choice, check_count, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, Point
 from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_rows import Integers
+from tightdp.mechanisms.median_radius import MedianRadius
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 PLACES = 20  # directions are truncated to multiples of 2**-PLACES
 MOST_COLUMNS = 6
+RADIUS = "radius"
 _MOST_BY_CHAIN = 64
 _UNIT = 1 << PLACES
 _SQUARES = 53  # squared distances are integers that doubles hold
@@ -73,8 +76,12 @@ class DirectionLevels(BoxLevels[None]):
 
     # --- one point ----------------------------------------------------------------------------
 
+    def gaps(self, point: Point) -> Integers:
+        """The point minus every row, in units of the finer of both grids, shape (d, n)."""
+        return np.asarray(np.array([[self._step * z] for z in point]) - self._rows)
+
     def _exact(self, point: Point) -> int:
-        gaps = np.array([[self._step * z] for z in point]) - self._rows
+        gaps = self.gaps(point)
         squares = (gaps * gaps).sum(axis=0)
         with np.errstate(invalid="ignore"):
             # sqrt and / are rounded correctly: off by less than 2**(PLACES - 51)
@@ -143,7 +150,8 @@ class KNormGeometricMedian(PaidMechanism):
     rows; rounding down to multiples of :math:`2^{-20}` keeps differences that are at most a
     multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides epsilon by twice
     that [P2]. 3. Norms are integers and the draw has exactly this law
-    (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P3].
+    (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
+    its radius have half of epsilon each; epsilons add.
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
     columns, of which there may be six. With ``sampler="mcmc"`` and more columns [P3] is missing: a
     finite chain only approaches the law, the release is not epsilon-DP, and its guarantee says
@@ -165,6 +173,12 @@ class KNormGeometricMedian(PaidMechanism):
         are **not private**.
     steps : int, optional
         Of every chain.
+    interval : {"none", "sample"}
+        Also release a radius that holds, with the probability ``confidence`` of the release, the
+        geometric median of the (clamped, quantised) rows, for half of epsilon
+        (:class:`~tightdp.mechanisms.median_radius.MedianRadius`). It is in units of the scaled
+        columns and says nothing, a whole diagonal, where the rows do not hold the median from all
+        sides.
 
     Examples
     --------
@@ -184,6 +198,7 @@ class KNormGeometricMedian(PaidMechanism):
         grid: int | None = None,
         sampler: str = "exact",
         steps: int | None = None,
+        interval: str = "none",
     ) -> None:
         if not isinstance(schema, Schema):
             fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
@@ -204,6 +219,8 @@ class KNormGeometricMedian(PaidMechanism):
             wanted = math.ceil(schema.rows * max(self.epsilon, Fraction(1))).bit_length() + 6
             grid = min(max(wanted, 10), finest)
         self.grid = check_count("grid", grid, most=finest)
+        self.covers = check_choice("interval", interval, ("none", "sample"))
+        self._fine = max(schema.bits, self.grid)
 
     def _interval(self, name: str) -> Interval:
         column = self.schema[name]
@@ -219,8 +236,9 @@ class KNormGeometricMedian(PaidMechanism):
 
     @property
     def rate(self) -> Fraction:
-        """The rate r of the weights exp(-r * level)."""
-        return self.epsilon / (2 * self.sensitivity)
+        """The rate r of the weights exp(-r * level): of all of epsilon, or of half of it."""
+        share = 1 if self.covers == "none" else 2
+        return self.epsilon / (2 * share * self.sensitivity)
 
     @property
     def law(self) -> str:
@@ -231,7 +249,8 @@ class KNormGeometricMedian(PaidMechanism):
         )
 
     def _facts(self) -> list[str]:
-        return [f"KNormGeometricMedian({', '.join(self.columns)})", str(self.schema)]
+        label = f"KNormGeometricMedian({', '.join(self.columns)})"
+        return [label, str(self.schema), f"interval = {self.covers}"]
 
     def levels(self, rows: Integers) -> DirectionLevels:
         """Integer norms for quantised rows; **not private**."""
@@ -251,11 +270,12 @@ class KNormGeometricMedian(PaidMechanism):
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
     ) -> dict[str, Any]:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        drawn = self.draws.draw(self.levels(rows), self.rate, rng, progress)  # [P3]
+        levels = self.levels(rows)
+        drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]
         value = self.point(drawn)
         half = np.array([interval.half for interval in self._intervals])
         middle = np.array([interval.middle for interval in self._intervals])
-        return {
+        out = {
             "names": self.columns,
             "unknown": self.columns,
             "value": value,
@@ -265,3 +285,37 @@ class KNormGeometricMedian(PaidMechanism):
             "covariance": np.diag(half**2),  # what the range allows
             "half_width": np.abs(value - middle) + half,
         }
+        if self.covers == "none":
+            return out
+        radius = self._radius(levels, drawn, 1 - confidence, rng)
+        size = radius / (1 << self.grid)
+        return out | {
+            "names": (*self.columns, RADIUS),
+            "unknown": (RADIUS,),
+            "value": np.append(value, size),
+            "integers": (*drawn, radius),
+            "covariance": np.diag(np.append(half**2, len(half))),
+            "half_width": np.append(np.minimum(size * half, out["half_width"]), 2 * len(half)),
+        }
+
+    def _radius(self, levels: DirectionLevels, point: Point, miss: float, rng: RandomSource) -> int:
+        """A radius around the released point in lattice steps, at most the cube's diagonal."""
+        dim = len(point)
+        law = MedianRadius(
+            self.epsilon / 2,
+            replaced=self.neighbors is Neighbors.REPLACE_ONE,
+            persons=self.schema.rows_per_person,
+            edge=1 << (self._fine + 1 + dim.bit_length()),
+        )
+        level = Fraction(levels.level(point), _UNIT)
+        slack = (self.schema.rows * math.sqrt(dim) + 1) / _UNIT  # truncation of directions
+        found = law.draw(levels.gaps(point), level, slack, miss, rng)
+        steps = min(found / (1 << (self._fine - self.grid)), 2 * math.sqrt(dim) * (1 << self.grid))
+        return math.ceil(steps)
+
+    @staticmethod
+    def conf_int(release: Release) -> FloatArray:
+        """Rows (low, high) for every column, from a median released with ``interval``."""
+        if release.names[-1] != RADIUS:
+            fail("`release` must be a median released with `interval`: ask for it when paying.")
+        return np.asarray(release.interval[:-1])
