@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
-from tightdp.audit import audit_pmf
+from tightdp.audit import audit
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.bins import public_bins
 from tightdp.estimators.cell_laws import Flat, Levels, Linear
 from tightdp.estimators.density import Density, on_simplex
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import source
 
 CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"
@@ -94,26 +96,43 @@ def test_add_remove_is_the_discrete_laplace(seed):
     assert abs(np.corrcoef(noise.T)[0, 1]) < 5 / math.sqrt(DRAWS)
 
 
+def histogram_mechanism(relation: str, m: int = 3) -> tdp.AdditiveMechanism:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=100, neighbors=relation)
+    return tdp.AdditiveMechanism(tdp.JointHistogram(schema, ["x"], m), epsilon=1.0)
+
+
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_the_counts_are_private_and_less_noise_is_not(relation):
-    """The exact law of three cells for neighbouring tables, and the same with a fifth less."""
-    points, _ = levels(3, 16)
-    box = np.array(list(itertools.product(range(-12, 13), repeat=3)))
-    cells = points if relation == "replace-one" else box
-    move = (1, -1, 0) if relation == "replace-one" else (1, 0, 0)
-
-    def weights(shift: tuple[int, ...], epsilon: float) -> np.ndarray:
-        off = np.abs(cells - np.array(shift)).sum(axis=1)
-        return np.exp(-epsilon * (off / 2 if relation == "replace-one" else off))
-
-    for epsilon, violated in ((1.0, False), (1.25, True)):
-        report = audit_pmf(
-            (weights((0, 0, 0), epsilon) * 1e12).astype(int).tolist(),
-            (weights(move, epsilon) * 1e12).astype(int).tolist(),
-            epsilon=1.001,  # the tables are cut off and rounded
-            delta=1e-3,
+    """Log ratios of the law at all points, for all moves of a row; the twin has a fifth less."""
+    noise = histogram_mechanism(relation).noise
+    if relation == "replace-one":
+        points, moves = levels(3, 14)[0], np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1]])
+    else:
+        points, moves = (
+            np.array(list(itertools.product(range(-8, 9), repeat=3))),
+            np.eye(3, dtype=int),
         )
-        assert report.violated is violated
+    for law, private in ((noise, True), (LatticeNoise(noise.body, 1.25, noise.sensitivity), False)):
+        ratios = [law.exponent(points) - law.exponent(points - move) for move in moves]
+        worst = Fraction(law.unit) * max(abs(int(r)) for r in np.ravel(ratios))
+        assert (worst <= 1) is private
+        assert worst == law.epsilon  # nothing is wasted
+
+
+def test_draws_of_counts_hold_their_epsilon_and_a_smaller_claim_is_caught(seed):
+    bits, noise = source(seed), histogram_mechanism("replace-one").noise
+    inputs = [np.array([60, 40, 0]), np.array([59, 41, 0])]
+    for claimed, caught in ((1.0, False), (0.7, True)):
+        report = audit(
+            lambda x, size: x + noise.sample(size, rng=bits),
+            *inputs,
+            epsilon=claimed,
+            alpha=1e-6,
+            releases=20_000,
+            centers=inputs,
+            rng=bits,
+        )
+        assert report.violated == caught
 
 
 def test_a_fit_draws_that_law(seed):
