@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import ClassMoments, RecordLayout
 from tightdp.errors import FloatArray, check_count, check_real, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Column, Problem
@@ -48,7 +49,12 @@ class ClassTable:
 
 
 def read_classes(
-    moments: ClassMoments, release: Release, *, alpha: float, smoothing: float
+    moments: ClassMoments,
+    values: FloatArray,
+    covariance: FloatArray,
+    *,
+    alpha: float = 1.0,
+    smoothing: float = 1e-6,
 ) -> ClassTable:
     r"""Posterior means under flat public priors: they stay finite and modest at any noise.
 
@@ -61,8 +67,8 @@ def read_classes(
     error of the mean. Levels: shrunk as the classes, smoothed with ``alpha`` pseudo-counts.
     """
     layout, classes = moments.layout, len(moments.classes)
-    values = release.value.reshape(classes, -1)
-    spread = np.diag(release.covariance).reshape(classes, -1)
+    values = values.reshape(classes, -1)
+    spread = np.diag(covariance).reshape(classes, -1)
     total = float(moments.schema.rows)
     if moments.schema.neighbors is not Neighbors.REPLACE_ONE:
         total = float(np.clip(values[:, 0].sum(), 1.0, total))
@@ -90,6 +96,21 @@ def read_classes(
         at = layout.place(name)
         levels[name] = _smoothed(_shares(values[:, at], size, spread[:, at]), size, alpha)
     return ClassTable(counts, prior, means, variances, levels)
+
+
+def log_joint(
+    table: ClassTable, layout: RecordLayout, names: Sequence[str], cells: FloatArray
+) -> FloatArray:
+    """log(prior times likelihood) of scaled rows, shape (n, classes), up to a common constant."""
+    out = np.tile(np.log(table.prior), (len(cells), 1))
+    for name, column in zip(names, cells.T, strict=True):
+        if name in table.levels:
+            out += np.log(table.levels[name])[:, column.astype(np.int64)].T
+            continue
+        k = layout.numbers.index(name)
+        mean, variance = table.means[:, k], table.variances[:, k]
+        out -= (column[:, None] - mean) ** 2 / (2 * variance) + np.log(variance) / 2
+    return out
 
 
 def _shares(counts: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
@@ -175,7 +196,11 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         self.mechanism_ = mechanism
         self._moments = moments
         self._table = read_classes(
-            moments, release, alpha=float(self.alpha), smoothing=float(self.var_smoothing)
+            moments,
+            release.value,
+            release.covariance,
+            alpha=float(self.alpha),
+            smoothing=float(self.var_smoothing),
         )
         self.classes_ = np.array(moments.classes)
         self.class_count_ = self._table.counts
@@ -196,19 +221,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of prior times likelihood in scaled units, shape (n, classes)."""
-        cells = self._scaled_rows(X)
-        layout, table = self._moments.layout, self._table
         names = list(self.schema_)[:-1]
-        out = np.tile(np.log(self.class_prior_), (len(cells), 1))
-        for j, name in enumerate(names):
-            column = cells[:, j]
-            if name in table.levels:
-                out += np.log(table.levels[name])[:, column.astype(np.int64)].T
-                continue
-            k = layout.numbers.index(name)
-            mean, variance = table.means[:, k], table.variances[:, k]
-            out -= (column[:, None] - mean) ** 2 / (2 * variance) + np.log(variance) / 2
-        return out
+        return log_joint(self._table, self._moments.layout, names, self._scaled_rows(X))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the probabilities of the classes."""
