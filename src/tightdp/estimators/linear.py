@@ -22,6 +22,7 @@ from tightdp.errors import (
 )
 from tightdp.estimators.base import PrivateEstimator, replace_one
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
+from tightdp.estimators.expected_errors import coefficient_covariance, user_units
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.moment_solver import centred, shrunk, solve, through
 from tightdp.geometry.norm_balls import LpBall, NormBall
@@ -52,12 +53,14 @@ _INTERVAL_SEED = 20_190_605
 class CoefficientPreview:
     """The privacy noise to expect in the coefficients, from public facts alone.
 
-    For features that fill their bounds evenly and are not correlated: more variance in the features
-    makes it smaller, less variance or correlation larger. Shrinkage is not counted.
+    For features that fill their bounds evenly and are not correlated, levels that are equally
+    likely, and a target that they explain in part: more variance in the features makes it smaller,
+    less variance or correlation larger. Shrinkage is not counted.
     """
 
     names: tuple[str, ...]
     std: FloatArray
+    intercept_std: float
     guarantee: Guarantee
     shares: dict[str, float]
     noise: str
@@ -264,12 +267,19 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         mechanism = self._mechanism(self._problem(X, y))
         moments = mechanism.statistic
         assert isinstance(moments, RegressionMoments)
-        half, _ = _units(moments)
-        on_target, on_features = _mean_variances(moments, np.diag(mechanism.covariance))
-        scaled = 3 * np.sqrt(on_target + _LENGTH * on_features) / moments.schema.rows
+        scaled = coefficient_covariance(
+            moments,
+            _noise_matrices(moments, np.eye(len(moments)) / moments.schema.rows),
+            mechanism.covariance,
+            length=_LENGTH,
+            shift=None if self.fit_intercept else _shift(moments),
+        )
+        units = user_units(*_units(moments), intercept=bool(self.fit_intercept))
+        std = np.sqrt(np.diag(units @ scaled @ units.T))
         return CoefficientPreview(
             moments.design,
-            scaled * half[-1] / half[:-1],
+            std[1:],
+            float(std[0]),
             mechanism.guarantee(),
             {part.name: float(part.share) for part in mechanism.parts},
             mechanism.law,

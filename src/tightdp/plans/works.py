@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tightdp.errors import FloatArray
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.paid import PaidMechanism
@@ -227,10 +226,10 @@ def read_planes(model: Any, confidence: float) -> Answer:
 
 def read_model(model: Any, confidence: float = 0.95) -> Answer:
     """What a person wants to know of a fitted model, with intervals where there are any."""
-    if hasattr(model, "coef_names_"):
-        return read_linear(model, confidence)
     if hasattr(getattr(model, "mechanism_", None), "information"):
         return read_logistic(model, confidence)
+    if hasattr(model, "coef_names_"):
+        return read_linear(model, confidence)
     if hasattr(model, "theta_"):
         return read_classes(model, confidence)
     if hasattr(model, "edges_"):
@@ -260,27 +259,11 @@ def foresee_linear(work: ModelWork, confidence: float) -> Preview:
     found = model.preview("", target)  # a path: nothing but names and the schema are looked at
     std, names = found.std, found.names
     if model.fit_intercept:
-        std, names = np.append(_intercept(work, std), std), ("intercept", *names)
+        std, names = np.append(found.intercept_std, std), ("intercept", *names)
     # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
     return Preview(
         names, std, _reach(confidence, len(std)) * std, confidence, found.guarantee, found.noise
     )
-
-
-def _intercept(work: ModelWork, slopes: FloatArray) -> float:
-    """The noise of the mean of the target, and that of the slopes at the middle of the features."""
-    assert work.target is not None
-    goal: Any = work.schema[work.target]
-    numeric = [
-        (c.half, c.middle)
-        for n, c in work.schema.columns.items()
-        if n != work.target and not isinstance(c, Category)
-    ]
-    if not numeric:
-        return float(np.max(slopes))
-    scaled = float(slopes[0]) * numeric[0][0] / goal.half
-    moves = [float(s) * middle for s, (_, middle) in zip(slopes, numeric, strict=False)]
-    return math.hypot(goal.half * scaled / 3, *moves)
 
 
 def _reach(confidence: float, entries: int) -> float:
