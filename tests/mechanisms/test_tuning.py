@@ -114,11 +114,16 @@ def test_the_best_setting_is_found_and_paid_for_once(seed):
     first = choice.release(table(2000), ledger=ledger, key="tuned")
     assert ledger.spent.epsilon == 1
     assert choice.release(table(2000), ledger=ledger, key="tuned").integers == first.integers
-    assert first["candidate"] == 0  # 20 runs on average: all of them zero is unlikely
     assert first.guarantee.numerics == "idealized-numerics"
     np.testing.assert_allclose(
         np.array(first.integers) / first.resolution, [*first.value], rtol=1e-12
     )
+    # no run tries the good setting with probability f(1/2), f the generating function of K
+    stop, count = float(choice.stop), 60
+    missed = math.log1p(-(1 - stop) / 2) / math.log(stop)
+    draws = [choice.release(table(2000), rng=1000 * seed + i) for i in range(count)]
+    share = np.mean([release["candidate"] == 1 for release in draws])
+    assert abs(share - missed) < 5 * math.sqrt(missed * (1 - missed) / count)
 
 
 def test_every_run_is_drawn_before_rows_are_read(seed):

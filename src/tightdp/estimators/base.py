@@ -27,7 +27,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
-from tightdp.schema import Schema
+from tightdp.schema import Interval, Schema
 
 _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
@@ -187,6 +187,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
         scale = [1.0 if hasattr(facts[name], "levels") else 2.0**facts.bits for name in names]
         return cells / np.array(scale)
+
+    def _design_rows(self, X: Any) -> FloatArray:
+        """Rows in user units, clamped as in the fit; categories as indicators but for the first."""
+        cells = self._scaled_rows(X)
+        columns: list[FloatArray] = []
+        for j, name in enumerate(list(self.schema_)[:-1]):
+            column = self.schema_[name]
+            if isinstance(column, Interval):
+                columns.append(column.half * cells[:, j] + column.middle)
+            else:
+                columns += [(cells[:, j] == k) * 1.0 for k in range(1, len(column.levels))]
+        return np.column_stack(columns)
 
     # --- the scikit-learn contract ------------------------------------------------------------
 

@@ -251,15 +251,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions for rows, which pass through the same clamp as in ``fit``."""
-        cells = self._scaled_rows(X)
-        columns: list[FloatArray] = []
-        for j, name in enumerate(list(self.schema_)[:-1]):
-            column = self.schema_[name]
-            if isinstance(column, Interval):
-                columns.append(column.half * cells[:, j] + column.middle)
-            else:
-                columns += [(cells[:, j] == k) * 1.0 for k in range(1, len(column.levels))]
-        return np.asarray(np.column_stack(columns) @ self.coef_ + self.intercept_)
+        return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)
 
     def preview(self, X: Any, y: Any = None) -> CoefficientPreview:
         """The noise to expect in the coefficients; looks at names and the number of rows only."""

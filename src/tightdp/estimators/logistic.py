@@ -82,7 +82,8 @@ class LogisticRegression(TwoClassLogit):
 
     Attributes
     ----------
-    coef_ : array, shape (1, features)
+    coef_ : array, shape (1, coefficients)
+        One for every name in ``coef_names_``, in user units.
     intercept_ : array, shape (1,)
     classes_ : array, shape (2,)
     release_ : Release
@@ -150,7 +151,8 @@ class LogisticRegression(TwoClassLogit):
             mechanism.chosen(release) if isinstance(mechanism, TunedPerturbation) else mechanism
         )
         self.classes_ = np.array(label.levels)
-        width = len(problem.features)
+        self.coef_names_ = self.mechanism_.rows.design
+        width = len(self.coef_names_)
         self.coef_ = release.value[None, :width].copy()
         self.intercept_ = (
             release.value[width : width + 1].copy() if self.fit_intercept else np.zeros(1)
@@ -229,7 +231,7 @@ class LogisticRegression(TwoClassLogit):
         spread = self._with_intercept(self._cloud(covariates).noise_only.std(axis=0))
         return coefficient_table(
             type(self).__name__,
-            ("intercept", *self.mechanism_.rows.features),
+            ("intercept", *self.coef_names_),
             np.append(self.intercept_, self.coef_[0]),
             spread,
             bounds,
@@ -241,7 +243,7 @@ class LogisticRegression(TwoClassLogit):
 
     def _with_intercept(self, values: FloatArray) -> FloatArray:
         """Entries of the mechanism, the intercept (or zeros) moved to the front."""
-        width = len(self.mechanism_.rows.features)
+        width = len(self.coef_names_)
         last = values[width:] if self.fit_intercept else np.zeros((1, *values.shape[1:]))
         return np.concatenate([last, values[:width]])
 

@@ -12,7 +12,7 @@ from tightdp.errors import FloatArray, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.labels import class_labels
 from tightdp.mechanisms.scaled_rows import margins
-from tightdp.schema import Category, Interval
+from tightdp.schema import Category
 
 
 class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -24,12 +24,7 @@ class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log odds of the second class; cells are clamped to the bounds, as in the fit."""
-        cells = self._scaled_rows(X)
-        columns = [c for c in list(self.schema_.columns.values())[:-1] if isinstance(c, Interval)]
-        half, middle = (
-            np.array([getattr(c, name) for c in columns]) for name in ("half", "middle")
-        )
-        return margins(cells * half + middle, self.coef_[0]) + self.intercept_[0]
+        return margins(self._design_rows(X), self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the two classes, shape (n, 2)."""
@@ -57,8 +52,8 @@ def two_labels(labels: Any) -> Category:
     found = class_labels(labels)
     if len(found.levels) > 2:
         fail(
-            f"Only binary classification is supported. Got {len(found.levels)} classes: more would "
-            "need a proof and a sensitivity of their own. Fit "
+            f"Only binary classification is supported. Got {len(found.levels)} classes: a softmax "
+            "loss has Hessians of higher rank, and needs a proof and a sensitivity of its own. Fit "
             "one class against the rest, and share epsilon among the fits."
         )
     return found

@@ -68,9 +68,9 @@ class Cloud:
     ) -> Self:
         """With public rows (scaled to [-1, 1]), or uniform ones, in place of the private ones."""
         if cells is None:
-            shape = (_UNIFORM_ROWS, len(mechanism.rows.features))
-            cells = 2.0 * source(_SEED).uniform(shape) - 1.0
-        rows = mechanism.rows.scaled(cells)
+            rows = mechanism.rows.uniform(_UNIFORM_ROWS, source(_SEED))
+        else:
+            rows = mechanism.rows.scaled(cells)
         theta = _scaled(mechanism, release)
         weight = mechanism.loss.second(rows @ theta, np.zeros(len(rows)))
         matrix = (rows.T * weight) @ rows * (mechanism.schema.rows / len(rows))

@@ -16,6 +16,7 @@ import numpy as np
 from tightdp.errors import FloatArray, check_choice, check_count, check_positive, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
+from tightdp.noise.on_lattice import lattice_body
 from tightdp.randomness import source
 
 ACCOUNTING = ("joint", "split")
@@ -60,7 +61,9 @@ class PublicFacts:
     ----------
     loss : MarginLoss
     width : int
-        Number of parameters m; rows lie in [-1, 1]^m, so their squared length is at most m.
+        Number of parameters m.
+    squared_length : int
+        The largest squared length of a row: m for the cube, less with exclusive indicators.
     reach : float
         The largest margin over the parameter set, infinite for an unbounded one.
     replace_one : bool
@@ -78,6 +81,7 @@ class PublicFacts:
     rows_per_person: int = 1
     accounting: str = "joint"
     rounding: float = 0.0
+    squared_length: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("accounting", self.accounting, ACCOUNTING)
@@ -102,7 +106,7 @@ class PublicFacts:
 
     def privacy_loss(self, rate: float, ridge: float) -> float:
         """An upper bound on the log ratio of densities, for any two neighbours."""
-        ratio = self.width / ridge
+        ratio = (self.squared_length or self.width) / ridge
         split = rate * self.difference + math.log1p(self.loss.curvature * ratio)
         joint = math.inf
         if self.accounting == "joint":
@@ -183,7 +187,8 @@ def best_share(
     always give the same share. ``ridge`` is one that is there in any case. Beyond 24 columns the
     error is that of the linear approximation.
     """
-    return _best_share(facts, repr(ball), _Held(ball), epsilon, rows, ridge)
+    shape = f"{ball!r} {lattice_body(ball)[0].facts()}"
+    return _best_share(facts, shape, _Held(ball), epsilon, rows, ridge)
 
 
 class _Held:

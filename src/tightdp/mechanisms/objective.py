@@ -67,15 +67,17 @@ class ObjectivePerturbation(PaidMechanism):
     where:
 
     - :math:`x_i \in [-1, 1]^m` is a row, scaled by public bounds (with a constant column for the
-      intercept),
-    - :math:`K` is the noise ball, scaled so that it contains the cube of rows,
+      intercept, and exclusive indicators for a category),
+    - :math:`K` is the noise ball, scaled so that it contains all rows: the cube, times an l1 ball
+      for the indicators of each category,
     - :math:`\eta` and :math:`\gamma` are ``calibration.rate`` and ``calibration.ridge``,
     - :math:`r` is a convex penalty, :math:`\Theta` a convex set.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
     Needs: [P1] losses of one margin, :math:`|\phi'| \le G` and :math:`\phi''` bounded on the
-    margins of :math:`\Theta`; [P2] :math:`\|x\|_K \le 1` and :math:`|x|^2 \le m` for all rows;
+    margins of :math:`\Theta`; [P2] :math:`\|x\|_K \le 1` and :math:`|x|^2 \le m` for all rows (of
+    the indicators of a category at most one is 1, so it counts as one column in m here);
     [P3] the strong convexity of everything but the losses is at least :math:`\gamma`; [P4] a point
     within a public distance :math:`\tau` of the minimiser, and output noise that pays for it. The
     search for it always descends and has found the point in every table tried, the worst included;
@@ -122,15 +124,16 @@ class ObjectivePerturbation(PaidMechanism):
     Parameters
     ----------
     schema : Schema
-        Features are intervals; the target is a category of two levels (``logistic``) or an
-        interval.
+        Features are intervals or categories (their first level is the reference); the target is a
+        category of two levels (``logistic``) or an interval.
     features, target : optional
         Names; by default all columns but the last, and the last.
     loss : {"logistic", "huber", "squared"} or MarginLoss
     epsilon : float, Fraction or Decimal
         In [2**-33, 2**10].
     norm : {"linf", "l1", "l2"} or NormBall
-        The shape of the noise; a ball is scaled to fit.
+        The shape of the noise; a ball is scaled to fit. With categories "linf" is the hull of the
+        rows, smaller than the cube.
     noise_share : float or "auto"
         The papers' q: the part of the budget that the noise spends, in (0, 1]. "auto" comes from a
         public simulation (see :func:`~tightdp.mechanisms.calibration.best_share`).
@@ -188,7 +191,7 @@ class ObjectivePerturbation(PaidMechanism):
         self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
-        self.ball = _read_norm(norm, len(self.names))
+        self.ball = _read_norm(norm, self.rows)
         self.facts = PublicFacts(
             self.loss,
             len(self.names),
@@ -196,6 +199,7 @@ class ObjectivePerturbation(PaidMechanism):
             replace_one=schema.neighbors is Neighbors.REPLACE_ONE,
             rows_per_person=schema.rows_per_person,
             accounting=accounting,
+            squared_length=self.rows.squared_length,  # [P2]
         )
         least = check_real("ridge", ridge)
         if least < 0:
@@ -240,8 +244,10 @@ class ObjectivePerturbation(PaidMechanism):
         body, radius = lattice_body(self.ball, self.noise_resolution)
         level = math.ceil(radius * self.noise_resolution)
         # two grid points next to points v, v' differ by v - v' and less than 1 in every coordinate,
-        # a vector of gauge 1 / resolution, and the level is rounded up [step 5]
-        self.facts = replace(self.facts, rounding=1.0 / self.noise_resolution + 1.0 / level)
+        # a vector of the gauge of a cell, and the level is rounded up [step 5]
+        cell = largest_gauge(LpBall(width, np.inf), self.ball).upper * (1.0 + self.ball.gauge_slack)
+        rounding = float(max(1.0, cell)) / self.noise_resolution + 1.0 / level
+        self.facts = replace(self.facts, rounding=rounding)
         share = self._share(noise_share, main, least + self.penalty.strength)
         found = calibrate(self.facts, main, share)
         # where the guarantee needs next to no ridge, keep one that the noise makes invisible:
@@ -303,9 +309,8 @@ class ObjectivePerturbation(PaidMechanism):
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths for a public model: uniform rows."""
         bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
-        moment = np.full(len(self.names), 1.0 / 3.0)
-        if self.rows.intercept:
-            moment[-1] = 1.0
+        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.groups]
+        moment = np.array([m for part in parts for m in part] + [1.0] * self.rows.intercept)
         ridge = self.calibration.ridge + self.penalty.strength
         move = self.rows.linear / (self.schema.rows * bend * moment + ridge)
         noise = orders.covariance(self.ball, self.calibration.rate).value
@@ -411,11 +416,12 @@ def _block_diagonal(first: FloatArray, second: FloatArray) -> FloatArray:
 # --- reading parameters --------------------------------------------------------------------------
 
 
-def _read_norm(norm: Any, width: int) -> NormBall:
-    """The ball that is just large enough to hold the cube of rows [P2]."""
-    ball: NormBall = norm
-    if not isinstance(norm, NormBall):
-        ball = LpBall(width, LP_NAMES[check_choice("norm", norm, LP_NAMES)])
+def _read_norm(norm: Any, rows: ScaledRows) -> NormBall:
+    """The ball that is just large enough to hold all rows [P2]."""
+    width = len(rows.names)
+    if not isinstance(norm, NormBall) and check_choice("norm", norm, LP_NAMES) == "linf":
+        return rows.ball()
+    ball: NormBall = norm if isinstance(norm, NormBall) else LpBall(width, LP_NAMES[norm])
     if ball.dim != width or ball.rank != width:
         fail(f"`norm` must be a ball of dimension and rank {width}.", DimensionError)
     cube = LpBall(width, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.geometry.combine import Product
+from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
+from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema
 
 
@@ -17,7 +21,8 @@ class ScaledRows:
     """Features, an intercept and a target of a table, scaled by public bounds.
 
     With an intercept columns are centred; without one they keep their zero and are divided by the
-    larger of their two bounds.
+    larger of their two bounds. A category becomes indicators of all its levels but the first, at
+    most one of which is 1 in a row.
 
     Parameters
     ----------
@@ -29,6 +34,15 @@ class ScaledRows:
     loss : MarginLoss
         Decides whether the target has two levels or is a number.
     intercept : bool
+
+    Attributes
+    ----------
+    design : tuple of str
+        Names of the columns of the cube, without the intercept.
+    groups : list of int
+        How many of them, in order, come from each feature; 0 for a number, which has one.
+    squared_length : int
+        The largest squared Euclidean length of a row.
 
     Examples
     --------
@@ -59,18 +73,13 @@ class ScaledRows:
         self.features = tuple(known if features is None else features)
         self.intercept = bool(intercept)
         self._check(loss)
-        self.names = (*self.features, "intercept") if intercept else self.features
+        self._lay_out()
         self._scales()
 
     def _check(self, loss: MarginLoss) -> None:
         if not self.features or self.target in self.features:
             fail("`features` must name at least one column, and not the target.", DimensionError)
-        for name, column in self.schema.select(self.features).items():
-            if not isinstance(column, Interval):
-                fail(
-                    f"Feature {name!r} must be an Interval. Got a Category: encode its levels as "
-                    "columns of zeros and ones with the bounds (0, 1)."
-                )
+        self.schema.select(self.features)
         label = self.schema[self.target]
         if self.binary and not (isinstance(label, Category) and len(label.levels) == 2):
             fail(
@@ -79,6 +88,18 @@ class ScaledRows:
             )
         if not self.binary and not isinstance(label, Interval):
             fail(f"The target {self.target!r} must be an Interval for the {loss!r}.")
+
+    def _lay_out(self) -> None:
+        design: list[str] = []
+        self.groups: list[int] = []
+        for name in self.features:
+            column = self.schema[name]
+            levels = column.levels[1:] if isinstance(column, Category) else ()
+            design += [f"{name}[{level}]" for level in levels] or [name]
+            self.groups.append(len(levels))
+        self.design = tuple(design)
+        self.names = (*design, "intercept") if self.intercept else self.design
+        self.squared_length = len(self.features) + self.intercept
 
     def _scales(self) -> None:
         # scaled cell = (grid cell / 2**bits + shift) * stretch
@@ -90,6 +111,8 @@ class ScaledRows:
             largest = np.abs(middle) + half
             self._shift, self._stretch = middle / half, half / largest
             middle, half = np.zeros_like(middle), largest
+        repeats = [max(1, size) for size in (*self.groups, 0)]
+        middle, half = np.repeat(middle, repeats), np.repeat(half, repeats)
         linear = np.diag(half[-1] / half[:-1])
         if self.intercept:
             last = np.append(-half[-1] * middle[:-1] / half[:-1], half[-1])
@@ -98,6 +121,15 @@ class ScaledRows:
         self.offset: FloatArray = np.zeros(len(self.names))
         if self.intercept and not self.binary:
             self.offset[-1] = middle[-1]
+
+    def ball(self) -> NormBall:
+        """The hull of all rows and their negatives: a cube, times an l1 ball for each category."""
+        sizes = [*(max(1, size) for size in self.groups), *[1] * self.intercept]
+        balls: list[NormBall] = []
+        for alone, run in itertools.groupby(sizes, lambda size: size == 1):
+            found = list(run)
+            balls += [LpBall(len(found), np.inf)] if alone else [LpBall(size, 1) for size in found]
+        return balls[0] if len(balls) == 1 else Product(balls)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -113,19 +145,33 @@ class ScaledRows:
         """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         unit = 2.0**-self.schema.bits
-        rows = self.scaled(np.asarray(cells[:, :-1] * unit, dtype=np.float64))
+        scale = np.array([1.0 if size else unit for size in self.groups])
+        rows = self.scaled(np.asarray(cells[:, :-1] * scale, dtype=np.float64))
         target = cells[:, -1].astype(np.float64)
         if not self.binary:
             target = np.clip((target * unit + self._shift[-1]) * self._stretch[-1], -1.0, 1.0)
         return rows, target
 
     def scaled(self, cells: FloatArray) -> FloatArray:
-        """Points of the cube from cells that run over [-1, 1] between their bounds."""
+        """Points of the cube from cells that run over [-1, 1] between their bounds, or codes."""
         rows = np.empty((len(cells), len(self.names)))
-        for j in range(len(self.features)):
-            rows[:, j] = (cells[:, j] + self._shift[j]) * self._stretch[j]
-        rows[:, len(self.features) :] = 1.0
+        place = 0
+        for j, size in enumerate(self.groups):
+            if size:
+                rows[:, place : place + size] = cells[:, [j]] == np.arange(1, size + 1)
+            else:
+                rows[:, place] = (cells[:, j] + self._shift[j]) * self._stretch[j]
+            place += max(1, size)
+        rows[:, place:] = 1.0
         return np.clip(rows, -1.0, 1.0, out=rows)
+
+    def uniform(self, count: int, rng: RandomSource) -> FloatArray:
+        """Points of the cube for independent uniform cells."""
+        cells = 2.0 * rng.uniform((count, len(self.features))) - 1.0
+        for j, size in enumerate(self.groups):
+            if size:
+                cells[:, j] = rng.integers(size + 1, count)
+        return self.scaled(cells)
 
     def recover(self, theta: FloatArray) -> FloatArray:
         """Parameters in user units."""

@@ -29,7 +29,8 @@ def plot_coefficients(
 
     Parameters
     ----------
-    model : LinearRegression or Ridge, fitted
+    model : LinearRegression, Ridge or LogisticRegression, fitted
+        A logistic regression with ``interval_share``: intervals need the information matrix.
     other : array, optional
         Coefficients to draw beside them, in the same order; drawing those of private rows
         publishes them.
@@ -64,10 +65,11 @@ def plot_coefficients(
         rows - lift, bounds[:, 0], bounds[:, 1], color=colour, lw=2.4, alpha=0.75,
         label=f"{1 - alpha:.0%} {kind}",
     )  # fmt: skip
-    ax.plot(model.coef_[places], rows - lift, "o", color=colour, mec="white", ms=8, label="private")
+    values = np.ravel(model.coef_)[places]
+    ax.plot(values, rows - lift, "o", color=colour, mec="white", ms=8, label="private")
     if other is not None:
-        values = check_array("other", other, 1, len(known))[places]
-        ax.plot(values, rows + lift, "D", color=NAMED["l1"][0], mec="white", ms=7, label=label)
+        others = check_array("other", other, 1, len(known))[places]
+        ax.plot(others, rows + lift, "D", color=NAMED["l1"][0], mec="white", ms=7, label=label)
     ax.axvline(0.0, color=INK, linewidth=0.8, alpha=0.6, zorder=0)
     ax.set_yticks(rows, chosen)
     ax.set_ylim(len(places) - 0.4, -0.6)
