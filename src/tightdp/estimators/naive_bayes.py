@@ -221,8 +221,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of prior times likelihood in scaled units, shape (n, classes)."""
-        names = list(self.schema_)[:-1]
-        return log_joint(self._table, self._moments.layout, names, self._scaled_rows(X))
+        cells = self._scaled_rows(X)
+        return log_joint(self._table, self._moments.layout, list(self.schema_)[:-1], cells)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the probabilities of the classes."""
