@@ -93,7 +93,7 @@ class QueryFigure(Experiment):
     name = "dro-figure-4"
     title = "Queries of coordinate descent, and noise that depends on their range"
     source = "[5], online appendices, Figure 4"
-    quick: ClassVar[Settings] = {"simulations": 20, "batch": 10, "width": 1.0, "small": [1, 2, 4]}
+    quick: ClassVar[Settings] = {"simulations": 20, "batch": 10, "width": 0.5, "small": [1, 2, 4]}
     full: ClassVar[Settings] = {"simulations": 100, "batch": 10, "width": 0.5, "small": [1, 2, 4]}
 
     def cells(self, settings: Settings) -> list[Cell]:
