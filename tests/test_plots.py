@@ -64,6 +64,9 @@ def ranking(space=SPACE, **options):
 FACTS = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"])}, rows=3))
 COUNTS = tdp.AdditiveMechanism(FACTS, epsilon=1.0)
 LAPLACE = tdp.AdditiveMechanism(FACTS, noise="laplace", epsilon=1.0).preview()
+ONE = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
+TWO = tdp.Schema({"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}, rows=5)
+FIVE = {"x": [0.1, 0.2, 0.4, 0.7, 0.9]}
 
 DRAW = {
     "space": lambda: plots.plot_sensitivity_space(SPACE),
@@ -95,6 +98,13 @@ DRAW = {
         truth=np.ones_like,
     ),
     "rates": lambda: plots.plot_rates({"a": {10: 1.0, 100: 0.1}, "b": {10: 1.0, 100: 0.4}}),
+    "quantile law": lambda: plots.plot_quantile_law(
+        [tdp.KNormQuantile(ONE, "x", tau, epsilon=1) for tau in (0.1, 0.5)], FIVE
+    ),
+    "plane law": lambda: plots.plot_plane_law(
+        tdp.KNormQuantileRegression(TWO, epsilon=4, grid=6), FIVE | {"y": [0.1, 0.3, 0.4, 0.8, 0.9]}
+    ),
+    "median rates": plots.plot_median_rates,
     "power": plots.plot_power,
     "power, delta": lambda: plots.plot_power(1.0, 0.1),
     "release": lambda: plots.plot_release(COUNTS.release({"k": ["a", "b", "a"]}, rng=1)),
@@ -433,3 +443,26 @@ def test_rates_name_their_powers():
     for bad in ({}, {"x": {100: 1.0}}):
         with pytest.raises(DimensionError, match="errors"):
             plots.plot_rates(bad)
+
+
+def test_the_gradient_mechanism_is_faster_than_sampling_and_the_loss_is_not():
+    """Theorem 3.2 of [3]: errors of order 1/n, against one over the root of n."""
+    ax = plots.plot_median_rates()
+    slopes = {
+        drawn.get_label(): np.polyfit(*np.log(drawn.get_xydata()[-5:].T), 1)[0]
+        for drawn in ax.lines
+    }
+    assert slopes["K-norm gradient mechanism"] == pytest.approx(-1, abs=0.02)
+    assert slopes["exponential mechanism, absolute loss"] == pytest.approx(-0.5, abs=0.02)
+
+
+def test_the_law_of_a_quantile_is_a_density():
+    ax = plots.plot_quantile_law(tdp.KNormQuantile(ONE, "x", 0.5, epsilon=1), FIVE)
+    heights, edges, _ = ax.patches[0].get_data()
+    assert heights @ np.diff(edges) == pytest.approx(1, abs=1e-3)  # next to no tail is left out
+    np.testing.assert_allclose(edges[1:-1], FIVE["x"], atol=1e-4)
+    with pytest.raises(DimensionError, match="mechanisms"):
+        plots.plot_quantile_law([], FIVE)
+    wide = tdp.Schema(dict.fromkeys("abc", tdp.Interval(0, 1)), rows=5)
+    with pytest.raises(DimensionError, match="dimension 2"):
+        plots.plot_plane_law(tdp.KNormQuantileRegression(wide, epsilon=1), None)

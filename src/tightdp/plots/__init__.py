@@ -14,6 +14,7 @@ from tightdp.plots.geometry import (
     plot_noise_density,
     plot_sensitivity_space,
 )
+from tightdp.plots.gradient import plot_median_rates, plot_plane_law, plot_quantile_law
 from tightdp.plots.meaning import plot_power
 from tightdp.plots.ranking import plot_cautionary_example, plot_ranking
 from tightdp.plots.regression import plot_coefficients
@@ -28,9 +29,12 @@ __all__ = [
     "plot_design",
     "plot_design_bounds",
     "plot_example_sensitivity",
+    "plot_median_rates",
     "plot_noise_density",
+    "plot_plane_law",
     "plot_power",
     "plot_previews",
+    "plot_quantile_law",
     "plot_ranking",
     "plot_rates",
     "plot_release",
