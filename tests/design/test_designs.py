@@ -514,6 +514,14 @@ BAD = [
     ({"loss": lambda x: math.nan}, "`loss` must give finite"),
     ({"loss": lambda x: math.sqrt(abs(x))}, "`loss` must be convex"),
     ({"loss": losses.from_callable(lambda x: 3 * abs(x), lipschitz=1)}, "Lipschitz"),
+    (
+        {
+            "loss": losses.from_callable(
+                lambda x: abs(x) + max(0.0, 0.5 - abs(x - 1.1)), lipschitz=2, symmetric=True
+            )
+        },
+        "said to be symmetric",
+    ),
     ({"gap": 0}, "`gap`"),
     ({"gap": 2}, "`gap`"),
     ({"cells": 1}, "`cells`"),

@@ -38,6 +38,7 @@ METHODS = ("extended", "cutting-planes")
 _KEPT = 256
 _MOST_PARTS = 1000
 _solved: OrderedDict[str, Found] = OrderedDict()
+_lock = threading.Lock()
 
 
 class Design:
@@ -310,9 +311,10 @@ class _Store:
 
     def get(self, gap: float) -> Found | None:
         """The answer, if it is known."""
-        if self.key is not None and self.key in _solved:
-            _solved.move_to_end(self.key)
-            return copy.deepcopy(_solved[self.key])  # what a caller changes stays with the caller
+        with _lock:
+            if self.key is not None and self.key in _solved:
+                _solved.move_to_end(self.key)
+                return copy.deepcopy(_solved[self.key])  # what a caller changes is the caller's
         if self.path is None or not self.path.exists():
             return None
         try:
@@ -332,9 +334,10 @@ class _Store:
         """Keep an answer that meets its gap; another time limit may do better than the others."""
         if self.key is None or not found.met:
             return
-        _solved[self.key] = copy.deepcopy(found)
-        while len(_solved) > _KEPT:
-            _solved.popitem(last=False)
+        with _lock:
+            _solved[self.key] = copy.deepcopy(found)
+            while len(_solved) > _KEPT:
+                _solved.popitem(last=False)
         if self.path is not None and not self.path.exists():
             Design(found.certificate, reached=True).save(self.path)
 

@@ -142,6 +142,8 @@ class CallableLoss(Loss):
     def minorant(self, step: Fraction, reach: int) -> list[Fraction]:
         """Node values lowered by the depth of a lower envelope of the samples."""
         samples = self._samples(step, -reach - 2, reach + 2)
+        if self.even:
+            self._check_even(samples)
         dips = []
         for first in range(_SAMPLES, len(samples) - _SAMPLES - 1, _SAMPLES):
             left, right = samples[first], samples[first + _SAMPLES]
@@ -157,6 +159,12 @@ class CallableLoss(Loss):
             near = samples[i - _SAMPLES - 1 : i + _SAMPLES + 2]
             out.append(_outward(samples[i] - max(dip), 8 * max(map(abs, near)), -1))
         return out
+
+    def _check_even(self, samples: list[Fraction]) -> None:
+        """Samples on both sides of zero agree, each to the accuracy promised."""
+        for left, right in zip(samples, reversed(samples), strict=True):
+            if abs(left - right) > 4 * _TRUST * max(abs(left), abs(right)):
+                fail("`loss` was said to be symmetric and is not.")
 
     def _floor(self, samples: list[Fraction], i: int, step: Fraction) -> _Floor:
         """Two lines below c between samples i and i + 1."""
