@@ -176,7 +176,7 @@ def test_a_key_gives_the_stored_fit_again(seed):
 # --- intervals -----------------------------------------------------------------------------------
 
 
-def coverage(rows, epsilon, replicates, seed, *, interval_share=0.25, covariates=None):
+def inside_whole_and_cut(rows, epsilon, replicates, seed, *, interval_share=0.25, covariates=None):
     """Share of the parameters within their 95 % intervals, and within 0.6 of them."""
     rng, inside = source(seed), []
     for _ in range(replicates):
@@ -192,8 +192,13 @@ def coverage(rows, epsilon, replicates, seed, *, interval_share=0.25, covariates
         limits = model.conf_int(covariates=covariates)
         middle, half = limits.mean(axis=1), np.diff(limits, axis=1)[:, 0] / 2
         far = np.abs(BETA - middle)
-        inside.append([np.mean(far <= half), np.mean(far <= 0.6 * half)])
-    return np.mean(inside, axis=0)
+        inside.append([far <= half, far <= 0.6 * half])
+    return np.array(inside)
+
+
+def coverage(*args, **options):
+    """The shares of all intervals, whole and cut to 0.6, that hold the truth."""
+    return inside_whole_and_cut(*args, **options).mean(axis=(0, 2))
 
 
 def test_intervals_cover_and_narrow_ones_are_caught(seed):
@@ -207,9 +212,16 @@ def test_intervals_cover_and_narrow_ones_are_caught(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "epsilon"), [(10_000, 0.5), (10_000, 1.0), (100_000, 0.5)])
-def test_the_coverage_of_intervals(rows, epsilon, seed):
-    assert 0.93 <= coverage(rows, epsilon, 300, seed)[0] <= 0.98
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "replicates"),
+    [(10_000, 0.5, 1500), (10_000, 1.0, 1500), (100_000, 0.5, 300)],
+)
+def test_the_coverage_of_intervals(rows, epsilon, replicates, seed):
+    # for every coefficient; two standard errors more where there are few tables
+    slack = 0.0 if replicates >= 1500 else 0.025
+    each = np.mean(inside_whole_and_cut(rows, epsilon, replicates, seed)[:, 0], axis=0)
+    assert each.min() >= 0.93 - slack
+    assert each.max() <= 0.98 + slack
 
 
 def test_intervals_need_a_basis(seed):

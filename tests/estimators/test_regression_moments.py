@@ -10,7 +10,8 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments
-from tightdp.errors import ParameterError
+from tightdp.errors import ParameterError, TightdpError
+from tightdp.estimators.linear import LinearRegression
 from tightdp.mechanisms.split import Part, SplitMechanism
 from tightdp.randomness import SeededSource
 
@@ -134,6 +135,41 @@ def test_bad_shares_are_refused(shares, dims):
     ]
     with pytest.raises(ParameterError):
         SplitMechanism(moments, parts, epsilon=1)
+
+
+def test_keys_tell_requests_apart(seed):
+    def asked(ball=None, facts=NUMERIC, target=6.0):
+        schema = tdp.Schema({**facts, "y": tdp.Interval(-target, target)}, rows=50)
+        moments = RegressionMoments(schema, list(facts), "y", joint=True, square=False)
+        ball = moments.ball("moments", "box") if ball is None else ball
+        return SplitMechanism(moments, [Part("moments", ball, Fraction(1))], epsilon=1)
+
+    size = len(asked().statistic)
+    uneven = [tdp.LpBall(size, np.inf, [2.0] * (size - 1) + [last]) for last in (2.0, 4.0)]
+    swapped = tdp.LpBall(size, np.inf, [4.0] + [2.0] * (size - 1))
+    requests = [asked(ball) for ball in (*uneven, swapped)] + [asked(target=6.0000001)]
+    described = {(*m._facts(), m.law) for m in requests}
+    assert len(described) == 4
+    # the stored release of another shape is refused, not returned
+    ledger = tdp.Ledger(epsilon=5)
+    columns = table(NUMERIC, np.random.default_rng(seed), rows=50)
+    requests[1].release(columns, ledger=ledger, key="fit")
+    with pytest.raises(TightdpError):
+        requests[2].release(columns, ledger=ledger, key="fit")
+    assert ledger.spent.epsilon == 1
+
+
+def test_a_wrong_number_of_rows_is_refused_unpaid(seed):
+    ledger = tdp.Ledger(epsilon=5)
+    mechanism = LinearRegression(bounds=(-6, 6))._mechanism
+    schema = tdp.Schema({**NUMERIC, **TARGET}, rows=50)
+    problem = LinearRegression(bounds=schema)._problem(
+        table(NUMERIC, np.random.default_rng(seed), rows=50), "y"
+    )
+    short = table(NUMERIC, np.random.default_rng(seed), rows=49)
+    with pytest.raises(ParameterError, match="49 rows"):
+        mechanism(problem).release(short, ledger=ledger)
+    assert ledger.spent.epsilon == 0
 
 
 def test_a25_an_extreme_record_moves_the_sums_no_further_than_declared(seed):
