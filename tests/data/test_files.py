@@ -13,6 +13,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.sources import read_header
 
 SCHEMA = tdp.Schema(
     {"x": tdp.Interval(0, 8), "k": tdp.Category(["a", "b", "c"], other="c")}, rows=4, bits=2
@@ -45,6 +46,8 @@ def test_lines_that_end_in_carriage_returns_alone_are_refused_without_a_cell(
     with pytest.raises(tdp.ParameterError, match="line feeds") as caught:
         check_frame(tmp_path / "t.csv", SCHEMA, ["x", "k"])
     assert "kk" not in str(caught.value)
+    with pytest.raises(tdp.ParameterError, match="line feeds"):
+        read_header(tmp_path / "t.csv")
 
 
 def test_the_ending_of_a_zipped_file_may_be_in_capitals(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tightdp.data.csv_lines import read_names
-from tightdp.errors import fail, require
+from tightdp.errors import TightdpError, fail, require
 
 
 class HeaderColumn(NamedTuple):
@@ -40,6 +40,8 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
             return _parquet_header(place)
         if place.name.lower().endswith((".csv", ".csv.gz")):
             return [HeaderColumn(name, "") for name in read_names(place)]
+    except TightdpError:
+        raise
     except (OSError, ValueError, csv.Error):
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
