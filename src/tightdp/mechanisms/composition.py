@@ -42,12 +42,13 @@ def composed_delta(each: Fraction, lost: Fraction, times: int, epsilon: Fraction
     >>> round(float(composed_delta(each, Fraction(0), 100, Fraction(3))), 6)
     0.001361
     """
-    if check_count("times", times) * each <= epsilon:
-        return min(times * lost, Fraction(1))  # sums
+    check_count("times", times)
     one = 1 << _BITS
     kept, whole = math.floor((1 - lost) * one), one
     for _ in range(times):
         whole = whole * kept >> _BITS  # no failure of any release, rounded down
+    if times * each <= epsilon:
+        return min(times * lost, 1 - Fraction(whole, one))
     return 1 - Fraction(whole, one) * (1 - _response_delta(each, times, epsilon))
 
 
