@@ -251,9 +251,9 @@ def report(peer: str | None, quick: bool) -> tuple[str, dict[str, dict[int, floa
         *lines,
         "",
         "Of samples of one size, the Kolmogorov-Smirnov sample is the closest: the order of the "
-        "notes. The distribution function of the density, and a histogram sample of n rows, are as close: "
-        "the rates n^(-1/3) of the notes are upper bounds. Bins of the density are chosen for its "
-        "squared error; with many rows their bias shows in its distribution function.",
+        "notes. The distribution function of the density, and a histogram sample of n rows, are as "
+        "close: the rates n^(-1/3) of the notes are upper bounds. Bins of the density are chosen "
+        "for its squared error; with many rows their bias shows in its distribution function.",
         "",
         "## Time of one Kolmogorov-Smirnov sample",
         "",

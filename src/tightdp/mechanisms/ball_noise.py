@@ -23,7 +23,7 @@ from tightdp.noise.rates import check_epsilon
 
 _COSTLY = (MomentBody, MomentHull)  # thousands of draws would take seconds
 _DRAWS = 10_000
-_ENTRIES = 500_000  # of all draws together: long vectors would take minutes
+_ENTRIES = 300_000  # of all draws together: long vectors would take minutes
 _FOUND: dict[tuple[Any, ...], FloatArray] = {}  # half-widths, which equal public facts share
 _REMEMBERED = 64
 _PUBLIC_SEED = 20_000  # for error bars only; it never touches a release
@@ -161,7 +161,7 @@ class BallNoise:
 
 def _needed(confidence: float) -> int:
     """Draws with which :func:`simultaneous` has something to choose from."""
-    return 2 * math.ceil(math.log(_RISK) / math.log(confidence))
+    return math.ceil(1.2 * math.log(_RISK) / math.log(confidence))
 
 
 def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
