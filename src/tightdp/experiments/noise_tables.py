@@ -26,7 +26,6 @@ from tightdp.randomness import RandomSource
 
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DELTAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.75)
-_RECIPE_CELLS = (10, 20)
 
 # Percent, rows by epsilon and columns by delta, as printed.
 PRINTED_UPPER = np.array(
