@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
+from tightdp.data.frames import quantized_matrix
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.linear import LinearRegression, Ridge
 
@@ -182,6 +183,30 @@ def test_predictions_by_name(kind, tmp_path, seed):
     model = LinearRegression(epsilon=5, bounds=BOUNDS, random_state=seed).fit(table, target)
     expected = X @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("cell", ["x", None, 2 + 3j, b"1", 10**400, float("nan"), "0.5"], ids=repr)
+def test_one_cell_of_a_list_changes_its_own_row_only(cell):
+    def read(estimator, X, y):
+        problem = estimator._problem(X, y)
+        return quantized_matrix(problem.frame, problem.schema, problem.columns)
+
+    X, y, labels = [[0.1], [1 / 3], [True], [-0.7], [0.5]], [0.1, 0.2, True, 0, 1], [0, 1, 0, 1, 1]
+    linear = LinearRegression(bounds=(-1, 1))
+    logistic = tdp.LogisticRegression(bounds=(-1, 1), classes=[0, 1])
+    for estimator, target in ((linear, y), (logistic, labels)):
+        plain = read(estimator, X, target)
+        for features, targets in (([*X[:-1], [cell]], target), (X, [*target[:-1], cell])):
+            changed = (read(estimator, features, targets) != plain).any(axis=1)
+            assert not changed[:-1].any()
+
+
+def test_no_message_prints_the_table():
+    X = np.array([[0.123456], [0.5]])
+    for features, target in ((X * 1j, X[:, 0]), (X, X[:, 0] * 1j)):
+        with pytest.raises(ParameterError, match="Complex data not supported") as caught:
+            LinearRegression(bounds=(-1, 1)).fit(features, target)
+        assert "1234" not in str(caught.value)
 
 
 def test_what_is_not_in_memory_needs_names_and_a_schema(tmp_path, seed):

@@ -127,7 +127,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return problem
         if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
             fail("`y` must be the name of the target column when `X` is not in memory.")
-        names = _text_names(X)
+        names, y = _text_names(X), _cell_by_cell("y", y)
         if names is not None:
             if y is None:
                 validate_data(self, np.zeros((2, len(names))), y)  # says that y is needed
@@ -138,13 +138,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _check_target(y, rows)
         else:
             # Types and shapes only: cells are the business of the schema's public rules.
+            X = _cell_by_cell("X", X)
             if y is None:
                 validate_data(self, X, y, dtype=None, ensure_all_finite=False)  # says it is needed
             X = validate_data(self, X, dtype=None, ensure_all_finite=False)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
-            if y.dtype.kind == "c":
-                fail("Complex data not supported: `y` must be real.")
             features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
             rows = len(X)
         return read_arrays(
@@ -178,6 +177,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 validate_data(self, X, reset=False, skip_check_array=True)
             frame: Any = {name: X[name] for name in names}
         else:
+            X = _cell_by_cell("X", X)
             X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
             frame = {name: X[:, j] for j, name in enumerate(names)}
         facts = Schema(
@@ -223,6 +223,20 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
     unknown = [name for name in unsupported if name != "sample_weight"]
     if unknown:
         fail(f"`fit` has no parameter {unknown[0]!r}. It has X, y and key.")
+
+
+def _cell_by_cell(name: str, data: Any) -> Any:
+    """Lists as arrays in which no cell decides how the others are read; complex types refused.
+
+    One text among numbers would make texts of them all, and the words of scikit-learn about
+    complex numbers would print the table.
+    """
+    if isinstance(data, (list, tuple)):
+        found = np.asarray(data)
+        return found if found.dtype.kind in "biuf" else np.array(data, dtype=object)
+    if getattr(getattr(data, "dtype", None), "kind", "") == "c":
+        fail(f"Complex data not supported: `{name}` must be real.")
+    return data
 
 
 def _out_of_memory(X: Any) -> bool:
