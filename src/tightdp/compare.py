@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.ball_noise import SHAPES
 from tightdp.mechanisms.coordinate_noise import LOSSY, PURE
 from tightdp.plans.kinds import Request
+from tightdp.tables import html_table, text_table
 
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
 
@@ -78,27 +78,13 @@ class Comparison:
         ]
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        lines.insert(1, "-" * max(map(len, lines)))
+        lines = text_table(self.rows())
         lines += [f"{name}: {reason}" for name, reason in self.refused.items()]
         return "\n".join([*lines, f"* is what the release uses: {self._note()}"])
 
     def _repr_html_(self) -> str:
-        head, *body = self.rows()
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in body
-        )
-        return f"<table><tr>{cells}</tr>{rows}</table><p>{html.escape(self._note())}</p>"
+        reasons = [f"{name}: {reason}" for name, reason in self.refused.items()]
+        return html_table(self.rows(), *reasons, f"* is what the release uses: {self._note()}")
 
     def _note(self) -> str:
         return str(self.previews[self.chosen].guarantee)

@@ -36,6 +36,7 @@ from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Category, Interval, Schema
+from tightdp.tables import html_table, text_table
 
 _SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
@@ -334,11 +335,18 @@ class BudgetSplit:
         return self.ratio <= 1
 
     def __str__(self) -> str:
-        width = max(7, *map(len, self.epsilon))
-        lines = [f"{'release':{width}}  {'epsilon':>12}", "-" * (width + 14)]
-        lines += [f"{name:{width}}  {float(part):12.6g}" for name, part in self.epsilon.items()]
+        return "\n".join([*text_table(self._rows()), "", self._verdict()])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), self._verdict())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        body = [(name, f"{float(part):.6g}") for name, part in self.epsilon.items()]
+        return [("release", "epsilon"), *body]
+
+    def _verdict(self) -> str:
         verdict = "all wishes are met" if self.reached else f"they need {self.needed:.4g} in all"
-        return "\n".join([*lines, "", f"errors are {self.ratio:.4g} times those wished: {verdict}"])
+        return f"errors are {self.ratio:.4g} times those wished: {verdict}"
 
 
 def split_budget(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.privacy import Guarantee, Neighbors, Numerics
+from tightdp.tables import html_table, text_table
 
 _FORMAT = 1
 
@@ -161,26 +161,10 @@ class Release:
         return f"{self.guarantee}; {self.noise}{dash}"
 
     def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i == 0 else cell.rjust(w)
-                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        rule = "-" * max(map(len, lines))
-        return "\n".join([lines[0], rule, *lines[1:], "", self._note()])
+        return "\n".join([*text_table(self._rows()), "", self._note()])
 
     def _repr_html_(self) -> str:
-        head, *body = self._rows()
-        cells = "".join(f"<th>{html.escape(c)}</th>" for c in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in body
-        )
-        note = html.escape(self._note())
-        return f"<table><tr>{cells}</tr>{rows}</table><p>{note}</p>"
+        return html_table(self._rows(), self._note())
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,9 @@ from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.tables import html_table
+
+_NOISE_ONLY = "noise only: sampling error and clamping are not included"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +57,15 @@ class Preview:
             f"{name:{width}}  {s:12.5g}  {h:12.5g}"
             for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
         ]
-        note = "noise only: sampling error and clamping are not included"
-        return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", note])
+        return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", _NOISE_ONLY])
+
+    def _repr_html_(self) -> str:
+        head = ("entry", "noise std", f"+- at {self.confidence:.0%}")
+        rows = [
+            (name, f"{s:.5g}", f"{h:.5g}")
+            for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
+        ]
+        return html_table([head, *rows], f"{self.guarantee}; {self.noise}", _NOISE_ONLY)
 
 
 class PreparedNoise(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.release import Release
+from tightdp.tables import html_table, text_table
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -68,13 +68,7 @@ class Answer:
 
     def text(self, most: int | None = None) -> str:
         """The table, cut after ``most`` entries."""
-        rows = self.rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [
-            f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows
-        ]
-        rule = "-" * max(map(len, lines))
-        head, body = lines[0], lines[1:]
+        head, rule, *body = text_table(self.rows())
         if most is not None and len(body) > most:
             body = [*body[:most], f"... and {len(body) - most} more"]
         return "\n".join([head, rule, *body, "", f"{self.release.guarantee}; {self.about}"])
@@ -83,11 +77,4 @@ class Answer:
         return self.text()
 
     def _repr_html_(self) -> str:
-        head, *body = self.rows()
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in body
-        )
-        note = html.escape(f"{self.release.guarantee}; {self.about}")
-        return f"<table><tr>{cells}</tr>{rows}</table><p>{note}</p>"
+        return html_table(self.rows(), f"{self.release.guarantee}; {self.about}")

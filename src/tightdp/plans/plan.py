@@ -60,6 +60,16 @@ class PlanPreview:
         spent = float(sum(self.epsilon.values()))
         return "\n".join([*parts, "", f"all releases: epsilon = {spent:.6g} of {self.caps}"])
 
+    def _repr_html_(self) -> str:
+        tables = [
+            f"<h4>{html.escape(name)}: epsilon = {float(self.epsilon[name]):.6g}</h4>"
+            f"{found._repr_html_()}"
+            for name, found in self.previews.items()
+        ]
+        spent = float(sum(self.epsilon.values()))
+        total = html.escape(f"all releases: epsilon = {spent:.6g} of {self.caps}")
+        return f"{''.join(tables)}<p>{total}</p>"
+
 
 def _short(found: Preview, most: int = 20) -> str:
     """The table of a preview, cut where it is long."""
