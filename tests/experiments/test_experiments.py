@@ -18,16 +18,11 @@ from tightdp.errors import ParameterError
 from tightdp.experiments import Quote, experiment_names, gradient, quote_table, reproduce
 from tightdp.experiments.density import mean_distance
 from tightdp.experiments.gradient import absolute_losses, median_line, truncated_normal
+from tightdp.experiments.house_sales import read_sales, scaled_sales
 from tightdp.experiments.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
 from tightdp.experiments.query_ranges import bands, descent_queries
 from tightdp.experiments.registry import EXPERIMENTS
-from tightdp.experiments.regression import (
-    least_squares,
-    moment_balls,
-    pseudo_solutions,
-    read_sales,
-    scaled_sales,
-)
+from tightdp.experiments.regression import least_squares, moment_balls, pseudo_solutions
 from tightdp.experiments.results import mean_and_error, median_and_error
 from tightdp.experiments.runner import CellStore
 from tightdp.geometry.moment_bodies import regression_moments

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,21 +20,16 @@ from tightdp.design.designs import design_noise
 from tightdp.errors import FloatArray
 from tightdp.experiments.experiment import Cell, Experiment, Finding, Outcome, Settings, batches
 from tightdp.experiments.results import Quote, Row
+from tightdp.experiments.tables import find_table
 from tightdp.noise.laws import TruncatedLaplace
 from tightdp.plots.canvas import INK, NAMED, SPACE, legend_below, panels_for
 from tightdp.randomness import RandomSource
 
 _TRAIN, _STEPS = 432, 100
 _NUMERIC = range(20, 39)
-_FILE = Path("uci") / "bands.data"
+_TABLE = "uci/bands.data"
 _EDGES = [-math.inf, *range(-20, 21, 2), math.inf]
 _SMALL = {1: 0.9565, 2: 0.8153, 4: 0.7331}  # by cells in one unit
-
-
-def bands_file() -> Path | None:
-    """The cylinder bands table, where it is at hand: in ``TIGHTDP_DATA``, or beside the project."""
-    folder = Path(os.environ.get("TIGHTDP_DATA", "../shared/data"))
-    return folder / _FILE if (folder / _FILE).is_file() else None
 
 
 def bands(path: Path) -> tuple[FloatArray, FloatArray]:
@@ -97,7 +91,7 @@ class QueryFigure(Experiment):
     full: ClassVar[Settings] = {"simulations": 100, "batch": 10, "width": 0.5, "small": [1, 2, 4]}
 
     def cells(self, settings: Settings) -> list[Cell]:
-        data = "generated" if bands_file() is None else "bands"
+        data = "generated" if find_table(_TABLE) is None else "bands"
         sizes = batches(settings["simulations"], settings["batch"])
         runs: list[Cell] = [
             {"data": data, "batch": b, "simulations": size} for b, size in enumerate(sizes)
@@ -117,7 +111,7 @@ class QueryFigure(Experiment):
             return {"upper": float(found.upper), "lower": float(found.lower)}
         if "width" in cell:
             return _designed(cell["width"])
-        path = bands_file()
+        path = find_table(_TABLE)
         x, y = generated(rng) if path is None else bands(path)
         noise = TruncatedLaplace(epsilon=1.0, delta=0.1, sensitivity=2.0)
         queries: list[float] = []
