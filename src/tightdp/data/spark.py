@@ -24,6 +24,7 @@ _WHOLE = frozenset({"byte", "short", "integer", "long"})
 _REST = frozenset({"boolean", "float", "double", "decimal", "string", "varchar", "char", "void"})
 _FORM = "word string, payload binary"
 _DONE, _FAILED = "done", "failed"
+_PARTITIONS = 200  # as many as Spark makes by itself
 _FAILED_KEY = -2  # the key of no person, see cells.Cells.keys
 
 
@@ -67,7 +68,7 @@ class SparkTable(Table):
             return frame.mapInArrow(task.on_rows, _FORM)
         names = _keyed_names(scan)
         keyed = frame.mapInArrow(task.to_keyed, ", ".join(f"{name} bigint" for name in names))
-        count = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        count = partitions(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         # Given the number of partitions, the optimiser leaves them alone: a person stays in one.
         return keyed.repartition(count, *names[:2]).mapInArrow(task.on_keyed, _FORM)
 
@@ -130,6 +131,15 @@ class Task:
                     yield pa.record_batch({"word": [_DONE], "payload": [payload]})
         except Exception:  # Spark would log the words of the exception
             yield pa.record_batch({"word": [_FAILED], "payload": [b""]})
+
+
+def partitions(setting: str | None) -> int:
+    """The number of partitions in a setting of Spark, which may leave it open.
+
+    >>> partitions("8"), partitions("auto")
+    (8, 200)
+    """
+    return int(setting) if setting is not None and setting.isdecimal() else _PARTITIONS
 
 
 def _keyed_names(scan: Scan) -> list[str]:
