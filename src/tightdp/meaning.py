@@ -141,7 +141,10 @@ or how much they compute.
         "does not matter what else they know or how much they compute."
     )
     if delta:
-        text += f" With a chance of up to {delta:g} the release may say more."
+        text += (
+            f" This counts delta = {delta:g}: with at most that chance the release may give you "
+            "away altogether."
+        )
     if guess >= 0.9:
         text += " This is weak protection: a release with a smaller epsilon would promise more."
     return text

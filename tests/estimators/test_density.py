@@ -177,6 +177,18 @@ def test_counts_are_consistent(relation, seed):
         assert 1 <= model.counts_.sum() <= 40
 
 
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("epsilon", [2.0**-40, 1e-6, 1024])
+def test_extreme_budgets_give_densities(epsilon, relation, seed):
+    schema = tdp.Schema({"x": tdp.Interval(-1e6, 1e6)}, rows=50, neighbors=relation)
+    model = Density(epsilon, schema, 9, random_state=seed).fit({"x": np.zeros(50)})
+    assert model.probabilities_.min() >= 0
+    assert model.probabilities_.sum() == pytest.approx(1)
+    assert np.isfinite(model.sample(5)).all()
+    if epsilon == 1024:
+        assert model.counts_.round(9).tolist() == [0, 0, 0, 0, 50, 0, 0, 0, 0]
+
+
 def test_an_empty_table_gives_a_density(seed):
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=40, neighbors="add-remove")
     model = Density(1.0, schema, 5, random_state=seed).fit({"x": np.array([])})
