@@ -21,7 +21,6 @@ from PIL import Image
 
 from tightdp.experiments import Result, experiment_names, quote_table, reproduce
 
-
 Timed = tuple[Result, float, float]
 
 
@@ -58,7 +57,7 @@ def report(found: list[Timed], wall: float, processes: int) -> list[str]:
         "# The papers, reproduced",
         "",
         f"Quick mode, {processes} processes on {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, numpy {np.__version__}; a load of {load:.1f} by other work. "
+        f"{platform.python_version()}, numpy {np.__version__}; load average {load:.1f}. "
         f"{good} of {len(quotes)} quoted numbers are within their stated error. "
         f"Seconds: {processor:.0f} of processor time in all, {wall:.0f} by the clock.",
         "",
