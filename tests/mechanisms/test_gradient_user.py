@@ -34,11 +34,11 @@ def mechanism(rows=4, *, neighbors="replace-one", functions=(gradient, bounds), 
     )
 
 
-def law(mech, rows):
+def law(mech, rows, rate=None):
     levels = mech.levels(np.rint(np.clip(rows, -1, 1) * 16).astype(np.int64))
     points = levels.points()
     found = np.array([levels.level(z) for z in points], dtype=float)
-    logs = -float(mech.rate) * (found - found.min())
+    logs = -float(mech.rate if rate is None else rate) * (found - found.min())
     return points, logs - math.log(np.exp(logs).sum())
 
 
@@ -49,13 +49,18 @@ ROWS = np.array([[-1, -0.5], [-0.5, 0.25], [0.6, 0.9], [1, 1]])
 def test_clipping_enforces_the_sensitivity(neighbors, seed):
     rng = np.random.default_rng(seed)
     mech = mechanism(neighbors=neighbors)
-    worst = 0.0
+    loose = mechanism(neighbors=neighbors, clip=3.0)  # gradients up to 1.5 pass, at the old rate
+    worst = broken = 0.0
     for _ in range(20):
         rest = rng.choice([-1, 0, 1], (3, 2))
         second = [*rest, [1, 1]] if neighbors == "replace-one" else rest
-        first, other = law(mech, np.array([*rest, [-1, -1]])), law(mech, np.array(second))
-        worst = max(worst, float(np.abs(first[1] - other[1]).max()))
+        pair = np.array([*rest, [-1, -1]]), np.array(second)
+        first, other = (law(mech, rows)[1] for rows in pair)
+        worst = max(worst, float(np.abs(first - other).max()))
+        first, other = (law(loose, rows, 3 * mech.rate)[1] for rows in pair)
+        broken = max(broken, float(np.abs(first - other).max()))
     assert 0.3 < worst <= 1 + 1e-9
+    assert broken > 1  # the audit has power
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -250,7 +250,7 @@ class KNormGeometricMedian(PaidMechanism):
 
     def _facts(self) -> list[str]:
         label = f"KNormGeometricMedian({', '.join(self.columns)})"
-        return [label, str(self.schema), f"interval = {self.covers}"]
+        return [label, self.schema.to_json(), f"interval = {self.covers}"]
 
     def levels(self, rows: Integers) -> DirectionLevels:
         """Integer norms for quantised rows; **not private**."""

@@ -144,7 +144,7 @@ class RegressionRows:
 
     def facts(self) -> list[str]:
         """What defines the coefficients, in words."""
-        return [str(self.given), ", ".join(self.columns), str(self.intercept)]
+        return [self.given.to_json(), ", ".join(self.columns), str(self.intercept)]
 
 
 def theta_grid(

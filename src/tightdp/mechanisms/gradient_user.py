@@ -193,7 +193,7 @@ class KNormRowGradient(PaidMechanism):
 
     def _facts(self) -> list[str]:
         name = getattr(self.gradient, "__qualname__", type(self.gradient).__name__)
-        return [f"KNormRowGradient({name})", ", ".join(self.columns), str(self.schema)]
+        return [f"KNormRowGradient({name})", ", ".join(self.columns), self.schema.to_json()]
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Together(PaidMechanism):
     Parameters
     ----------
     parts : sequence of PaidMechanism
-        On one grid, under one neighbour relation.
+        Under one neighbour relation.
 
     Examples
     --------
@@ -73,7 +74,7 @@ class Together(PaidMechanism):
     ) -> dict[str, Any]:
         each = 1 - (1 - confidence) / len(self.parts)
         drawn = [part._publish(frame, rng, each, progress) for part in self.parts]
-        (resolution,) = {part["resolution"] for part in drawn}
+        resolution = lcm(*(part["resolution"] for part in drawn))
         sizes = np.cumsum([0, *(len(part["names"]) for part in drawn)])
         covariance = np.zeros((sizes[-1], sizes[-1]))
         for part, a, b in zip(drawn, sizes, sizes[1:], strict=False):
@@ -81,7 +82,9 @@ class Together(PaidMechanism):
         return {
             "names": tuple(name for part in drawn for name in part["names"]),
             "value": np.concatenate([part["value"] for part in drawn]),
-            "integers": tuple(z for part in drawn for z in part["integers"]),
+            "integers": tuple(
+                z * (resolution // part["resolution"]) for part in drawn for z in part["integers"]
+            ),
             "resolution": resolution,
             "noise": self.law,
             "covariance": covariance,
