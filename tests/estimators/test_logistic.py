@@ -147,6 +147,14 @@ def test_spark_gives_the_same_estimate(seed, monkeypatch):
     # sums of floats depend on the order of rows: the same but for the error that is paid for
     there = clone(model).fit(spark.createDataFrame(frame), "y")
     assert np.abs(there.coef_ - here).max() <= 2.1 * there.mechanism_.distance + 2.0**-30
+    # integer sums do not: linear regression gives the same release, categories included
+    frame = frame.assign(k=np.array(["u", "v"], dtype=object)[y])[[*NAMES[1:], "k", "x0"]]
+    facts = {**columns, "k": tdp.Category(["u", "v"])}
+    facts = tdp.Schema({name: facts[name] for name in [*NAMES[1:], "k", "x0"]}, rows=500)
+    line = tdp.LinearRegression(bounds=facts, random_state=3)
+    lines = [clone(line).fit(t, "x0") for t in (frame, spark.createDataFrame(frame))]
+    assert lines[0].release_.integers == lines[1].release_.integers
+    np.testing.assert_array_equal(lines[0].conf_int(), lines[1].conf_int())
     spark.stop()
 
 

@@ -575,6 +575,26 @@ def test_every_release_differs_from_the_estimate_without_noise(seed):
         assert np.abs(found - exact.theta).max() < 1e-2 * np.abs(exact.theta - plain).max()
 
 
+@pytest.mark.slow
+def test_a_million_rows_never_give_the_estimate_without_noise(seed):
+    rows = 1_000_000
+    x, y = algorithm_three(rows, source(seed))
+    mechanism = ObjectivePerturbation(
+        binary_schema(7, rows), epsilon=1.0, noise_share=0.5, fit_intercept=False
+    )
+    plain = minimise(Objective(x, y, LogisticLoss(), 1e-6, np.zeros(7), NoPenalty()), 1e-4).theta
+    assert mechanism.tolerance / rows <= 1e-12
+    stopped = 0
+    for key in range(100):
+        draws = mechanism.draw(source(key))
+        found = mechanism.scaled(mechanism.perturbed(x, y, draws))
+        assert (found != plain).all()
+        # the broken twin: a solver that starts at the estimate and stops at a gradient of 1e-4
+        tilt = draws.noise / mechanism.noise_resolution + mechanism.calibration.ridge * plain
+        stopped += np.abs(tilt).max() / rows <= 1e-4
+    assert stopped >= 95
+
+
 def test_the_output_noise_pays_for_the_tolerance():
     mechanism = ObjectivePerturbation(binary_schema(7, 10_000), epsilon=1.0)
     steps = mechanism.distance * mechanism.resolution + 1.0
