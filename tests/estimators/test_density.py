@@ -401,3 +401,14 @@ def test_levels_draw_levels():
     law = Levels(["a", 2])
     assert law.draw(np.array([1, 0]), source(1)).tolist() == [2, "a"]
     assert law.cdf(np.array([0.0])).tolist() == [[1.0, 0.0]]
+
+
+def test_no_cell_can_raise_an_error(seed):
+    class Hostile:
+        def __float__(self) -> float:
+            raise RuntimeError("a cell spoke")
+
+    cells = np.array([[Hostile()], ["12 %"], [None], [10**400], [0.5]], dtype=object)
+    model = Density(1.0, (0, 1), 3, random_state=seed).fit(cells)
+    assert model.counts_.sum() == pytest.approx(5)
+    assert not np.isnan(model.score_samples(cells)).any()
