@@ -114,7 +114,7 @@ REGRESSION = Schema({"x": Interval(-1, 1), "z": Interval(0, 4), "y": Interval(-6
 @pytest.mark.parametrize("epsilon", [1, 4])
 def test_linear_regression(epsilon, seed):
     table = even(REGRESSION, seed)
-    noise = source(seed).normal(len(table["x"]))
+    noise = source(seed + 1).normal(len(table["x"]))
     table["y"] = 0.5 + 1.5 * table["x"] - 0.5 * table["z"] + noise
     asked = request("linear_regression", REGRESSION, epsilon=epsilon, target="y")
     check(asked, realised(asked, table, 600, seed))
@@ -127,33 +127,36 @@ def test_linear_regression_with_a_category(seed):
     )
     table = even(schema, seed)
     groups = (table["k"] == "b") * 1.0 - (table["k"] == "c") * 1.0
-    table["y"] = 1.5 * table["x"] + groups + source(seed).normal(5000)
+    table["y"] = 1.5 * table["x"] + groups + source(seed + 1).normal(5000)
     asked = request("linear_regression", schema, epsilon=2, target="y")
     check(asked, realised(asked, table, 600, seed))
 
 
 @pytest.mark.slow
-def test_logistic_regression(seed):
+@pytest.mark.parametrize("epsilon", [1, 4])
+def test_logistic_regression(epsilon, seed):
     schema = Schema({"x": Interval(-1, 1), "z": Interval(0, 4), "y": Category([0, 1])}, rows=5000)
     table = even(schema, seed)
-    odds = 1.2 * table["x"] - 0.6 * (table["z"] - 2)  # mean curvature 0.2, the public guess
-    table["y"] = (source(seed).uniform(5000) < 1 / (1 + np.exp(-odds))) * 1
-    asked = request("logistic_regression", schema, epsilon=1, target="y")
+    odds = table["x"] - (table["z"] - 2) / 2  # moderate effects, as the public guess has them
+    table["y"] = (source(seed + 1).uniform(5000) < 1 / (1 + np.exp(-odds))) * 1
+    asked = request("logistic_regression", schema, epsilon=epsilon, target="y")
     check(asked, realised(asked, table, 600, seed))
 
 
-@pytest.mark.slow
 def test_simulation_on_a_public_sample_foresees_what_facts_alone_cannot(seed):
-    """Skewed rows: a quantile is sharper where rows are dense."""
+    """Skewed rows: a quantile is sharper where rows are dense.
+
+    At this epsilon a draw is some 140 ranks off. The gaps between so many rows vary by 8 % from
+    table to table: a tolerance of 25 % is three standard errors.
+    """
     rng = source(seed)
-    public = {"age": np.minimum(5 * rng.exponential(4000), 100)}
-    schema = Schema({"age": Interval(0, 100)}, rows=1000)
-    asked = request("quantile", schema, epsilon=0.5, column="age", tau=0.5)
-    found = preview(asked, sample=public, replicates=800)
-    private = {"age": np.minimum(5 * rng.exponential(1000), 100)}
-    errors = realised(asked, private, 800, seed)
-    # the private table is another sample: its density at the median differs by some percent
-    assert np.sqrt(np.mean(errors**2)) == pytest.approx(found.std[0], rel=0.2)
+    public = {"age": np.minimum(5 * rng.exponential(20_000), 100)}
+    schema = Schema({"age": Interval(0, 100)}, rows=4000)
+    asked = request("quantile", schema, epsilon=0.02, column="age", tau=0.5)
+    found = preview(asked, sample=public, replicates=400)
+    private = {"age": np.minimum(5 * rng.exponential(4000), 100)}
+    errors = realised(asked, private, 400, seed)
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(found.std[0], rel=0.25)
     assert found.std[0] < 0.4 * asked.preview().std[0]
 
 

@@ -45,6 +45,7 @@ _LEVEL_BITS, _FINEST_BITS = 44, 40
 _TOLERANCE = 2.0**-49  # of the gradient, relative to its size and for each column
 _RIDGE_BELOW_NOISE = 64.0
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
+_MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
 
 
 class Draws(NamedTuple):
@@ -204,6 +205,7 @@ class ObjectivePerturbation(PaidMechanism):
         least = check_real("ridge", ridge)
         if least < 0:
             fail(f"`ridge` must be >= 0. Got {least}.")
+        self._asked_ridge = least
         self._calibrate(noise_share, least)
         self.information = self._information()
 
@@ -308,11 +310,7 @@ class ObjectivePerturbation(PaidMechanism):
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths for a public model: uniform rows."""
-        bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
-        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.groups]
-        moment = np.array([m for part in parts for m in part] + [1.0] * self.rows.intercept)
-        ridge = self.calibration.ridge + self.penalty.strength
-        move = self.rows.linear / (self.schema.rows * bend * moment + ridge)
+        move = self.rows.linear / self._stiffness()
         noise = orders.covariance(self.ball, self.calibration.rate).value
         extra = orders.covariance(LpBall(len(self.names), np.inf), float(self.output.rate)).value
         last = self.rows.linear / self.resolution
@@ -320,13 +318,38 @@ class ObjectivePerturbation(PaidMechanism):
         covariance = move @ noise @ move.T + last @ extra @ last.T
         return covariance, radius * np.asarray(self.ball.support(move))
 
+    def _stiffness(self) -> FloatArray:
+        """How fast the gradient grows along every axis, for uniform rows."""
+        bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
+        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.groups]
+        moment = np.array([m for part in parts for m in part] + [1.0] * self.rows.intercept)
+        ridge = self.calibration.ridge + self.penalty.strength
+        return np.asarray(self.schema.rows * bend * moment + ridge)
+
+    def _pull(self) -> FloatArray:
+        """How far the ridge that was not asked for pulls moderate effects towards zero.
+
+        Effects whose mean curvature is the one assumed: log odds of variance 1 over uniform rows.
+        """
+        if not isinstance(self.loss, LogisticLoss):
+            return np.zeros(len(self.names))
+        stiffness = self._stiffness()
+        effect = np.zeros(len(stiffness))
+        width = len(effect) - self.rows.intercept
+        effect[:width] = np.sqrt(_MODERATE / width)
+        pull = max(self.calibration.ridge - self._asked_ridge, 0.0) * effect / stiffness
+        return np.asarray(np.sqrt(self.rows.linear**2 @ pull**2))
+
     def preview(self, confidence: float = 0.95) -> Preview:
-        """The error to expect if rows were uniform within their bounds; costs nothing."""
+        """The error to expect if rows were uniform within their bounds; costs nothing.
+
+        For the logistic loss it counts the pull of the ridge on moderate effects.
+        """
         level = check_probability("confidence", confidence)
         covariance, half = self._errors(level)
-        return Preview(
-            self.names, np.sqrt(np.diag(covariance)), half, level, self.guarantee(), self.law
-        )
+        pull = self._pull()
+        std = np.sqrt(np.diag(covariance) + pull**2)
+        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law)
 
     # --- the release --------------------------------------------------------------------------
 
