@@ -128,7 +128,9 @@ def coverage(replicates: int) -> list[str]:
         width = float(np.median(widths))
         cells = [f"{epsilon:g}", f"{count}", shares, f"{np.mean(joint):.3f}", f"{width:.3f}"]
         out.append("| " + " | ".join(cells) + " |")
-    return out
+    few, many = (np.sqrt(0.95 * 0.05 / count) for count in (2.5 * replicates, 10 * replicates))
+    size = f"{many:.3f} on {10 * replicates} tables and {few:.3f} on {10 * replicates // 4}"
+    return [*out, "", f"The standard error of a share is {size}."]
 
 
 def housing_table() -> tuple[Array, Array]:
