@@ -201,6 +201,21 @@ def test_a_design_of_nonsense_is_refused(tightdp):
     assert "Did you mean" not in tightdp("design").err
 
 
+# --- papers --------------------------------------------------------------------------------------
+
+
+def test_figures_are_listed_and_reproduced(here, tightdp):
+    pytest.importorskip("matplotlib")
+    listed = tightdp("reproduce", "--json").json["figures"]
+    assert "knorm-figure-1" in listed
+    done = tightdp("reproduce", "knorm-figure-1", "--quick", "--out", "figures", "--json")
+    assert done.code == 0
+    (result,) = done.json["results"]
+    assert result["ok"] is True
+    assert (here / "figures" / "knorm-figure-1.png").stat().st_size > 1000
+    assert "Did you mean" in tightdp("reproduce", "knorm-figure-l").err
+
+
 # --- ledgers -------------------------------------------------------------------------------------
 
 

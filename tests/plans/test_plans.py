@@ -27,7 +27,7 @@ RELEASES = {
     "sample": 'column = "age"\nbins = 10\nsize = 50',
     "linear_regression": 'target = "pay"\nfeatures = ["age", "region"]',
     "ridge": 'target = "pay"\nfeatures = ["age"]\nalpha = 2.5',
-    "logistic_regression": 'target = "answer"\nfeatures = ["age", "pay"]\ninterval_share = 0.2',
+    "logistic_regression": 'target = "answer"\nfeatures = ["age", "region"]\ninterval_share = 0.2',
     "naive_bayes": 'target = "answer"\nfeatures = ["age", "region"]',
     "density": 'columns = ["age", "answer"]\nbins = 4',
     "quantile_regression": 'target = "pay"\nfeatures = ["age"]\ntau = 0.5',

@@ -484,6 +484,7 @@ register(
         "logistic regression for two classes",
         f"{_HOME}.logistic:LogisticRegression",
         _LOGISTIC,
+        features=None,
         target=Category,
         reads=read_logistic,
         foresees=foresee_logistic,
