@@ -486,6 +486,18 @@ def test_one_record_moves_a_sum_by_at_most_the_interval(low, width, bits, cells,
     assert total(table) - total(neighbor) == matrix[-1, 0] - rows[-1, 0]
 
 
+@pytest.mark.parametrize("largest", [3, 2**33, 2**61, 2**62])
+def test_totals_are_exact_at_every_size(largest: int, seed: int) -> None:
+    rng, totals, expected = np.random.default_rng(seed), Totals(5), [0] * 5
+    for _ in range(9):
+        vector = rng.integers(-largest, largest, 5)
+        totals.add(vector)
+        expected = [a + int(b) for a, b in zip(expected, vector, strict=True)]
+        assert totals.values() == expected
+    totals.add(np.array([2**70] * 5, dtype=object))
+    assert totals.values() == [a + 2**70 for a in expected]
+
+
 def test_totals_do_not_overflow():
     schema = Schema({"x": Interval(0, 1)}, rows=5, bits=26)
     table = {"x": np.ones(5000)}

@@ -198,7 +198,7 @@ class Totals:
         self._width = width
         self._high = np.zeros(width, dtype=np.int64)
         self._low = np.zeros(width, dtype=np.int64)
-        self._large = [0] * width
+        self._large: list[int] | None = None
 
     def add(self, vector: Any) -> None:
         """Add one vector; the shape and the type are checked, never the entries."""
@@ -210,7 +210,8 @@ class Totals:
                 DimensionError,
             )
         if entries.dtype.kind == "O" or entries.dtype == np.uint64:
-            self._large = [a + int(b) for a, b in zip(self._large, entries, strict=True)]
+            before = self._large or [0] * self._width
+            self._large = [a + int(b) for a, b in zip(before, entries, strict=True)]
             return
         wide = entries.astype(np.int64)
         self._high += wide >> 32
@@ -218,12 +219,23 @@ class Totals:
 
     def values(self) -> list[int]:
         """The sums."""
+        if self._fits():  # long vectors of counts, at once
+            sums: list[int] = ((self._high << 32) + self._low).tolist()
+            return sums
         return [
             (high << 32) + low + large
             for high, low, large in zip(
-                self._high.tolist(), self._low.tolist(), self._large, strict=True
+                self._high.tolist(),
+                self._low.tolist(),
+                self._large or [0] * self._width,
+                strict=True,
             )
         ]
+
+    def _fits(self) -> bool:
+        """Whether all sums are int64 entries that int64 holds."""
+        high = int(max(self._high.max(initial=0), -self._high.min(initial=0)))
+        return self._large is None and high < 1 << 30 and int(self._low.max(initial=0)) < 1 << 62
 
 
 class RowSums:
