@@ -282,7 +282,7 @@ class _Search:
                 self.caution = max(self.caution / 8.0, _LEAST_CAUTION)
                 break
             self.caution *= 4.0  # beyond 1 where a smooth penalty or rounding asks for it
-        step = theta + move - self.c * end
+        step = (theta + move - self.c * end).astype(self.p.dtype)  # as precise as before
         self._take(step, *self._at(step))
 
 
