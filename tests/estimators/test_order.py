@@ -126,6 +126,26 @@ def test_an_interval_of_half_the_width_does_not_cover(seed):
     assert np.mean(hits) < LEAST
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e3])
+@pytest.mark.parametrize("count", [1, 50])
+def test_one_row_equal_rows_and_extreme_budgets(count, epsilon, seed):
+    X, options = np.full((count, 1), 0.3), {"bounds": (0, 1), "random_state": seed}
+    models = [
+        *(kind(epsilon, **options) for kind in (Mean, Variance)),
+        *(
+            kind(epsilon, interval="sample", **options)
+            for kind in (Median, Quantile, Quantiles, tdp.GeometricMedian)
+        ),
+    ]
+    for model in models:
+        ends = model.fit(X).conf_int()
+        assert np.isfinite(model.location_).all()
+        assert ((ends >= 0) & (ends <= 1)).all()
+        assert (ends[..., 0] <= ends[..., 1]).all()
+        if epsilon == 1e3 and count > 1 and not isinstance(model, Variance):
+            assert model.location_.ravel() == pytest.approx(0.3, abs=0.01)
+
+
 def test_intervals_stay_within_the_bounds_and_shrink(seed):
     X = rows(seed, 4000)
     wide = Mean(1e-3, (-5, 10), random_state=seed).fit(X).conf_int()

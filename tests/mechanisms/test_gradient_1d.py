@@ -692,6 +692,13 @@ def release(**options: Any) -> Any:
         (lambda: tdp.KNormGradient(None, len, sensitivity=1, epsilon=1), "unbounded"),
         (lambda: tdp.KNormGradient([(0, 1)], len, sensitivity=1, epsilon=1), "public bounds"),
         (lambda: tdp.KNormGradient(tdp.Interval(0, 1), 3, sensitivity=1, epsilon=1), "norm"),
+        *(
+            (
+                lambda s=s: tdp.KNormGradient(tdp.Interval(0, 1), len, sensitivity=s, epsilon=1),
+                "sensitivity",
+            )
+            for s in (math.inf, math.nan, None, 0, -1)
+        ),
         (lambda: tdp.find_bounds({}, "x", epsilon=1, rows=3, smallest=0), "smallest"),
         (lambda: tdp.find_bounds({}, "x", epsilon=1, rows=3, smallest=2, largest=1), "smaller"),
         (lambda: tdp.find_bounds({}, "x", epsilon=1, rows=0), "rows"),

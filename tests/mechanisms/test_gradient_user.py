@@ -110,6 +110,16 @@ def test_the_guarantee_says_that_floats_are_trusted(seed):
     assert release.names == ("theta[0]", "theta[1]")
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1, 1e3])
+@pytest.mark.parametrize("rows", [[[0.5, 0.5]], [[0.25, -0.5]] * 40, [[math.nan, 9]] * 3])
+def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):
+    cells = np.array(rows)
+    release = mechanism(len(rows), epsilon=epsilon, grid=10).release(
+        {"a": cells[:, 0], "b": cells[:, 1]}, rng=seed
+    )
+    assert (np.abs(release.value) <= 1).all()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
