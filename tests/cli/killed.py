@@ -1,9 +1,10 @@
 """Runs ``tightdp release`` in children that are killed; started by the tests as a program.
 
 ``killed.py points FOLDER``: children for every named point of the protocol, each on a ledger of its
-own. ``killed.py times FOLDER SEED KILLS``: children on one ledger, killed after random
-times until so many were. Every child writes what it prints to a file of its own. A line of JSON for
-every child says where it was to die, whether it did, and the file.
+own. ``killed.py times FOLDER SEED KILLS``: children on one ledger, killed after random times until
+so many were. ``killed.py together FOLDER``: three at once, nobody killed. Every child writes what
+it prints to a file of its own; a line of JSON says where it was to die, whether it did, and the
+file.
 """
 
 from __future__ import annotations
@@ -90,6 +91,16 @@ def end(pid: int, out: Path, **what: object) -> bool:
     return killed
 
 
+def together(folder: Path) -> None:
+    """Three children at once."""
+    place = folder / "together"
+    plan = write(place, 2)
+    outs = [place / f"out{i}" for i in range(3)]
+    running = [(child(plan, out, None, 0), out) for out in outs]
+    for pid, out in running:
+        end(pid, out, place=str(place))
+
+
 def points(folder: Path) -> None:
     for point in POINTS:
         for turn in (1, RELEASES):
@@ -122,5 +133,7 @@ if __name__ == "__main__":
 
     if sys.argv[1] == "points":
         points(Path(sys.argv[2]))
+    elif sys.argv[1] == "together":
+        together(Path(sys.argv[2]))
     else:
         times(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -115,6 +115,13 @@ def test_a_burned_release_is_reported_and_the_others_are_answered(here, tightdp)
     assert "answers (released now)" in said.out
 
 
+def test_preview_says_what_is_paid_for(here, tightdp):
+    assert set(tightdp("preview", "plan.toml", "--json").json["states"].values()) == {"new"}
+    assert not (here / "survey.ledger").exists()
+    tightdp("release", "plan.toml")
+    assert "means (stored), answers (stored)" in tightdp("preview", "plan.toml").err
+
+
 def test_preview_asks_for_an_epsilon(tightdp):
     said = tightdp("preview", "plan.toml", "--error", "means=5", "--error", "answers=10", "--json")
     assert said.code == 0

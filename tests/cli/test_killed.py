@@ -83,6 +83,12 @@ def test_killed_at_every_point(tmp_path):
         assert "another key" in "".join(item["reason"] for item in last["lost"]) or not lost
 
 
+def test_together_they_pay_once_and_say_the_same(tmp_path):
+    lines = run("together", tmp_path)
+    assert [line["code"] for line in lines] == [0, 0, 0]
+    check(lines, lines[0]["place"], 6)
+
+
 def kill_at_times(folder: Path, seed: int, kills: int) -> None:
     lines = run("times", folder, seed, kills)
     killed = sum(line["killed"] for line in lines)

@@ -140,7 +140,11 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
         fail(f"`--sample`: there is no file {given.sample!r}.")
     with _watched(speaker, len(plan.releases)) as watch:
         found = plan.preview(sample=given.sample, replicates=given.replicates, watch=watch)
-    speaker.say(found, found.to_dict())
+    states = plan.states()
+    speaker.say(found, found.to_dict() | {"states": states})
+    known = [f"{name} ({state})" for name, state in states.items() if state != "new"]
+    if known:
+        speaker.remark(f"paid for already, free from now on: {', '.join(known)}")
     return Exit.DONE
 
 

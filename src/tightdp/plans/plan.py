@@ -223,6 +223,14 @@ class Plan:
                 f"has {left} left."
             )
 
+    def states(self) -> dict[str, str]:
+        """What the ledger says of every release: new, stored, pending or burned; costs nothing."""
+        if not self.ledger.exists():
+            return {planned.name: "new" for planned in self.releases}
+        with self._open() as ledger:
+            known = self._known(ledger)
+        return {planned.name: known.get(planned.name, "new") for planned in self.releases}
+
     def _known(self, ledger: Ledger) -> dict[str, str]:
         """The releases that were paid for: stored, lost or in progress."""
         found = {}
