@@ -37,7 +37,7 @@ class KNormLinearRegression(PlaneGradient):
     :math:`\lVert\theta\rVert_1 \le B` is proportional to
 
     .. math:: \exp\left(-\frac{\epsilon}{4(1 + B)}\,
-        \Bigl\lVert \sum_i x_i\,(y_i - x_i^\top\theta) \Bigr\rVert_\infty\right).
+        \lVert \sum_i x_i\,(y_i - x_i^\top\theta) \rVert_\infty\right).
 
     Two exact proposals take turns: noise of the gradient mapped back to coefficients, which serves
     many rows in any dimension, and uniform points of the lattice, which serve few. After one pass

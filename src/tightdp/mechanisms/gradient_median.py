@@ -133,7 +133,7 @@ class KNormGeometricMedian(PaidMechanism):
     proportional to
 
     .. math:: \exp\left(-\frac{\epsilon}{4}\,
-        \Bigl\lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \Bigr\rVert_2\right),
+        \lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \rVert_2\right),
 
     where every direction is truncated towards zero to multiples of :math:`2^{-20}`, and the norm is
     rounded down to such a multiple. At a point that w rows share the norm is less by w (not below

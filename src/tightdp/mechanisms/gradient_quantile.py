@@ -27,7 +27,7 @@ class KNormQuantileRegression(PlaneGradient):
     proportional to
 
     .. math:: \exp\left(-\frac{\epsilon}{2}\,
-        \Bigl\lVert \sum_i x_i\,(1[y_i \le x_i^\top\theta] - \tau) \Bigr\rVert_K\right),
+        \lVert \sum_i x_i\,(1[y_i \le x_i^\top\theta] - \tau) \rVert_K\right),
 
     K the hull of what one row can change of the gradient of the check loss
     (:class:`~tightdp.mechanisms.quantile_levels.CheckNorm`).

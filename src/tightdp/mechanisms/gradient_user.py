@@ -89,7 +89,7 @@ class KNormRowGradient(PaidMechanism):
     to
 
     .. math:: \exp\left(-\frac{\epsilon}{4C}\,
-        \Bigl\lVert \sum_i [g(x_i, \theta)]_C \Bigr\rVert_\infty\right),
+        \lVert \sum_i [g(x_i, \theta)]_C \rVert_\infty\right),
 
     where :math:`[g]_C` clips every entry to :math:`[-C, C]` and truncates it to
     :math:`2^{-20} C`. The sensitivity 2C needs no proof about the loss: clipping enforces it.
