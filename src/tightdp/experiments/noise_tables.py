@@ -202,9 +202,11 @@ class UpperTable(_Table):
                 power=2,
                 padded=False,
             )
+            best = upper
         else:
             lower, upper = optimum(cell)
-        middle = (lower + upper) / 2
+            best = min(upper, rival)  # the optimum is no worse than the rival itself
+        middle = (lower + best) / 2
         return {
             "lower": lower,
             "upper": upper,
