@@ -270,6 +270,33 @@ def test_every_command_has_help_worth_reading(path, capsys):
     assert whole or f"tightdp {path}" in text.split("examples:")[1]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "schema init survey.csv --out new.toml",
+        "schema check",
+        "plan init survey.csv --out new.toml",
+        "preview plan.toml",
+        "release plan.toml",
+        "compare plan.toml",
+        "audit plan.toml --releases 1000 --release answers",
+        "kinds",
+        "kinds mean",
+        "design --epsilon 1 --delta 1/4 --cells 8",
+        "verify none.json",
+        "ledger show none.ledger",
+        "ledger verify none.ledger",
+        "reproduce",
+        "completion bash",
+    ],
+)
+def test_every_command_speaks_json_and_nothing_else(words, tightdp):
+    said = tightdp(*words.split(), "--json")
+    assert isinstance(said.json, dict)
+    assert said.err == ""
+    assert ("error" in said.json) == ("none" in words)
+
+
 def test_help_lists_exit_codes(capsys):
     assert main([]) == 0
     text = capsys.readouterr().out

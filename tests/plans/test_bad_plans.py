@@ -164,6 +164,23 @@ def test_an_unreadable_plan_is_one_line(folder, capsys):
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_types_that_cannot_be_read_and_broken_files_are_found_unpaid(folder, plan, capsys):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    typed = (folder / "typed.parquet").as_posix()
+    duckdb.sql(f"COPY (SELECT [1, 2] AS age, 1 AS pay) TO '{typed}' (FORMAT parquet)")
+    (folder / "broken.parquet").write_bytes(b"PAR1 and nothing else")
+    for name, said in (("typed", "Column 'age' has the type"), ("broken", "could not be read")):
+        head = HEAD.replace("table.csv", f"{name}.parquet")
+        path = plan(head=head)
+        assert main(["release", str(path)]) == 2
+        err = capsys.readouterr().err
+        assert f"{path}:{line_of(head + MEAN, 'columns = [')}: " in err
+        assert said in err
+        assert len(err.splitlines()) == 1
+    assert not (folder / "ledger.db").exists()
+
+
 def test_every_problem_has_its_line(plan):
     text = (HEAD + MEAN).replace("low = 0\nhigh = 100", "low = 0").replace("weight", "wieght")
     path = plan("", text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -126,10 +129,16 @@ def test_sql_must_only_read(folder, plan):
 
 class TestSpark:
     @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore")  # Spark's own
     def test_a_spark_table(self, folder, plan, monkeypatch):
+        if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+            pytest.skip("Java is not installed")
         sql = pytest.importorskip("pyspark.sql")
+        monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         session = (
             sql.SparkSession.builder.master("local[1]")
+            .config("spark.driver.host", "127.0.0.1")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .getOrCreate()

@@ -7,6 +7,8 @@ its rows are read when a release has been paid for.
 from __future__ import annotations
 
 import csv
+import os
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,9 +85,25 @@ def from_sql(query: str, database: str | Path | None = None) -> Any:
 
 
 def from_spark(table: str) -> Any:
-    """A table of the Spark session that is running, or of a new one."""
+    """A table of the Spark session that is running, or of a new one.
+
+    Before anything is paid for, a job without rows shows that the workers have this package.
+    """
     sql = require("pyspark.sql", "spark")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for workers on this machine
     session = sql.SparkSession.builder.getOrCreate()
     if not session.catalog.tableExists(table):
         fail(f"Spark has no table {table!r}.")
+    try:
+        session.range(1).mapInArrow(_import_here, "id long").collect()
+    except Exception:
+        fail(
+            "The workers of Spark cannot import tightdp: install it there, and let PYSPARK_PYTHON "
+            "name the interpreter that has it."
+        )
     return session.table(table)
+
+
+def _import_here(batches: Any) -> Any:
+    """Runs in the workers: to find this function is to import the package."""
+    yield from batches
