@@ -650,6 +650,23 @@ def test_all_engines_give_the_same_law(seed: int) -> None:
     np.testing.assert_array_equal(one.upto, two.upto)
 
 
+@pytest.mark.parametrize("bits", [4, 16, 22])
+def test_counted_fetched_and_sorted_rows_are_the_same_ranks(
+    bits: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = some_rows(np.random.default_rng(seed), 30_000)
+    facts = schema(rows=30_000, bits=bits)
+    fetched = ranks(rows, facts)
+    monkeypatch.setattr("tightdp.mechanisms.ranks._MANY", 0)
+    counted = ranks(rows, facts)
+    monkeypatch.setattr("tightdp.mechanisms.ranks._DENSE", 0)
+    ordered = ranks(rows, facts)
+    for other in (counted, ordered):
+        np.testing.assert_array_equal(fetched.values, other.values)
+        np.testing.assert_array_equal(fetched.upto, other.upto)
+        np.testing.assert_array_equal(fetched.below, other.below)
+
+
 def release(**options: Any) -> Any:
     return tdp.KNormQuantile(schema(), "x", 0.5, epsilon=1).release({"x": np.zeros(10)}, **options)
 

@@ -13,6 +13,7 @@ from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.schema import Schema
 
 _DENSE = 1 << 20  # grids up to this size are counted point by point if there are many rows
+_MANY = 1 << 18  # fewer rows are cheaper to fetch than to count by blocks
 _WORD = 1 << 62
 
 
@@ -59,7 +60,8 @@ class Ranks:
     def of(cls, frame: Any, schema: Schema, column: str, *, progress: bool = False) -> Ranks:
         """Read one column of a table, in one pass."""
         edge = schema.resolution
-        if 2 * edge < min(_DENSE, 8 * schema.rows):
+        dense = 2 * edge < min(_DENSE, 8 * schema.rows)
+        if dense and schema.rows > _MANY:  # count where the rows are
             counts = integer_sums(
                 frame,
                 schema,
@@ -69,11 +71,17 @@ class Ranks:
                 degree=0,
                 progress=progress,
             )
-            dense = np.array(counts, dtype=np.int64)
-            places = np.flatnonzero(dense)
-            return cls(places - edge, dense[places], edge)
+            return cls._counted(np.array(counts, dtype=np.int64), edge)
         cells = quantized_matrix(frame, schema, [column], progress=progress)[:, 0]
+        if dense:
+            return cls._counted(np.bincount(cells + edge, minlength=2 * edge + 1), edge)
         return cls(*np.unique(cells, return_counts=True), edge)
+
+    @classmethod
+    def _counted(cls, counts: NDArray[np.int64], edge: int) -> Ranks:
+        """From the number of rows on every grid point."""
+        places = np.flatnonzero(counts)
+        return cls(places - edge, counts[places], edge)
 
     @property
     def rows(self) -> int:
