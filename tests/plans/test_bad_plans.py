@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.plans.conftest import HEAD, MEAN
 
 from tightdp.cli import main
-from tightdp.errors import ParameterError
+from tightdp.errors import LedgerError, ParameterError
 from tightdp.ledger import Ledger
-from tightdp.plans import Plan
+from tightdp.plans import Plan, request
+from tightdp.schema import Interval, Schema
 
 
 def line_of(text: str, part: str) -> int:
@@ -179,6 +181,46 @@ def test_types_that_cannot_be_read_and_broken_files_are_found_unpaid(folder, pla
         assert said in err
         assert len(err.splitlines()) == 1
     assert not (folder / "ledger.db").exists()
+
+
+def test_what_a_model_cannot_do_is_found_before_other_releases_are_paid_for(folder, plan, capsys):
+    head = HEAD.replace("rows = 200", 'rows = 300\nneighbors = "add-remove"')
+    model = (
+        '[[releases]]\nkind = "linear_regression"\ntarget = "pay"\nfeatures = ["age"]\nweight = 1\n'
+    )
+    path = plan(MEAN + model, head)
+    assert main(["release", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{path}:{line_of(head + MEAN + model, model)}: " in err
+    assert "replace-one" in err
+    assert not (folder / "ledger.db").exists()
+
+
+def test_a_wrong_number_of_rows_is_found_unpaid_where_the_file_tells_it(folder, plan, capsys):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    typed = (folder / "few.parquet").as_posix()
+    duckdb.sql(f"COPY (SELECT range AS age FROM range(150)) TO '{typed}' (FORMAT parquet)")
+    assert main(["release", str(plan(head=HEAD.replace("table.csv", "few.parquet")))]) == 2
+    assert "150 rows and the schema says 200" in capsys.readouterr().err
+    assert not (folder / "ledger.db").exists()
+
+
+def test_a_rehearsal_catches_a_kind_that_does_not_pay():
+    schema = Schema({"x": Interval(0, 1)}, rows=3)
+
+    asked = request("sum", schema, epsilon=1)
+    asked.rehearse({"x": [0.1, 0.2, 0.3]})
+    free = replace(asked.kind, make=lambda *_: Free())
+    with pytest.raises(LedgerError, match="without a payment"):
+        replace(asked, kind=free, _work=[]).rehearse({"x": [0.1]})
+
+
+class Free:
+    """Work that forgets to pay."""
+
+    def answer(self, frame, **options):
+        return None
 
 
 def test_every_problem_has_its_line(plan):

@@ -23,7 +23,8 @@ from tightdp.data.statistics import (
     SumsAndRows,
     SumsAndSquares,
 )
-from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
+from tightdp.ledger import Ledger
 from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
@@ -122,6 +123,18 @@ class Request:
     def check(self, frame: Any) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
         check_frame(frame, self.schema, self.columns)
+
+    def rehearse(self, frame: Any) -> None:
+        """Go as far as the payment, and be refused: what is wrong is found and no row is read.
+
+        The ledger of a rehearsal covers half of what is asked for, so nothing can be paid with it.
+        """
+        with Ledger(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
+            try:
+                self.release(frame, ledger=ledger, key="rehearsal")
+            except BudgetError:
+                return
+        fail(f"Kind {self.kind.name!r} released without a payment: do not use it.", LedgerError)
 
     def release(self, frame: Any, **options: Any) -> Answer:
         """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""

@@ -203,6 +203,12 @@ class Plan:
             place = ("budget", "ledger")
             found.attempt(place, plan._check_ledger)
             refuse(found.problems)
+        states = plan.states()
+        for i, planned in enumerate(plan.releases):
+            if states[planned.name] == "new":
+                rehearse = planned.request.rehearse
+                found.attempt(("releases", i), lambda go=rehearse: go(plan.frame))  # type: ignore[misc]
+        refuse(found.problems)
         return plan
 
     def _open(self) -> Ledger:
