@@ -171,7 +171,7 @@ def _(what: KolmogorovSample, confidence: float) -> Preview:
     assert law is not None  # a schema has rows
     share = counts * (what.size / what.schema.rows)
     errors = np.array([law.draw(bits) for _ in range(100)]) - share
-    return _made(what, *_spread(errors, confidence), confidence, what.statistic.names)
+    return _made(what, *spread(errors, confidence), confidence, what.statistic.names)
 
 
 def _made(
@@ -195,11 +195,11 @@ def simulate(
         truth = exact.values(table, rng=rng)
         errors += [request.values(table, rng=rng) - truth for _ in range(i, count, _TABLES)]
     plain = request.preview(confidence)
-    std, half = _spread(np.array(errors), confidence)
+    std, half = spread(np.array(errors), confidence)
     return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise)
 
 
-def _spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
     """Root mean squares, and half-widths that hold all entries of a share of the rows at once."""
     std = np.sqrt(np.mean(errors**2, axis=0))
     worst = np.max(np.abs(errors) / np.where(std > 0, std, 1.0), axis=1)

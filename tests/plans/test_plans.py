@@ -152,6 +152,15 @@ class TestSpark:
             Plan.read(plan(head=head.replace('"survey"', '"surve"')))
 
 
+def test_large_tables_are_foreseen_from_small_ones():
+    large, small = (
+        request("naive_bayes", Schema({"x": Interval(0, 1), "y": Category([0, 1])}, rows=rows),
+                epsilon=1, target="y").preview()
+        for rows in (10**9, 20_000)
+    )  # fmt: skip
+    np.testing.assert_allclose(large.std * 10**9, small.std * 20_000)
+
+
 # --- requests ------------------------------------------------------------------------------------
 
 

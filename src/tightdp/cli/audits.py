@@ -14,11 +14,12 @@ from tightdp.audit import AuditReport, audit
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.plans.kinds import Request
-from tightdp.plans.works import MechanismWork, made_up
+from tightdp.plans.works import MechanismWork, made_up, with_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.schema import Category, Schema
 
+_MOST_ROWS = 100_000
 _SEED = 20_260_103  # of made-up tables: no privacy is at stake
 
 
@@ -42,7 +43,15 @@ def _with_row(table: dict[str, Any], schema: Schema, end: int) -> dict[str, Any]
 
 def audit_plan(request: Request, releases: int, progress: bool) -> AuditReport:
     """Audit a request on made-up neighbours; the private table is not read."""
-    schema = _few_columns(request)
+    schema, work = _few_columns(request), request.work
+    additive = isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism)
+    if additive:  # the other rows do not matter
+        schema = with_rows(schema, min(schema.rows, 1000))
+    elif schema.rows > _MOST_ROWS:
+        fail(
+            f"`rows` must be at most {_MOST_ROWS} to audit kind {request.kind.name!r}, which reads "
+            "so many made-up rows every time: audit a copy of the plan with fewer."
+        )
     x, x_neighbor = neighbours(schema)
     guarantee = request.guarantee()
     options: dict[str, Any] = {
@@ -51,7 +60,6 @@ def audit_plan(request: Request, releases: int, progress: bool) -> AuditReport:
         "releases": releases,
         "progress": progress,
     }
-    work = request.work
     if isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism):
         mechanism = work.mechanism  # what is drawn: integers around the exact sums
         centers = mechanism.exact(x), mechanism.exact(x_neighbor)
