@@ -1,6 +1,6 @@
 """The picture of the README: one statistic's shapes, and what the least shape saves for six.
 
-    python examples/front_picture.py docs/_static/less_noise.png
+python examples/front_picture.py docs/_static/less_noise.png
 """
 
 from __future__ import annotations

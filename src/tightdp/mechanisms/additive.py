@@ -101,9 +101,8 @@ class AdditiveMechanism(PaidMechanism):
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
     most t entries move, each law is private for the move of its entry, and the t costliest are
-    composed: by sums, or exactly for laws made for a budget. A design in the plane: its ball, scaled, holds the
-    sensitivity space.
-    Numerics: ``exact``.
+    composed: by sums, or exactly for laws made for a budget. A design in the plane: its ball,
+    scaled, holds the sensitivity space. Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the
     noise is drawn, and only then are rows read; what fails later stays paid for.
 
