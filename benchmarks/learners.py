@@ -11,13 +11,16 @@ the rows. Nothing is written without ``--out``.
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +37,15 @@ from tightdp.estimators.naive_bayes import log_joint, read_classes
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.composition import composed_delta, group_cost
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
+from tightdp.mechanisms.step_noise import StepNoise
 from tightdp.randomness import source
 
 DATA = Path(os.environ.get("TIGHTDP_DATA", "../shared/data")) / "uci"
-LARGE = 10_000
 TEST_ROWS = 2000  # of a large data set, in every split
 EACH = {"epsilon": 1.0, "delta": 0.1}  # of every statistic in [5]
 REAL = {"epsilon": 1.0, "delta": 1e-5}  # of everything together
 NEARLY_ONE = 1 - Fraction(1, 10**40)  # what (1, 0.1) on everything leaves of delta
+TESTS = ["p, errors", "changed, truncated", "changed, designed", "p, changed"]
 PASSES = 3  # of coordinate descent with (1, 0.1) in every step
 
 
@@ -371,13 +375,19 @@ def scaled(frame: pd.DataFrame, schema: tdp.Schema, names: list[str]) -> Any:
     return cells / np.array(scale)
 
 
+def compared(guesses: list[Any], truth: Any, plain: Any) -> tuple[float, float]:
+    """Shares of test rows that are wrong, and that the noise has changed; means over draws."""
+    wrong, changed = (np.mean([guess != other for guess in guesses]) for other in (truth, plain))
+    return float(wrong), float(changed)
+
+
 def laws(each: dict[str, float]) -> dict[str, Any]:
     """The rivals of [5] for one statistic of sensitivity 1."""
     return {
         "Laplace": tdp.Laplace(epsilon=each["epsilon"]),
         "analytic Gaussian": tdp.AnalyticGaussian(**each),
         "truncated Laplace": tdp.TruncatedLaplace(**each),
-        "designed": tdp.design_noise(**each),
+        "designed": tdp.design_noise(**each, loss="l2"),  # the noise power, as in [5]
     }
 
 
@@ -408,26 +418,27 @@ def class_mechanisms(moments: ClassMoments, each: bool) -> dict[str, ClassMechan
 def naive_bayes_errors(
     name: str, frame: pd.DataFrame, *, each: bool, splits: int, draws: int
 ) -> dict[str, Any]:
-    """Test errors, shape (splits,), means over draws of the noise."""
+    """Test errors and changed predictions, shape (splits, 2), means over draws of the noise."""
     facts, rows = DATA_SETS[name], len(frame)
     schema = facts.schema(round(0.8 * rows), "label")
     names = list(schema)[:-1]
     moments = ClassMoments(schema, names, "label")
     mechanisms = class_mechanisms(moments, each)
-    found: dict[str, list[float]] = {method: [] for method in ["none", *mechanisms]}
+    found: dict[str, list[tuple[float, float]]] = {method: [] for method in ["none", *mechanisms]}
     for number in range(splits):
         train, test = split(rows, number)
         cells = scaled(frame.iloc[test], schema, names)
         truth = frame["label"].iloc[test].to_numpy()
 
-        def error(values: Any, covariance: Any, cells: Any = cells, truth: Any = truth) -> float:
+        def predicted(values: Any, covariance: Any, cells: Any = cells) -> Any:
             table = read_classes(moments, values, covariance)
             best = log_joint(table, moments.layout, names, cells).argmax(axis=1)
-            return float(np.mean(np.array(moments.classes)[best] != truth))
+            return np.array(moments.classes)[best]
 
         sums = np.array(moments.measure(frame.iloc[train]), dtype=np.float64)
         sums /= moments.resolution(schema.bits)
-        found["none"].append(error(sums, np.zeros((len(sums), len(sums)))))
+        plain = predicted(sums, np.zeros((len(sums), len(sums))))
+        found["none"].append(compared([plain], truth, plain))
         for k, (method, mechanism) in enumerate(mechanisms.items()):
             exact = np.array(mechanism.exact(frame.iloc[train]), dtype=object)
             covariance, rng = mechanism._choice.covariance(), source(1000 * number + k)
@@ -436,11 +447,26 @@ def naive_bayes_errors(
                 for _ in range(draws)
             ]
             values = [(v / mechanism.resolution).astype(np.float64) for v in noisy]
-            found[method].append(float(np.mean([error(v, covariance) for v in values])))
+            guesses = [predicted(v, covariance) for v in values]
+            found[method].append(compared(guesses, truth, plain))
     return {method: np.array(errors) for method, errors in found.items()}
 
 
 # --- sparse logistic regression ------------------------------------------------------------------
+
+
+class NoNoise(StepNoise):
+    """The same steps without noise: not private."""
+
+    @property
+    def words(self) -> str:
+        return "none"
+
+    def variance(self) -> float:
+        return 0.0
+
+    def prepare(self, moved: int, rng: Any) -> Any:
+        return lambda query: query
 
 
 def descents(schema: tdp.Schema, each: bool) -> dict[str, CoordinateDescent]:
@@ -462,27 +488,34 @@ def descents(schema: tdp.Schema, each: bool) -> dict[str, CoordinateDescent]:
 def sparse_errors(
     name: str, frame: pd.DataFrame, *, each: bool, splits: int, draws: int
 ) -> dict[str, Any]:
-    """Test errors, shape (splits,), means over draws of the noise."""
+    """Test errors and changed predictions, shape (splits, 2), means over draws of the noise."""
     rows = len(frame)
     wide, schema = one_of_many(frame, DATA_SETS[name].schema(round(0.8 * rows), "two"))
     names = list(schema)[:-1]
     mechanisms = descents(schema, each)
-    found: dict[str, list[float]] = {method: [] for method in ["none", *mechanisms]}
+    found: dict[str, list[tuple[float, float]]] = {method: [] for method in ["none", *mechanisms]}
     for number in range(splits):
         train, test = split(rows, number)
         cells = scaled(wide.iloc[test], schema, names)
         truth = (wide["two"].iloc[test] == "yes").to_numpy()
-        plain = PlainLogistic(C=1e4, max_iter=2000)
-        here = scaled(wide.iloc[train], schema, names)
-        plain.fit(here, wide["two"].iloc[train] == "yes")
-        found["none"].append(float(np.mean(plain.predict(cells) != truth)))
+        learner = PlainLogistic(C=1e4, max_iter=2000)
+        learner.fit(scaled(wide.iloc[train], schema, names), wide["two"].iloc[train] == "yes")
+        known = learner.predict(cells)
+        found["none"].append(compared([known], truth, known))
         z = next(iter(mechanisms.values())).rows(wide.iloc[train])
+
+        def predicted(
+            mechanism: CoordinateDescent, seed: int, cells: Any = cells, z: Any = z
+        ) -> Any:
+            h = mechanism.descend(z, source(seed)) / 2**20
+            return cells @ h[:-1] + h[-1] > 0
+
         for k, (method, mechanism) in enumerate(mechanisms.items()):
-            errors = []
-            for draw in range(draws):
-                h = mechanism.descend(z, source(100_000 * draw + 1000 * number + k)) / 2**20
-                errors.append(float(np.mean((cells @ h[:-1] + h[-1] > 0) != truth)))
-            found[method].append(float(np.mean(errors)))
+            silent = copy.copy(mechanism)
+            silent.noise = NoNoise()
+            seeds = [100_000 * draw + 1000 * number + k for draw in range(draws)]
+            guesses = [predicted(mechanism, seed) for seed in seeds]
+            found[method].append(compared(guesses, truth, predicted(silent, 0)))
     return {method: np.array(errors) for method, errors in found.items()}
 
 
@@ -502,26 +535,29 @@ def line(cells: list[Any]) -> str:
 
 
 def error_table(
-    frames: dict[str, pd.DataFrame], errors: Callable[..., dict[str, Any]], **options: Any
+    frames: dict[str, pd.DataFrame],
+    errors: Callable[..., dict[str, Any]],
+    *,
+    jobs: int,
+    **options: Any,
 ) -> list[str]:
     """Mean test errors in per cent, and the test of designed against truncated Laplace noise."""
     out: list[str] = []
-    for name, frame in frames.items():
-        begun = time.perf_counter()
-        given = options | {"splits": options["splits"] // (5 if len(frame) > LARGE else 1)}
-        found = errors(name, frame, **given)
-        methods = list(found)
-        if not out:
-            tests = ["p, designed < truncated"] if "designed" in found else []
-            out = [
-                line(["data set", "n", *methods, *tests]),
-                "|---" * (len(methods) + len(tests) + 2) + "|",
-            ]
-        cells = [f"{100 * found[method].mean():.2f}" for method in methods]
-        if "designed" in found:
-            cells.append(p_value(found["designed"], found["truncated Laplace"]))
-        out.append(line([name, len(frame), *cells]))
-        print(out[-1], f"{time.perf_counter() - begun:.0f} s", flush=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        found = pool.map(partial(errors, **options), frames, frames.values())
+        for (name, frame), by_method in zip(frames.items(), found, strict=True):
+            tests = TESTS if "designed" in by_method else []
+            if not out:
+                titles = ["data set", "n", *by_method, *tests]
+                out = [line(titles), "|---" * len(titles) + "|"]
+            cells = [f"{100 * errors[:, 0].mean():.2f}" for errors in by_method.values()]
+            if tests:
+                ours, theirs = by_method["designed"], by_method["truncated Laplace"]
+                cells.append(p_value(ours[:, 0], theirs[:, 0]))
+                cells += [f"{100 * one[:, 1].mean():.2f}" for one in (theirs, ours)]
+                cells.append(p_value(ours[:, 1], theirs[:, 1]))
+            out.append(line([name, len(frame), *cells]))
+            print(out[-1], flush=True)
     return out
 
 
@@ -550,36 +586,44 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", nargs="*", default=list(DATA_SETS))
     options = parser.parse_args()
     text = [
         "# Naive Bayes and sparse logistic regression",
         "",
-        f"Python {platform.python_version()}, {platform.machine()}, one thread.",
+        f"tightdp {tdp.__version__}, numpy {np.__version__}, Python {platform.python_version()}. "
+        "Written by `benchmarks/learners.py`.",
         "",
         *speed(),
     ]
     read = {name: DATA_SETS[name].read(options.data) for name in options.only}
     frames = {name: frame for name, frame in read.items() if frame is not None}
     if frames:
-        for part in tables(frames, splits=options.splits, draws=options.draws):
+        size = {"splits": options.splits, "draws": options.draws, "jobs": options.jobs}
+        for part in tables(frames, **size):
             text += ["", *part]
             if options.out:  # after every table: they take a while
                 options.out.write_text("\n".join(text) + "\n")
     print("\n".join(text))
 
 
-def tables(frames: dict[str, pd.DataFrame], *, splits: int, draws: int) -> Iterator[list[str]]:
+def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
     """All tables of errors, one after the other."""
-    few = max(1, draws // 5)
+    splits, draws = size["splits"], size["draws"]
+    fewer = size | {"draws": max(1, draws // 5)}
     some = total(10, 2)
     yield [
-        f"Mean test errors in per cent over {splits} random splits ({splits // 5} for more than "
-        f"{LARGE} rows; 80 % of the rows train, at most {TEST_ROWS} test); in every split {draws} "
-        f"draws of the noise for naive Bayes and {few} for coordinate descent. `none` is the same "
-        "estimator without noise (scikit-learn's for the regression). p: paired one-sided t-test "
-        "over splits. Bounds and levels are public facts, not read off the data.",
+        f"Mean test errors in per cent over {splits} random splits (80 % of the rows train, at "
+        f"most {TEST_ROWS} test); in every split {draws} draws of the noise for naive Bayes and "
+        f"{fewer['draws']} for coordinate descent. `none` is the same estimator without noise "
+        "(scikit-learn's for the regression). `changed` is the share of test rows, in per cent, "
+        "whose predicted class the noise has changed. p: paired one-sided t-tests over splits of "
+        "designed against truncated Laplace noise. Bounds and levels are public facts, not read "
+        "off the data. The default of `var_smoothing` was chosen with an eye on the errors of "
+        "`none` on ten of these data sets, so the columns of naive Bayes may flatter all methods "
+        "alike; `changed` was added after the errors had shown no difference.",
     ]
     yield [
         "## Naive Bayes, (1, 0.1) for every statistic",
@@ -588,25 +632,25 @@ def tables(frames: dict[str, pd.DataFrame], *, splits: int, draws: int) -> Itera
         f"far from (1, 0.1) in total: ten entries cost ({some[0]:g}, {some[1]:.3f}). `body` has "
         "the sum of the epsilons and delta = 0.",
         "",
-        *error_table(frames, naive_bayes_errors, each=True, splits=splits, draws=draws),
+        *error_table(frames, naive_bayes_errors, each=True, **size),
     ]
     yield [
         "## Naive Bayes, (1, 1e-5) for everything together",
         "",
-        "`body` spends epsilon = 1 and no delta. Laws of so small an epsilon cannot be designed "
-        "better than truncated Laplace noise by more than a part in 10,000, so there is no column.",
+        "`body` spends epsilon = 1 and no delta. An entry gets so small an epsilon that designed "
+        "noise gains next to nothing on truncated Laplace noise, so it has no column.",
         "",
-        *error_table(frames, naive_bayes_errors, each=False, splits=splits, draws=draws),
+        *error_table(frames, naive_bayes_errors, each=False, **size),
     ]
     yield [
         f"## Sparse logistic regression, (1, 0.1) for every step, {PASSES} passes",
         "",
-        *error_table(frames, sparse_errors, each=True, splits=splits, draws=few),
+        *error_table(frames, sparse_errors, each=True, **fewer),
     ]
     yield [
         "## Sparse logistic regression, (1, 1e-5) for all steps together",
         "",
-        *error_table(frames, sparse_errors, each=False, splits=splits, draws=few),
+        *error_table(frames, sparse_errors, each=False, **fewer),
     ]
 
 

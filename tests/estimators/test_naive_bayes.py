@@ -95,17 +95,17 @@ def test_a_large_budget_gives_the_estimate_without_noise(seed):
 
 def test_every_noise_learns(seed):
     X, y = gaussian_rows(seed, 5000)
-    design = tdp.design_noise(epsilon=0.3, delta=1e-4)
+    design = tdp.design_noise(epsilon=0.3, delta=1e-6)
     for noise, delta in [
         ("hull", 0),
         ("laplace", 0),
-        ("laplace", 1e-3),
+        ("laplace", 1e-4),
         ("staircase", 0),
-        ("tulap", 1e-3),
-        ("truncated-laplace", 1e-3),
-        ("gaussian", 1e-3),
-        ("designed", 1e-3),
-        (design, 0.003),
+        ("tulap", 1e-4),
+        ("truncated-laplace", 1e-4),
+        ("gaussian", 1e-4),
+        ("designed", 1e-4),
+        (design, 1e-4),
     ]:
         model = tdp.GaussianNB(
             epsilon=6, delta=delta, bounds=(-6, 8), noise=noise, classes=[0, 1, 2], random_state=1
