@@ -29,7 +29,7 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.quantiles import KNormQuantile
@@ -178,7 +178,7 @@ def _made(
     what: Any, std: FloatArray, half: FloatArray, confidence: float, names: Any = None
 ) -> Preview:
     entries = what.names if names is None else names
-    return Preview(tuple(entries), std, half, confidence, what.guarantee(), what.law)
+    return Preview(tuple(entries), std, half, confidence, what.guarantee(), what.law, EVEN_ROWS)
 
 
 # --- by simulation -------------------------------------------------------------------------------
@@ -196,7 +196,8 @@ def simulate(
         errors += [request.values(table, rng=rng) - truth for _ in range(i, count, _TABLES)]
     plain = request.preview(confidence)
     std, half = spread(np.array(errors), confidence)
-    return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise)
+    rows = "rows like those of the sample"
+    return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise, rows)
 
 
 def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:

@@ -25,6 +25,7 @@ from tightdp.randomness import RandomSource
 from tightdp.tables import html_table
 
 _NOISE_ONLY = "noise only: sampling error and clamping are not included"
+EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +33,7 @@ class Preview:
     """The error to expect from a release, known before any data are touched.
 
     ``std`` and ``half_width`` are in user units and speak of the noise alone: sampling error and
-    the clamp are not included.
+    the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows.
 
     Examples
     --------
@@ -48,6 +49,12 @@ class Preview:
     confidence: float
     guarantee: Guarantee
     noise: str
+    assumes: str = ""
+
+    @property
+    def note(self) -> str:
+        """What the errors count, and for which rows."""
+        return f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
 
     def __str__(self) -> str:
         width = max(5, *map(len, self.names))
@@ -57,7 +64,7 @@ class Preview:
             f"{name:{width}}  {s:12.5g}  {h:12.5g}"
             for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
         ]
-        return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", _NOISE_ONLY])
+        return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", self.note])
 
     def _repr_html_(self) -> str:
         head = ("entry", "noise std", f"+- at {self.confidence:.0%}")
@@ -65,7 +72,7 @@ class Preview:
             (name, f"{s:.5g}", f"{h:.5g}")
             for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
         ]
-        return html_table([head, *rows], f"{self.guarantee}; {self.noise}", _NOISE_ONLY)
+        return html_table([head, *rows], f"{self.guarantee}; {self.noise}", self.note)
 
 
 class PreparedNoise(Protocol):

@@ -23,7 +23,7 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.additive import Preview
+from tightdp.mechanisms.additive import EVEN_ROWS, Preview
 from tightdp.mechanisms.calibration import Calibration, PublicFacts, best_share, calibrate
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.losses import LogisticLoss, read_loss
@@ -349,7 +349,7 @@ class ObjectivePerturbation(PaidMechanism):
         covariance, half = self._errors(level)
         pull = self._pull()
         std = np.sqrt(np.diag(covariance) + pull**2)
-        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law)
+        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law, EVEN_ROWS)
 
     # --- the release --------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class PlanPreview:
                     "names": list(found.names),
                     "std": found.std.tolist(),
                     "half_width": found.half_width.tolist(),
+                    "note": found.note,
                     "confidence": found.confidence,
                     "noise": found.noise,
                 }
@@ -76,8 +77,7 @@ def _short(found: Preview, most: int = 20) -> str:
     head, rule, *rest = str(found).splitlines()
     entries = rest[: len(found.names)]
     more = [f"... and {len(entries) - most} more"] if len(entries) > most else []
-    note = "noise only: sampling error and clamping are not included"
-    return "\n".join([head, rule, *entries[:most], *more, note])
+    return "\n".join([head, rule, *entries[:most], *more, found.note])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

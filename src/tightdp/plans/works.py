@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.estimators.doors import lazy
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
@@ -116,8 +116,8 @@ class ModelWork:
         found = [few.answer(table, rng=bits).value for _ in range(_REPLICATES)]
         errors = (np.array(found) - truth.value) * (few.schema.rows / self.schema.rows)
         std, half = spread(errors, confidence)
-        noise = f"simulated {_REPLICATES} times on rows that fill their bounds evenly"
-        return Preview(truth.names, std, half, confidence, self.guarantee(), noise)
+        noise = f"simulated {_REPLICATES} times"
+        return Preview(truth.names, std, half, confidence, self.guarantee(), noise, EVEN_ROWS)
 
 
 def with_rows(schema: Schema, rows: int) -> Schema:
@@ -275,9 +275,8 @@ def foresee_linear(work: ModelWork, confidence: float) -> Preview:
     if model.fit_intercept:
         std, names = np.append(found.intercept_std, std), ("intercept", *names)
     # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
-    return Preview(
-        names, std, _reach(confidence, len(std)) * std, confidence, found.guarantee, found.noise
-    )
+    half = _reach(confidence, len(std)) * std
+    return Preview(names, std, half, confidence, found.guarantee, found.noise, EVEN_ROWS)
 
 
 def _reach(confidence: float, entries: int) -> float:
