@@ -80,7 +80,7 @@ class SparseLogisticRegression(TwoClassLogit):
     >>> model = SparseLogisticRegression(
     ...     epsilon=1.0, delta=1e-6, bounds=(-1, 1), l1=0.02, classes=[0, 1], random_state=1)
     >>> model.fit(x, y).coef_.round(0) + 0
-    array([[2., 0., 0., 0., 0.]])
+    array([[3., 0., 0., 0., 0.]])
     """
 
     def __init__(
