@@ -163,7 +163,7 @@ def test_probabilities_are_finite_whatever_the_table(name, case, epsilon, seed):
     proba = model.predict_proba(X)
     assert proba.shape == (len(X), 3)
     assert np.isfinite(proba).all()
-    assert (proba > 0).all()
+    assert (proba >= 0).all()  # the smallest may underflow; their logarithms do not
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert np.isfinite(model.predict_log_proba(X)).all()
     assert set(model.predict(X)) <= {0, 1, 7}
@@ -191,9 +191,12 @@ def calibration(model, X, y):
     return sum(abs(hit[cells == c].sum() - sure[cells == c].sum()) for c in range(10)) / len(X)
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(0.01, 0.15), (0.3, 0.1), (5, 0.06), (100, 0.02)])
+@pytest.mark.parametrize(("epsilon", "most"), [(0.01, 0.15), (0.3, 0.1), (5, 0.06), (100, 0.03)])
 def test_probabilities_are_calibrated(epsilon, most, seed):
-    """Rows from the model itself: what is said to be likely happens, noise or not."""
+    """Rows from the model itself: what is said to be likely happens, noise or not.
+
+    Chance alone gives 3000 rows in ten classes a distance of sqrt(10 / (4 * 3000)) = 0.029 at most.
+    """
     X, y = gaussian_rows(seed, 3000)
     fresh, truth = gaussian_rows(seed + 1, 3000)
     errors, harsh = [], []
