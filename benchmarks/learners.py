@@ -43,6 +43,7 @@ from tightdp.randomness import source
 DATA = Path(os.environ.get("TIGHTDP_DATA", "../shared/data")) / "uci"
 TEST_ROWS = 2000  # of a large data set, in every split
 EACH = {"epsilon": 1.0, "delta": 0.1}  # of every statistic in [5]
+WEAK = {"epsilon": 5.0, "delta": 1e-4}  # where the best noise is far from truncated Laplace noise
 REAL = {"epsilon": 1.0, "delta": 1e-5}  # of everything together
 NEARLY_ONE = 1 - Fraction(1, 10**40)  # what (1, 0.1) on everything leaves of delta
 TESTS = ["p, errors", "changed, truncated", "changed, designed", "p, changed"]
@@ -383,12 +384,15 @@ def compared(guesses: list[Any], truth: Any, plain: Any) -> tuple[float, float]:
 
 def laws(each: dict[str, float]) -> dict[str, Any]:
     """The rivals of [5] for one statistic of sensitivity 1."""
-    return {
+    rivals = {
         "Laplace": tdp.Laplace(epsilon=each["epsilon"]),
         "analytic Gaussian": tdp.AnalyticGaussian(**each),
         "truncated Laplace": tdp.TruncatedLaplace(**each),
         "designed": tdp.design_noise(**each, loss="l2"),  # the noise power, as in [5]
     }
+    if each == WEAK:
+        del rivals["analytic Gaussian"]  # narrower than a count: it has no place on integers
+    return rivals
 
 
 def total(entries: int, ends: int) -> tuple[float, float]:
@@ -398,25 +402,27 @@ def total(entries: int, ends: int) -> tuple[float, float]:
     return float(epsilon), float(composed_delta(*entry, entries, epsilon))
 
 
-def class_mechanisms(moments: ClassMoments, each: bool) -> dict[str, ClassMechanism]:
-    """A mechanism for every method: (1, 0.1) on each statistic, or (1, 1e-5) on all."""
-    if not each:
+def class_mechanisms(
+    moments: ClassMoments, each: dict[str, float] | None
+) -> dict[str, ClassMechanism]:
+    """A mechanism for every method: a budget for each statistic, or (1, 1e-5) for all."""
+    if each is None:
         made = {
             "Laplace": ClassMechanism(moments, noise="laplace", **REAL),
             "analytic Gaussian": ClassMechanism(moments, noise="gaussian", **REAL),
             "truncated Laplace": ClassMechanism(moments, noise="truncated-laplace", **REAL),
         }
         return {**made, "body": ClassMechanism(moments, epsilon=REAL["epsilon"])}
-    epsilon = 2 * moments.layout.touched
+    epsilon = 2 * moments.layout.touched * each["epsilon"]
     found = {
         name: ClassMechanism(moments, noise=law, epsilon=epsilon, delta=NEARLY_ONE)
-        for name, law in laws(EACH).items()
+        for name, law in laws(each).items()
     }
     return {**found, "body": ClassMechanism(moments, epsilon=epsilon)}
 
 
 def naive_bayes_errors(
-    name: str, frame: pd.DataFrame, *, each: bool, splits: int, draws: int
+    name: str, frame: pd.DataFrame, *, each: dict[str, float] | None, splits: int, draws: int
 ) -> dict[str, Any]:
     """Test errors and changed predictions, shape (splits, 2), means over draws of the noise."""
     facts, rows = DATA_SETS[name], len(frame)
@@ -469,24 +475,23 @@ class NoNoise(StepNoise):
         return lambda query: query
 
 
-def descents(schema: tdp.Schema, each: bool) -> dict[str, CoordinateDescent]:
-    """A mechanism for every method."""
-    if not each:
+def descents(schema: tdp.Schema, each: dict[str, float] | None) -> dict[str, CoordinateDescent]:
+    """A mechanism for every method: a budget for each step, or (1, 1e-5) for all."""
+    if each is None:
         names = {"Laplace": "laplace", "analytic Gaussian": "gaussian"}
         names["truncated Laplace"] = "truncated-laplace"
         return {
             name: CoordinateDescent(schema, noise=noise, **REAL) for name, noise in names.items()
         }
+    spent = PASSES * len(schema.columns) * each["epsilon"]
     return {
-        name: CoordinateDescent(
-            schema, noise=law, epsilon=PASSES * len(schema.columns), delta=NEARLY_ONE, passes=PASSES
-        )
-        for name, law in laws(EACH).items()
+        name: CoordinateDescent(schema, noise=law, epsilon=spent, delta=NEARLY_ONE, passes=PASSES)
+        for name, law in laws(each).items()
     }
 
 
 def sparse_errors(
-    name: str, frame: pd.DataFrame, *, each: bool, splits: int, draws: int
+    name: str, frame: pd.DataFrame, *, each: dict[str, float] | None, splits: int, draws: int
 ) -> dict[str, Any]:
     """Test errors and changed predictions, shape (splits, 2), means over draws of the noise."""
     rows = len(frame)
@@ -632,7 +637,15 @@ def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
         f"far from (1, 0.1) in total: ten entries cost ({some[0]:g}, {some[1]:.3f}). `body` has "
         "the sum of the epsilons and delta = 0.",
         "",
-        *error_table(frames, naive_bayes_errors, each=True, **size),
+        *error_table(frames, naive_bayes_errors, each=EACH, **size),
+    ]
+    yield [
+        "## Naive Bayes, (5, 1e-4) for every statistic",
+        "",
+        "At (1, 0.1) the best noise has 0.93 of the power of truncated Laplace noise, which no "
+        "test error can show; here it has 0.34.",
+        "",
+        *error_table(frames, naive_bayes_errors, each=WEAK, **size),
     ]
     yield [
         "## Naive Bayes, (1, 1e-5) for everything together",
@@ -640,17 +653,22 @@ def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
         "`body` spends epsilon = 1 and no delta. An entry gets so small an epsilon that designed "
         "noise gains next to nothing on truncated Laplace noise, so it has no column.",
         "",
-        *error_table(frames, naive_bayes_errors, each=False, **size),
+        *error_table(frames, naive_bayes_errors, each=None, **size),
     ]
     yield [
         f"## Sparse logistic regression, (1, 0.1) for every step, {PASSES} passes",
         "",
-        *error_table(frames, sparse_errors, each=True, **fewer),
+        *error_table(frames, sparse_errors, each=EACH, **fewer),
+    ]
+    yield [
+        f"## Sparse logistic regression, (5, 1e-4) for every step, {PASSES} passes",
+        "",
+        *error_table(frames, sparse_errors, each=WEAK, **fewer),
     ]
     yield [
         "## Sparse logistic regression, (1, 1e-5) for all steps together",
         "",
-        *error_table(frames, sparse_errors, each=False, **fewer),
+        *error_table(frames, sparse_errors, each=None, **fewer),
     ]
 
 
