@@ -297,6 +297,24 @@ class Schema:
         """The named columns, in that order."""
         return {name: self[name] for name in names}
 
+    def only(self, names: Iterable[str]) -> Schema:
+        """The same facts for some of the columns, in that order: a model's features and target.
+
+        >>> schema = Schema({"a": Interval(0, 1), "b": Interval(0, 2), "c": Interval(0, 3)}, rows=9)
+        >>> list(schema.only(["c", "a"]))
+        ['c', 'a']
+        """
+        if isinstance(names, str):
+            fail("`names` must be a list of columns.")
+        return Schema(
+            self.select(names),
+            self.rows,
+            neighbors=self.neighbors,
+            bits=self.bits,
+            person=self.person,
+            rows_per_person=self.rows_per_person,
+        )
+
     # --- text and TOML ------------------------------------------------------------------------
 
     def _lines(self) -> list[tuple[str, str, str]]:

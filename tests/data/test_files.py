@@ -58,10 +58,19 @@ def test_the_ending_of_a_zipped_file_may_be_in_capitals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_other_marks_than_commas_are_named(tmp_path: Path, mark: str) -> None:
-    (tmp_path / "t.csv").write_text(f"x{mark}k\n1{mark}a\n")
-    with pytest.raises(tdp.ParameterError, match="by commas"):
-        check_frame(tmp_path / "t.csv", SCHEMA, ["x"])
+def test_the_header_says_what_divides_cells(tmp_path: Path, mark: str) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "k": ["a", "b", "b", "c"]})
+    rows = [f"0,5{mark}{x}{mark}{k}\n" for x, k in zip(frame["x"], frame["k"], strict=True)]
+    text = f'\ufeff"k, of all"{mark}x{mark}k\n' + "".join(rows)
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert STATISTIC.measure(tmp_path / "t.csv") == STATISTIC.measure(frame)
+    assert [c.name for c in read_header(tmp_path / "t.csv")] == ["k, of all", "x", "k"]
+
+
+def test_no_row_has_a_say_in_what_divides_cells(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,k\n" + "1;a;b;c\n" * 4)
+    frame = pd.DataFrame({"x": ["1;a;b;c"] * 4, "k": [None] * 4})
+    assert STATISTIC.measure(tmp_path / "t.csv") == STATISTIC.measure(frame)
 
 
 # --- Parquet --------------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ No line can stop the reading: bytes that are no UTF-8 are replaced, and cells ma
 Faster readers raise on such lines, which tells that the table has one, and so that a person is in
 it. A line ends at a line feed. A carriage return within one is part of its cell: writers such as
 pandas leave it without quotes, and a row that ended there would be two rows of one person.
+
+What divides cells is read off the header, which is public: a comma if one stands outside quotes
+there, else a semicolon, a tab or a bar.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from tightdp.errors import fail
 
 _LONGEST_CELL = 2**31 - 1  # what a C long holds everywhere
 _RETURN = "\udc0d"  # stands for a carriage return; no decoded text has it
+_MARKS = ",;\t|"
 
 
 def read_names(path: Path) -> list[str]:
@@ -31,7 +35,7 @@ def read_names(path: Path) -> list[str]:
     ['age', 'region']
     """
     with _open(path) as lines:
-        names = next(csv.reader(_lines(lines)), [])
+        names = next(_reader(lines), [])
     if any(_RETURN in name for name in names):
         fail(
             f"The header of {path.name!r} has carriage returns: save the file with line feeds at "
@@ -46,7 +50,7 @@ def read_rows(path: Path, rows: int) -> Iterator[list[list[str]]]:
     A blank line is no row, except in a file of one column: there it is an empty cell.
     """
     with _open(path) as lines:
-        reader = csv.reader(_lines(lines))
+        reader = _reader(lines)
         single = len(next(reader, [])) == 1
         full = (line for line in reader if line or single)
         while part := _take(full, rows):
@@ -61,6 +65,23 @@ def text_cell(line: list[str], place: int) -> str | None:
 def _open(path: Path) -> Any:
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     return opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="\n")
+
+
+def _reader(lines: Iterable[str]) -> Iterator[list[str]]:
+    """All lines as cells, divided as the header is; nothing below it has a say."""
+    full = _lines(lines)
+    header = next(full, "")
+    return csv.reader(itertools.chain([header], full), delimiter=_mark(header))
+
+
+def _mark(header: str) -> str:
+    """What divides the cells of a header; a name in quotes may hold any mark.
+
+    >>> _mark('"income, yearly";age'), _mark("age")
+    (';', ',')
+    """
+    bare = "".join(header.split('"')[::2])
+    return next((mark for mark in _MARKS if mark in bare), ",")
 
 
 def _lines(lines: Iterable[str]) -> Iterator[str]:

@@ -423,25 +423,13 @@ def model_kind(
         for column in ordered:
             if features is not None:
                 Option("column", "", of=features).check("features", column, schema)
-        facts = _selected(schema, [*ordered, goal])
+        facts = schema.only([*ordered, goal])
         rest = {key: _number(given[key]) for key in given if key not in ("features", "target")}
         work = ModelWork(home, facts, goal, epsilon, rest, reads, foresees)
         work.model()._check_parameters()
         return work
 
     return Kind(name, about, keys, make)
-
-
-def _selected(schema: Schema, columns: list[str]) -> Schema:
-    """The schema of some of its columns."""
-    return Schema(
-        schema.select(columns),
-        schema.rows,
-        neighbors=schema.neighbors,
-        bits=schema.bits,
-        person=schema.person,
-        rows_per_person=schema.rows_per_person,
-    )
 
 
 def _number(value: Any) -> Any:
@@ -530,7 +518,7 @@ def _density(schema: Schema, options: Options, epsilon: Fraction) -> Work:
     given = {key: options[key] for key in options if key != "columns"}
     work = ModelWork(
         f"{_HOME}.density:Density",
-        _selected(schema, columns),
+        schema.only(columns),
         None,
         epsilon,
         given,
