@@ -254,6 +254,21 @@ def test_intervals_need_a_basis(seed):
         held.fit(x, y).conf_int(covariates="uniform")
 
 
+def test_a_summary_without_intervals_shows_what_was_paid_for(seed):
+    x, y = algorithm_3(source(seed), 300)
+    for given, reason in (({}, "interval_share"), ({"l1": 1.0}, "plain model")):
+        model = tdp.LogisticRegression(bounds=(-1, 1), classes=[0, 1], random_state=1, **given)
+        said = str(model.fit(x, y).summary())
+        assert f"{model.intercept_[0]:.5g}" in said
+        assert f"{model.coef_[0, -1]:.5g}" in said
+        assert "No intervals." in said
+        assert reason in said
+    bare = tdp.LogisticRegression(
+        bounds=(-1, 1), classes=[0, 1], fit_intercept=False, random_state=1
+    )
+    assert "intercept" not in str(bare.fit(x, y).summary()).partition("No intervals")[0]
+
+
 # --- settings chosen under privacy ---------------------------------------------------------------
 
 

@@ -71,3 +71,18 @@ def coefficient_table(
             f"{level:.0%} intervals: privacy noise and sampling error together.",
         ),
     )
+
+
+def bare_table(
+    title: str,
+    names: Sequence[str],
+    values: FloatArray,
+    guarantee: Guarantee,
+    lacking: str,
+    *,
+    rows: int,
+) -> CoefficientTable:
+    """Coefficients alone; ``lacking`` says why there are no intervals."""
+    body = tuple((name, f"{value:.5g}") for name, value in zip(names, values, strict=True))
+    notes = (str(guarantee), f"No intervals. {lacking}")
+    return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, notes)

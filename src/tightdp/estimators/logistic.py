@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
-from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
+from tightdp.estimators.coefficient_tables import CoefficientTable, bare_table, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
@@ -226,7 +226,21 @@ class LogisticRegression(TwoClassLogit):
         return bounds if intercept else bounds[1:]
 
     def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> CoefficientTable:
-        """A table of coefficients, noise and intervals, as text and HTML."""
+        """A table of coefficients, noise and intervals, as text and HTML.
+
+        Where there are no intervals it has the coefficients, and says what intervals need.
+        """
+        check_is_fitted(self, "release_")
+        lacking = self._no_intervals() if covariates is None else None
+        if lacking is not None:
+            return bare_table(
+                type(self).__name__,
+                ("intercept", *self.coef_names_)[0 if self.fit_intercept else 1 :],
+                np.append(self.intercept_, self.coef_[0])[0 if self.fit_intercept else 1 :],
+                self.guarantee_,
+                lacking,
+                rows=self.schema_.rows,
+            )
         bounds = self.conf_int(alpha, intercept=True, covariates=covariates)
         spread = self._with_intercept(self._cloud(covariates).noise_only.std(axis=0))
         return coefficient_table(
@@ -247,15 +261,22 @@ class LogisticRegression(TwoClassLogit):
         last = values[width:] if self.fit_intercept else np.zeros((1, *values.shape[1:]))
         return np.concatenate([last, values[:width]])
 
+    def _no_intervals(self) -> str | None:
+        """Why this fit has no intervals from what it paid for, or None."""
+        if self.tune is not None:
+            return (
+                "Intervals are for settings that were not chosen with the data: leave out `tune`."
+            )
+        if self.l1 > 0 or self.theta_set is not None:
+            return "Intervals are for the plain model: fit without `l1` and without `theta_set`."
+        return _SHARE_HELP if self.mechanism_.information is None else None
+
     def _cloud(self, covariates: Any) -> Cloud:
         check_is_fitted(self, "release_")
-        if self.tune is not None:
-            fail("Intervals are for settings that were not chosen with the data: leave out `tune`.")
-        if self.l1 > 0 or self.theta_set is not None:
-            fail("Intervals are for the plain model: fit without `l1` and without `theta_set`.")
+        lacking = self._no_intervals()
+        if lacking is not None and (covariates is None or lacking is not _SHARE_HELP):
+            fail(lacking)
         if covariates is None:
-            if self.mechanism_.information is None:
-                fail(_SHARE_HELP)
             return Cloud.paid(self.mechanism_, self.release_)
         if isinstance(covariates, str):
             check_choice("covariates", covariates, ["uniform"])
