@@ -208,7 +208,7 @@ class Variance(Moments):
     >>> model.location_.round(0)
     array([12.])
     >>> low, high = model.conf_int("sample")[0]
-    >>> bool(low < 12 < high)
+    >>> bool(low < model.location_[0] < high)
     True
     """
 

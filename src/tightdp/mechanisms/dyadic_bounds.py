@@ -195,7 +195,8 @@ def find_bounds(
 
     Examples
     --------
-    >>> release = find_bounds({"x": np.linspace(3, 900, 5000)}, "x", epsilon=1.0, rows=5000)
+    >>> table = {"x": np.linspace(3, 900, 5000)}
+    >>> release = find_bounds(table, "x", epsilon=1.0, rows=5000, confidence=1 - 1e-7)
     >>> release.names, float(release["high"])
     (('low', 'high'), 1024.0)
     >>> Interval(*release.value).width <= 1024.5

@@ -83,8 +83,8 @@ def mean(
     noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
     first order, and the intervals take the worst ratio within both intervals.
 
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> mean({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=500.0)["x"].__round__(1)
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+    >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
     1.5
     """
     statistic = mean_statistic(schema, columns)
@@ -99,8 +99,8 @@ def variance(
     Values are moved into the range that a variance can have; standard errors are of first order,
     and the intervals take the worst values of both moments.
 
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> variance({"x": np.arange(4.0)}, ["x"], schema=schema, epsilon=900.0)["x"].__round__(0)
+    >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+    >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
     1.0
     """
     statistic = variance_statistic(schema, columns)
