@@ -175,6 +175,21 @@ def test_a_fitted_estimator_has_a_report(seed):
     np.testing.assert_array_equal(report.sections[0].answer.value[1:], model.coef_)
 
 
+@pytest.mark.parametrize("release", [tdp.sum, tdp.count])
+@pytest.mark.parametrize("length", [3, 31, 90])
+def test_no_name_in_a_picture_reaches_beyond_its_edge(release, length, seed):
+    names = ["P" * length, "Q" * length]
+    facts = {tdp.sum: tdp.Interval(0, 1), tdp.count: tdp.Category([0, 1])}[release]
+    schema = tdp.Schema(dict.fromkeys(names, facts), rows=2)
+    table = {name: [0.0, 1.0] for name in names}
+    page = Report.of(release(table, names[:1], schema=schema, epsilon=1, rng=seed)).html()
+    ends = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="end"[^>]*>(P[^<]*)<', page)
+    assert ends
+    for x, text in ends:
+        assert float(x) - 8.2 * len(text) > 0  # as wide as a bold letter of 13 pixels is on average
+        assert len(text) >= min(length, 31)
+
+
 def test_delta_is_in_words_and_symbols():
     schema = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=3)
     mechanism = tdp.AdditiveMechanism(tdp.Counts(schema), noise="gaussian", epsilon=1, delta=1e-6)

@@ -17,6 +17,8 @@ from tightdp.report.sections import Section
 
 _WIDTH = 760
 _LEFT, _RIGHT = 190, 560
+_FARTHEST_LEFT = 340  # where long names push the axis
+_LETTER = 8.6  # the width of a bold letter, on the safe side
 _MOST_ROWS = 30
 ACCENT, COOL = "var(--accent, #D55E00)", "var(--cool, #0072B2)"
 SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, #66727f)"
@@ -73,8 +75,24 @@ def _box(x: float, y: float, width: float, height: float, fill: str, radius: flo
     )
 
 
-def _label(name: str, most: int = 26) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _label(name: str, most: int) -> str:
+    """A name that is not longer than so many letters: what is cut is its middle.
+
+    >>> _label("P(region=North | smoker=yes)", 20)
+    'P(region=N…oker=yes)'
+    """
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
+
+
+def _margin(names: Sequence[str]) -> float:
+    """Where the axis starts, so that names to its left are whole as far as there is room."""
+    return min(max(_LEFT, 16 + _LETTER * max(map(len, names))), _FARTHEST_LEFT)
+
+
+def _fitting(name: str, left: float) -> str:
+    return _label(name, math.floor((left - 16) / _LETTER + 1e-6))
 
 
 # --- values --------------------------------------------------------------------------------------
@@ -85,30 +103,36 @@ def _rows(section: Section) -> str:
     answer, step = section.answer, 46
     body: list[str] = []
     shown = list(range(len(answer.names)))[:_MOST_ROWS]
+    left = _margin([answer.names[i] for i in shown])
     for place, i in enumerate(shown):
         y = 24 + step * place
         bounds = None if answer.names[i] in answer.unknown else answer.interval[i]
-        body += _track(y, answer.names[i], float(answer.value[i]), bounds, section.ranges[i])
+        body += _track(y, left, answer.names[i], float(answer.value[i]), bounds, section.ranges[i])
     height = 24 + step * len(shown)
     if len(shown) < len(answer.names):
-        body.append(_text(_LEFT, height, f"and {len(answer.names) - len(shown)} more", fill=MUTED))
+        body.append(_text(left, height, f"and {len(answer.names) - len(shown)} more", fill=MUTED))
         height += 20
     return _svg(height, body, f"Values and intervals of {section.name}")
 
 
 def _track(
-    y: float, name: str, value: float, bounds: Sequence[float] | None, span: Sequence[float]
+    y: float,
+    left: float,
+    name: str,
+    value: float,
+    bounds: Sequence[float] | None,
+    span: Sequence[float],
 ) -> list[str]:
     first, last = float(span[0]), float(span[1])
 
     def at(x: float) -> float:
         share = (min(max(x, first), last) - first) / (last - first)
-        return _LEFT + (_RIGHT - _LEFT) * share
+        return left + (_RIGHT - left) * share
 
     body = [
-        _text(_LEFT - 14, y + 4, _label(name), "end", font_weight="600"),
-        _line(_LEFT, y, _RIGHT, y, SOFT, 6),
-        _text(_LEFT, y + 20, number(first), "start", MUTED, font_size="10.5"),
+        _text(left - 14, y + 4, _fitting(name, left), "end", font_weight="600"),
+        _line(left, y, _RIGHT, y, SOFT, 6),
+        _text(left, y + 20, number(first), "start", MUTED, font_size="10.5"),
         _text(_RIGHT, y + 20, number(last), "end", MUTED, font_size="10.5"),
     ]
     if first < 0 < last:
@@ -148,12 +172,12 @@ def _bars(section: Section) -> str:
     known = [name not in answer.unknown for name in answer.names]
     low, high = np.where(np.array(known), np.asarray(answer.interval).T, answer.value)
     top, ticks = _scale(np.maximum(high, answer.value))
-    right = _RIGHT + 60
-    per = (right - _LEFT) / top
+    left, right = _margin(answer.names), _RIGHT + 60
+    per = (right - left) / top
     bottom = 10 + step * len(answer.names)
     body = []
     for tick in ticks:
-        x = _LEFT + per * tick
+        x = left + per * tick
         body += [
             _line(x, 6, x, bottom, SOFT, 1),
             _text(x, bottom + 16, number(tick), "middle", MUTED, font_size="11"),
@@ -162,9 +186,9 @@ def _bars(section: Section) -> str:
         y = 10 + step * i + step / 2
         value, a, b = (max(float(v), 0.0) for v in (answer.value[i], low[i], high[i]))
         body += [
-            _text(_LEFT - 12, y + 4, _label(name), "end"),
-            _box(_LEFT, y - 9, per * value, 18, COOL),
-            *(_whisker(_LEFT + per * a, _LEFT + per * b, y) if known[i] else []),
+            _text(left - 12, y + 4, _fitting(name, left), "end"),
+            _box(left, y - 9, per * value, 18, COOL),
+            *(_whisker(left + per * a, left + per * b, y) if known[i] else []),
             _text(right + 14, y + 4, number(float(answer.value[i])), font_weight="600"),
         ]
     return _svg(bottom + 26, body, f"Counts and intervals of {section.name}")
