@@ -81,7 +81,7 @@ class RegressionMoments(Statistic):
     --------
     >>> facts = {"x": Interval(0, 1), "k": Category(["a", "b", "c"]), "y": Interval(0, 9)}
     >>> moments = RegressionMoments(Schema(facts, rows=50), ["x", "k"], "y")
-    >>> moments.design, moments.part_names("target")
+    >>> moments.design, moments.names[moments.where("target")]
     (('x', 'k[b]', 'k[c]'), ('y', 'x*y', 'k[b]*y', 'k[c]*y'))
     """
 
@@ -166,10 +166,6 @@ class RegressionMoments(Statistic):
         sizes = {name: sum(len(g.entries) for g in groups) for name, groups in self.parts.items()}
         start = sum(sizes[name] for name in list(sizes)[: list(sizes).index(part)])
         return slice(start, start + sizes[part])
-
-    def part_names(self, part: str) -> tuple[str, ...]:
-        """Names of the entries of a part."""
-        return self.names[self.where(part)]
 
     # --- bodies -------------------------------------------------------------------------------
 

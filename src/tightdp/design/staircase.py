@@ -33,7 +33,7 @@ def staircase(problem: NoiseProblem) -> Upper:
     if problem.integer:
         noise = {"core": _least_core(problem, lambda core: cost({"core": core}))}
     else:
-        noise = {"core_share": str(_least_share(problem, cost))}
+        noise = {"core_share": str(_least_share(cost))}
     return Upper(noise, cost(noise), 0.0, {}, {})
 
 
@@ -47,7 +47,7 @@ def _least_core(problem: NoiseProblem, cost: Any) -> int:
     return min(range(low, high + 1), key=cost)
 
 
-def _least_share(problem: NoiseProblem, cost: Any) -> Fraction:
+def _least_share(cost: Any) -> Fraction:
     """Golden section on a float; any share gives a valid bound."""
     golden = (math.sqrt(5) - 1) / 2
     low, high = 1e-9, 1 - 1e-9

@@ -72,7 +72,7 @@ class Location(Untargeted):
         """Pay for and draw the release."""
 
 
-class Moments(Location):
+class SumBased(Location):
     """Base: means or variances, made of noisy sums."""
 
     _raw: Release
@@ -136,7 +136,7 @@ class Moments(Location):
         """What the bounds allow."""
 
 
-class Mean(Moments):
+class Mean(SumBased):
     """The means of the columns, with exact noise; see :func:`tightdp.mean`.
 
     **Privacy.** ``fit`` is epsilon-DP under the neighbour relation of the schema (replace-one by
@@ -180,7 +180,7 @@ class Mean(Moments):
         return _ends(self.schema_)
 
 
-class Variance(Moments):
+class Variance(SumBased):
     """The variances of the columns (divisor n), with exact noise; see :func:`tightdp.variance`.
 
     **Privacy.** ``fit`` is epsilon-DP under replace-one by the proof of

@@ -221,9 +221,7 @@ def rank_norms(
     # Equal up to rounding counts as equal, and then the hull comes first.
     rows.sort(key=lambda row: (*_sort_key(row, by), row.ball is not space.hull()))
     best = rows[0]
-    return NormRanking(
-        tuple(rows), rate, by, best.name, _reason(space, best, by), _notes(space, rows, by)
-    )
+    return NormRanking(tuple(rows), rate, by, best.name, _reason(space, best, by), _notes(rows, by))
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -322,7 +320,7 @@ def _reason(space: SensitivitySpace, best: RankedNorm, by: str) -> str:
     return f"smallest {CRITERIA[by]} among the candidates"
 
 
-def _notes(space: SensitivitySpace, rows: list[RankedNorm], by: str) -> tuple[str, ...]:
+def _notes(rows: list[RankedNorm], by: str) -> tuple[str, ...]:
     best, notes = rows[0], []
     for criterion, label in CRITERIA.items():
         winner = min(rows, key=lambda row: _sort_key(row, criterion))

@@ -148,7 +148,7 @@ class SensitivitySpace:
             isinstance(interval, Interval) for interval in intervals
         ):
             fail("`intervals` must be a list of Interval, one for each column of `matrix`.")
-        return cls(affine_image(matrix, intervals, offset, Neighbors.of(neighbors)), neighbors)
+        return cls(affine_image(matrix, intervals, offset), neighbors)
 
     @classmethod
     def histogram(

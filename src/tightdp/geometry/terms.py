@@ -21,7 +21,6 @@ from tightdp.geometry.row_images import (
     RowImage,
 )
 from tightdp.geometry.zonotopes import Zonotope
-from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval
 
@@ -53,7 +52,6 @@ def affine_image(
     matrix: ArrayLike,
     intervals: Sequence[Interval],
     offset: ArrayLike | None,
-    neighbors: Neighbors,
 ) -> RowImage:
     """The row image of ``A x + b`` on a box."""
     A = check_array("matrix", matrix, 2, len(intervals))

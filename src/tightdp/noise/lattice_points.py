@@ -1,35 +1,21 @@
 """Uniform integer points of boxes and simplices, exactly.
 
-The plain functions take Python integers of any size; those ending in ``s`` fill arrays, one point a
-row, with a size of its own for every row. No float is used.
+One point a row, with a size of its own for every row, in int64 or Python integers of any size. No
+float is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, check_count, fail
+from tightdp.errors import check_count, fail
 from tightdp.randomness import RandomSource
 
 Integers = NDArray[Any]
 _ROOM = 1 << 62
-
-
-def box_point(low: Sequence[int], high: Sequence[int], rng: RandomSource) -> list[int]:
-    """A uniform integer point z with low_i <= z_i <= high_i.
-
-    >>> from tightdp.randomness import source
-    >>> box_point([5, -1], [5, 1], source())[0]
-    5
-    """
-    if len(low) != len(high):
-        fail("`low` and `high` must have the same length.", DimensionError)
-    sides = zip(low, high, strict=True)
-    return [a + rng.below(check_count("high - low + 1", b - a + 1)) for a, b in sides]
 
 
 def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> Integers:
@@ -44,24 +30,14 @@ def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> Integers:
     return a + rng.integers_below(b - a + 1)
 
 
-def simplex_point(total: int, dim: int, rng: RandomSource, *, at_most: bool = False) -> list[int]:
-    """A uniform point of {z >= 0 integer, sum z = total}, or ``<= total`` when ``at_most``.
-
-    Proof (stars and bars): the points with ``dim`` parts are in bijection with the sets of
-    ``dim - 1`` bars among ``total + dim - 1`` places, the parts being the gaps; Floyd's algorithm
-    draws such a set uniformly. With ``at_most`` one more part takes the rest and is dropped.
-
-    >>> from tightdp.randomness import source
-    >>> sum(simplex_point(10**30, 4, source())) == 10**30
-    True
-    """
-    return [int(z) for z in simplex_points([total], dim, rng, at_most=at_most)[0]]
-
-
 def simplex_points(
     totals: ArrayLike, dim: int, rng: RandomSource, *, at_most: bool = False
 ) -> Integers:
     """Rows of uniform points of {z >= 0 integer, sum z = total}, one row for each total.
+
+    Proof (stars and bars): the points with ``dim`` parts are in bijection with the sets of
+    ``dim - 1`` bars among ``total + dim - 1`` places, the parts being the gaps; Floyd's algorithm
+    draws such a set uniformly. With ``at_most`` one more part takes the rest and is dropped.
 
     Parameters
     ----------
