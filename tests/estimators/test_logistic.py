@@ -328,6 +328,7 @@ def test_a_preview_looks_at_shapes_only(seed):
         ({"classes": [0, 1, 2]}, "binary"),
         ({"classes": [0]}, "classes"),
         ({"classes": 3}, "classes"),
+        ({"classes": "no"}, "'observed'"),
         ({"interval_share": 1.0}, "information_share"),
         ({"theta_set": "ball"}, "theta_set"),
         ({"tune": []}, "tune"),

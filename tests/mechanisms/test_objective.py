@@ -92,6 +92,22 @@ def test_joint_accounting_is_the_supremum(epsilon, share):
     assert weaker.max() > epsilon * (1 + 1e-9) or share == 1.0  # planted: half the ridge
 
 
+@pytest.mark.parametrize("rate", [0.1, 1.0, 5.0, 250.0])
+def test_the_supremum_does_not_overflow(rate):
+    # at huge ratios the curve is worth log(ratio) nearly everywhere
+    for power in (100, 160, 220, 280):
+        at_half = rate / 2 + math.log(0.25) + power * math.log(10)
+        assert LogisticLoss().steepest(rate, 10.0**power, math.inf) >= at_half * (1 - 1e-12)
+
+
+def test_a_huge_budget_still_asks_for_its_ridge():
+    facts = PublicFacts(LogisticLoss(), 7, accounting="joint")
+    found = calibrate(facts, 1000.0, 0.5)
+    share = np.linspace(0.001, 0.999, 999)
+    gain = np.log(7.0 * share * (1.0 - share)) - math.log(found.ridge)  # log(1 + x) >= log(x)
+    assert (found.rate * (1.0 + share) + gain).max() <= 1000.0
+
+
 def test_one_logistic_column_moves_the_gradient_less():
     theta = np.linspace(0.0, 60.0, 600_001)
     a = np.linspace(0.0, 1.0, 2001)
@@ -554,6 +570,25 @@ def test_hard_tables_are_certified_too(x, y, epsilon):
     for key in range(3):
         value = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(source(key))))
         assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_far_more_rows_than_stated_do_not_stop_the_solver(loss, seed):
+    # an error for some numbers of rows would tell that number, which is private
+    rng, stated = source(seed), 10
+    x = 2.0 * rng.uniform((3000, 2)) - 1.0
+    target = Category([0, 1]) if loss == "logistic" else Interval(-1, 1)
+    facts = {"a": Interval(-1, 1), "b": Interval(-1, 1), "y": target}
+    schema = Schema(facts, rows=stated, neighbors="add-remove")
+    mechanism = ObjectivePerturbation(schema, loss=loss, epsilon=1.0, noise_share=0.6)
+    found = [
+        mechanism.release(
+            {"a": x[:n, 0], "b": x[:n, 1], "y": (x[:n].sum(axis=1) > 0) * 1}, rng=seed
+        ).integers
+        for n in (3 * stated, 4 * stated, 4 * stated + 1, 3000)
+    ]
+    assert found[0] != found[1]
+    assert found[1] == found[2] == found[3]
 
 
 def test_every_release_differs_from_the_estimate_without_noise(seed):

@@ -59,6 +59,29 @@ def test_the_weakest_numerics_and_the_level_of_all(seed):
     assert asked == pytest.approx([0.95, 0.95])
 
 
+def test_a_solver_is_never_called_exact():
+    facts = tdp.Schema({"a": UNIT, "y": tdp.Category([0, 1])}, rows=50)
+    fit = tdp.ObjectivePerturbation(facts, epsilon=1, noise_share=0.5)
+    both = Together([fit, tdp.KNormMedian(schema(), "a", epsilon=1)])
+    assert fit.guarantee().numerics is Numerics.IDEALIZED
+    assert both.guarantee().numerics is Numerics.IDEALIZED
+
+
+def test_who_gets_which_epsilon_is_part_of_the_request():
+    columns = tdp.Schema(dict.fromkeys("abcd", UNIT), rows=50)
+    table = dict.fromkeys("abcd", TABLE["a"])
+
+    def four(*epsilons):
+        named = zip("abcd", epsilons, strict=True)
+        return Together([tdp.KNormMedian(columns, name, epsilon=e) for name, e in named])
+
+    ledger = tdp.Ledger(epsilon=20)
+    first = four(1, 2, 1, 2).release(table, ledger=ledger, key="k")
+    assert four(1, 2, 1, 2).release(table, ledger=ledger, key="k").integers == first.integers
+    with pytest.raises(ParameterError, match="another fingerprint"):
+        four(1, 2, 2, 1).release(table, ledger=ledger, key="k")  # the same laws and the same sum
+
+
 def test_bad_parts_are_refused():
     with pytest.raises(ParameterError, match="at least one"):
         Together([])

@@ -24,6 +24,8 @@ _HELP = (
 
 def class_labels(labels: Any) -> Category:
     """Two or more public labels as a category."""
+    if isinstance(labels, str):
+        fail(f"`classes` must be a sequence of labels, or {OBSERVED!r}. Got {labels!r}.")
     try:
         levels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     except TypeError:

@@ -111,7 +111,10 @@ class DirectionLevels(BoxLevels[None]):
         inverse = far / safe
         slope = np.diag(np.full(dim, inverse.sum())) - (units * inverse) @ units.T
         rest = float((far * (reach / (safe - reach * far)) ** 2).sum()) * _CURVATURE * (1 + 1e-9)
-        rest += 2.0 * float(count - far.sum()) + count * (math.sqrt(dim) / _UNIT + 2.0**-36)
+        rest += 2.0 * float(count - far.sum()) + count * (math.sqrt(dim) / _UNIT)
+        # a float sum of n terms, in any order, is off by less than (n + 20) 2**-53 of their sizes:
+        # here one for every entry of `middle`, and twice that for every entry of `slope`
+        rest += count * dim * (count + 32) * 2.0**-50
         middle = units.sum(axis=1)
         swing = np.abs(slope) @ half * (1 + 1e-9)
         near = np.maximum(np.abs(middle) - swing, 0.0)

@@ -124,7 +124,7 @@ class LogisticLoss(MarginLoss):
         # rate ratio s^2 + ratio (2 - rate) s - (rate + ratio) = 0, whose positive root is
         # written so that nothing cancels.
         half = ratio * (2.0 - rate) / 2.0
-        root = math.sqrt(half * half + rate * ratio * (rate + ratio))
+        root = math.hypot(half, math.sqrt(rate * ratio) * math.sqrt(rate + ratio))  # no overflow
         top = (rate + ratio) / (half + root) if half > 0 else (root - half) / (rate * ratio)
         s = min(max(top, 0.0), self.slope(reach))
         return rate * s + math.log1p(ratio * s * (1.0 - s))

@@ -142,9 +142,9 @@ class Objective:
         """A bound on the Euclidean floating-point error of the gradient.
 
         Row by row: the margin is off by at most e = (m + 2) u |theta|_1, its slope by e times the
-        curvature and by the error of the slope itself, and a term by one rounding more; a product
-        over a block of b rows adds b u times the slope. ``bend`` is the sum of the curvatures at
-        ``theta``.
+        curvature, by the error of the slope itself and by its rounding, and a term by one rounding
+        more; a product over a block of b rows adds (b - 1) u times the slope, and the sum of all
+        blocks is rounded once. ``bend`` is the sum of the curvatures at ``theta``.
         """
         n, m = self.rows.shape
         extended = precision is Precision.EXTENDED
@@ -155,9 +155,9 @@ class Objective:
             return math.inf
         margin = (m + 2) * length * unit
         moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
-        added = 2.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS))
+        added = 3.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS)) + 2.0
         per_row = (self.loss.rounding + added * steep) * unit
-        stored = _UNIT * n * steep if extended else 0.0  # sums of blocks become doubles
+        stored = 2.0 * _UNIT * n * steep if extended else 0.0  # of blocks, and then of all
         # ridge, noise and penalty: each is rounded once, and so is the sum
         parts = [self.ridge * theta, self.noise, self.penalty.gradient(theta)]
         rest = 2.0 * _UNIT * sum(float(np.linalg.norm(part)) for part in parts)
@@ -202,6 +202,7 @@ class _Search:
         self.objective = objective
         self.precision = Precision.FAST
         self.caution = 1.0
+        self.moved = 0.0  # in p, since the Hessian was taken
         start = np.zeros(objective.rows.shape[1])
         self.here = objective.derivatives(start)
         # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
@@ -251,11 +252,14 @@ class _Search:
         rest = (np.eye(len(self.p)) - slope) / self.c
         residual = self._residual(self.p, self.theta, self.here)
         direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
-        near = float(np.abs(direction).sum()) <= _NEAR
+        moved = self.moved + float(np.abs(direction).sum())
+        near = moved <= _NEAR
         for halving in range(_HALVINGS):
             trial = self.p - direction / 2.0**halving
             found = self._at(trial, near=near)
             if found[2] <= self.size * (1.0 - 0.25 / 2.0**halving):
+                kept = near and self.precision is not Precision.FAST
+                self.moved = moved if kept else 0.0
                 return self._take(trial, *found)
         if self.size <= _WITHIN_ROUNDING * self.rounding() and self.refine():
             return None  # nothing but rounding was left to shrink
@@ -283,6 +287,7 @@ class _Search:
                 break
             self.caution *= 4.0  # beyond 1 where a smooth penalty or rounding asks for it
         step = (theta + move - self.c * end).astype(self.p.dtype)  # as precise as before
+        self.moved = 0.0
         self._take(step, *self._at(step))
 
 

@@ -129,7 +129,7 @@ class ConvexSet(Penalty):
             fail("`project` must be a function from a point to the nearest point of the set.")
         self._project, self._name = project, str(name)
         self.reach = check_positive("reach", reach)
-        self.accuracy = check_positive("accuracy", accuracy)
+        self.accuracy = max(check_positive("accuracy", accuracy), 2.0**-52)  # points are doubles
 
     def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
         point = np.asarray(p, dtype=np.float64)

@@ -16,6 +16,8 @@ from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema
 
+MOST_TIMES = 4  # rows that are used, in units of those that the schema states
+
 
 class ScaledRows:
     """Features, an intercept and a target of a table, scaled by public bounds.
@@ -142,8 +144,12 @@ class ScaledRows:
         check_public_rows(frame, self.schema)
 
     def read(self, frame: Any, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
+        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**
+
+        Never more than four times the rows that the schema states, the first ones.
+        """
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
+        cells = cells[: MOST_TIMES * self.schema.rows]
         unit = 2.0**-self.schema.bits
         scale = np.array([1.0 if size else unit for size in self.groups])
         rows = self.scaled(np.asarray(cells[:, :-1] * scale, dtype=np.float64))

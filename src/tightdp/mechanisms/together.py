@@ -62,7 +62,8 @@ class Together(PaidMechanism):
         return "; ".join(dict.fromkeys(part.law for part in self.parts))
 
     def _facts(self) -> list[str]:
-        facts = [part._facts() for part in self.parts]
+        # every part with its own law: those of all parts name each law once
+        facts = [[*part._facts(), part.law] for part in self.parts]
         return [", ".join(given[0] for given in facts), *(f for given in facts for f in given)]
 
     def _check(self, frame: Any) -> None:
