@@ -47,7 +47,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 table.left th,table.left td,.left th,.left td{text-align:left}
 details{margin-top:12px}summary{cursor:pointer;color:var(--cool)}
 .note{color:var(--muted);font-size:14px}
-.formula{text-align:center;font-size:20px;margin:16px 0;overflow-x:auto}
+.formula{text-align:center;font-size:20px;margin:16px 0;padding:4px 0;overflow:auto hidden}
 .two{display:grid;grid-template-columns:minmax(0,1fr) 300px;gap:28px;align-items:center}
 @media (max-width:700px){.two{grid-template-columns:1fr}.badge{float:none;display:inline-block}}
 code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}
