@@ -8,9 +8,17 @@ from tightdp.errors import FloatArray, check_probability
 
 
 def quantile_intervals(values: FloatArray, alpha: float) -> FloatArray:
-    """Rows (low, high) that hold all but alpha of the values, equal tails."""
+    """Rows (low, high) that hold all but alpha of the values, equal tails.
+
+    The ends are values, the next ones outwards: between infinite ones there is nothing to
+    interpolate.
+
+    >>> quantile_intervals(np.array([[-np.inf], [0.0], [np.inf]]), 0.1)
+    array([[-inf,  inf]])
+    """
     tail = check_probability("alpha", alpha) / 2
-    return np.quantile(values, [tail, 1 - tail], axis=0).T
+    low = np.quantile(values, tail, axis=0, method="lower")
+    return np.column_stack([low, np.quantile(values, 1 - tail, axis=0, method="higher")])
 
 
 def simultaneous_intervals(values: FloatArray, alpha: float) -> FloatArray:
