@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import (
     FloatArray,
-    InfeasibleSamplingError,
     check_choice,
-    check_count,
     check_probability,
     check_real,
     fail,
@@ -24,28 +21,20 @@ from tightdp.estimators.base import PrivateEstimator, replace_one
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
 from tightdp.estimators.expected_errors import coefficient_covariance, user_units
 from tightdp.estimators.inputs import Problem
+from tightdp.estimators.moment_noise import LENGTH, NOISES, moment_mechanism
 from tightdp.estimators.moment_solver import centred, shrunk, solve, through
-from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES
-from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.geometry.norm_balls import NormBall
 from tightdp.inference.moment_intervals import Candidates, candidates, moved
 from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.split import Part, SplitMechanism
-from tightdp.noise.on_lattice import lattice_body
+from tightdp.mechanisms.split import SplitMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomSource, SeededSource
 from tightdp.release import Release
 from tightdp.schema import Interval
 
-NOISES = ("best", "split", "hull", *LP_NAMES)
 POSTS = ("shrink", "none", "published")
 
-# Public guesses that only steer where the noise goes, never how much privacy there is: squared
-# length of the scaled coefficients, and how well the mean square of the target must be known.
-_LENGTH = 1 / 8
-_SQUARE_ERROR = 0.002
-_SQUARE_SHARES = (0.01, 0.06)
 _INTERVAL_SEED = 20_190_605
 
 
@@ -174,7 +163,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _mechanism(self, problem: Problem) -> SplitMechanism:
         replace_one(problem)
-        return _mechanism(problem, self.noise, self.epsilon, square=self.post == "shrink")
+        return moment_mechanism(problem, self.noise, self.epsilon, square=self.post == "shrink")
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         mechanism = self._mechanism(problem)
@@ -263,7 +252,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             moments,
             _noise_matrices(moments, np.eye(len(moments)) / moments.schema.rows),
             mechanism.covariance,
-            length=_LENGTH,
+            length=LENGTH,
             shift=None if self.fit_intercept else _shift(moments),
         )
         units = user_units(*_units(moments), intercept=bool(self.fit_intercept))
@@ -388,99 +377,7 @@ class Ridge(LinearRegression):
         return np.asarray(self.alpha / moments.schema.rows / half[:-1] ** 2)
 
 
-# --- which noise ---------------------------------------------------------------------------------
-
-
-def _mechanism(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
-    """The mechanism with the asked noise; "best" has the least predicted error of coefficients."""
-    check_count("rows", problem.rows)
-    if isinstance(noise, NormBall) or noise in LP_NAMES:
-        return _joint(problem, noise, epsilon, square=square)
-    builders = {"split": [_split], "hull": [_joint], "best": [_split, _joint]}[noise]
-    options = [build(problem, "hull", epsilon, square=square) for build in builders]
-    return min(options, key=_predicted_error)
-
-
-def _predicted_error(mechanism: SplitMechanism) -> float:
-    moments = mechanism.statistic
-    assert isinstance(moments, RegressionMoments)
-    on_target, on_features = _mean_variances(moments, np.diag(mechanism.covariance))
-    return on_target + _LENGTH * on_features
-
-
-def _split(problem: Problem, noise: str, epsilon: Any, *, square: bool) -> SplitMechanism:
-    """Shares that minimise v_T / s^2 + length^2 v_F / (1 - s)^2, the predicted error."""
-    moments = RegressionMoments(problem.schema, problem.features, problem.target, square=square)
-    rest = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
-    balls = {part: _feasible(moments, part) for part in moments.parts}
-    target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
-    odds = (target / (_LENGTH * features)) ** (1 / 3)
-    share = Fraction(round(1000 * odds / (1 + odds)), 1000)
-    shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
-    parts = [Part(part, ball, shares[part]) for part, ball in balls.items()]
-    return SplitMechanism(moments, parts, epsilon=epsilon)
-
-
-def _feasible(moments: RegressionMoments, part: str) -> NormBall:
-    """The smallest body of a part that exact noise can be drawn from, measured."""
-    for kind in MOMENT_KINDS:
-        ball = moments.ball(part, kind)
-        try:
-            lattice_body(ball)[0].check_feasible()
-        except InfeasibleSamplingError:
-            continue
-        return measured(ball)
-    fail("There are too many columns for exact noise: use fewer.", InfeasibleSamplingError)
-
-
-def _joint(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
-    """One body for all moments."""
-    moments = RegressionMoments(
-        problem.schema, problem.features, problem.target, joint=True, square=square
-    )
-    share = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
-    ball = _feasible(moments, "moments") if noise == "hull" else _named_ball(moments, noise)
-    parts = [Part("moments", ball, share)]
-    if square:
-        parts.append(Part("square", moments.ball("square"), 1 - share))
-    return SplitMechanism(moments, parts, epsilon=epsilon)
-
-
-def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
-    """An l_p ball with the exact sensitivity, or a ball of the user's that is proved to do."""
-    if not all(isinstance(moments.schema[name], Interval) for name in moments.features):
-        fail("With categories `noise` must be 'best', 'split' or 'hull'.")
-    space = SensitivitySpace.moments(len(moments.features))
-    if isinstance(noise, NormBall):
-        certificate = certify_contains(noise, space)
-        if not certificate:
-            fail(
-                "`noise` must be a ball that is proved to contain the sensitivity space. The best "
-                f"bound on the gauge of a difference is {certificate.bound:.12g}: scale the ball."
-            )
-        return noise
-    p = LP_NAMES[noise]
-    return LpBall(space.dim, p, float(space.sensitivity(p=p)))
-
-
-def _square_share(rows: int, epsilon: Any) -> Fraction:
-    """So much that the mean square of the scaled target has a noise of about ``_SQUARE_ERROR``."""
-    wanted = float(np.sqrt(2) / (_SQUARE_ERROR * rows * float(check_epsilon(epsilon))))
-    return Fraction(round(1000 * float(np.clip(wanted, *_SQUARE_SHARES))), 1000)
-
-
-def _unit_variance(ball: NormBall) -> float:
-    """Mean variance of the noise on an entry at epsilon = 1."""
-    return (ball.rank + 1) * (ball.rank + 2) * float(np.diag(ball.second_moment.value).mean())
-
-
-def _mean_variances(moments: RegressionMoments, variance: FloatArray) -> tuple[float, float]:
-    """Mean variance on the moments with the target, and sum over one row of those of features."""
-    i, j, factor = moments.entries.T
-    each, y = variance / factor**2, moments.outcome
-    with_target = (j == y) & (i < y)
-    features = j < y
-    return float(each[with_target].mean()), float(each[features].mean())
+# --- places and units ----------------------------------------------------------------------------
 
 
 def _own_noise(noise: FloatArray, moments: RegressionMoments) -> FloatArray:

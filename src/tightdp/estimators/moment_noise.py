@@ -1,0 +1,122 @@
+"""Which noise the moments of a regression get: in one body or in parts, where it harms least."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
+from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail
+from tightdp.estimators.inputs import Problem
+from tightdp.geometry.norm_balls import LpBall, NormBall
+from tightdp.geometry.ranking import LP_NAMES
+from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.rates import check_epsilon
+from tightdp.schema import Interval
+
+NOISES = ("best", "split", "hull", *LP_NAMES)
+
+# Public guesses that only steer where the noise goes, never how much privacy there is: squared
+# length of the scaled coefficients, and how well the mean square of the target must be known.
+LENGTH = 1 / 8
+_SQUARE_ERROR = 0.002
+_SQUARE_SHARES = (0.01, 0.06)
+
+
+def moment_mechanism(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
+    """The mechanism with the asked noise; "best" has the least predicted error of coefficients."""
+    check_count("rows", problem.rows)
+    if isinstance(noise, NormBall) or noise in LP_NAMES:
+        return _joint(problem, noise, epsilon, square=square)
+    options = []
+    if noise in ("best", "split"):
+        options.append(_split(problem, epsilon, square=square))
+    if noise in ("best", "hull"):
+        options.append(_joint(problem, "hull", epsilon, square=square))
+    return min(options, key=_predicted_error)
+
+
+def _predicted_error(mechanism: SplitMechanism) -> float:
+    moments = mechanism.statistic
+    assert isinstance(moments, RegressionMoments)
+    on_target, on_features = _mean_variances(moments, np.diag(mechanism.covariance))
+    return on_target + LENGTH * on_features
+
+
+def _split(problem: Problem, epsilon: Any, *, square: bool) -> SplitMechanism:
+    """Shares that minimise v_T / s^2 + length^2 v_F / (1 - s)^2, the predicted error."""
+    moments = RegressionMoments(problem.schema, problem.features, problem.target, square=square)
+    rest = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
+    balls = {part: _feasible(moments, part) for part in moments.parts}
+    target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
+    odds = (target / (LENGTH * features)) ** (1 / 3)
+    share = Fraction(round(1000 * odds / (1 + odds)), 1000)
+    shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
+    parts = [Part(part, ball, shares[part]) for part, ball in balls.items()]
+    return SplitMechanism(moments, parts, epsilon=epsilon)
+
+
+def _feasible(moments: RegressionMoments, part: str) -> NormBall:
+    """The smallest body of a part that exact noise can be drawn from, measured."""
+    for kind in MOMENT_KINDS:
+        ball = moments.ball(part, kind)
+        try:
+            lattice_body(ball)[0].check_feasible()
+        except InfeasibleSamplingError:
+            continue
+        return measured(ball)
+    fail("There are too many columns for exact noise: use fewer.", InfeasibleSamplingError)
+
+
+def _joint(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
+    """One body for all moments."""
+    moments = RegressionMoments(
+        problem.schema, problem.features, problem.target, joint=True, square=square
+    )
+    share = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
+    ball = _feasible(moments, "moments") if noise == "hull" else _named_ball(moments, noise)
+    parts = [Part("moments", ball, share)]
+    if square:
+        parts.append(Part("square", moments.ball("square"), 1 - share))
+    return SplitMechanism(moments, parts, epsilon=epsilon)
+
+
+def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
+    """An l_p ball with the exact sensitivity, or a ball of the user's that is proved to do."""
+    if not all(isinstance(moments.schema[name], Interval) for name in moments.features):
+        fail("With categories `noise` must be 'best', 'split' or 'hull'.")
+    space = SensitivitySpace.moments(len(moments.features))
+    if isinstance(noise, NormBall):
+        certificate = certify_contains(noise, space)
+        if not certificate:
+            fail(
+                "`noise` must be a ball that is proved to contain the sensitivity space. The best "
+                f"bound on the gauge of a difference is {certificate.bound:.12g}: scale the ball."
+            )
+        return noise
+    p = LP_NAMES[noise]
+    return LpBall(space.dim, p, float(space.sensitivity(p=p)))
+
+
+def _square_share(rows: int, epsilon: Any) -> Fraction:
+    """So much that the mean square of the scaled target has a noise of about ``_SQUARE_ERROR``."""
+    wanted = float(np.sqrt(2) / (_SQUARE_ERROR * rows * float(check_epsilon(epsilon))))
+    return Fraction(round(1000 * float(np.clip(wanted, *_SQUARE_SHARES))), 1000)
+
+
+def _unit_variance(ball: NormBall) -> float:
+    """Mean variance of the noise on an entry at epsilon = 1."""
+    return (ball.rank + 1) * (ball.rank + 2) * float(np.diag(ball.second_moment.value).mean())
+
+
+def _mean_variances(moments: RegressionMoments, variance: FloatArray) -> tuple[float, float]:
+    """Mean variance on the moments with the target, and sum over one row of those of features."""
+    i, j, factor = moments.entries.T
+    each, y = variance / factor**2, moments.outcome
+    with_target = (j == y) & (i < y)
+    features = j < y
+    return float(each[with_target].mean()), float(each[features].mean())
