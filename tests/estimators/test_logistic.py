@@ -329,7 +329,7 @@ def test_a_preview_looks_at_shapes_only(seed):
         ({"classes": [0]}, "classes"),
         ({"classes": 3}, "classes"),
         ({"classes": "no"}, "'observed'"),
-        ({"interval_share": 1.0}, "information_share"),
+        ({"interval_share": 1.0}, "interval_share"),
         ({"theta_set": "ball"}, "theta_set"),
         ({"tune": []}, "tune"),
         ({"tune": {"ridge": 1.0}}, "tune"),

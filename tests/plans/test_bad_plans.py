@@ -113,6 +113,22 @@ BAD = {
         "[budget]",
         ["`delta`", "over budget"],
     ),
+    "a word for bins": (
+        ('kind = "mean"\ncolumns = ["age"]', 'kind = "histogram"\ncolumn = "age"\nbins = "ten"'),
+        'bins = "ten"',
+        ["`bins`", "number of bins", "edges"],
+    ),
+    "a share beyond 1": (
+        ('kind = "mean"\ncolumns = ["age"]',
+         'kind = "logistic_regression"\ntarget = "answer"\ninterval_share = 2'),
+        "interval_share = 2",
+        ["`interval_share`", "[0, 1)"],
+    ),
+    "two sources": (
+        ('file = "table.csv"', 'file = "table.csv"\nfolder = "tables"'),
+        "[data]",
+        ["one of", "It has `file` and `folder`"],
+    ),
     "not TOML": (
         ("rows = 200", "rows = = 200"),
         "rows = = 200",

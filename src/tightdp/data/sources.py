@@ -80,7 +80,7 @@ def from_sql(query: str, database: str | Path | None = None) -> Any:
             return duckdb.connect(str(database), read_only=True).sql(query)
     except duckdb.Error as error:
         # binding a query quotes names of tables and columns, not cells
-        fail(f"The query is refused: {str(error).splitlines()[0]}.")
+        fail(f"The query is refused: {str(error).splitlines()[0].rstrip('.!')}.")
     fail("`sql` must be one SELECT: a release only reads.")
 
 

@@ -136,7 +136,10 @@ class LogisticRegression(TwoClassLogit):
         check_classes(self.classes, two_labels)
         check_real("ridge", self.ridge)
         check_real("l1", self.l1)
-        if self.tune is not None and check_real("interval_share", self.interval_share) > 0:
+        share = check_real("interval_share", self.interval_share)
+        if not 0 <= share < 1:
+            fail(f"`interval_share` must lie in [0, 1). Got {share:g}.")
+        if self.tune is not None and share > 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
 
     def _target_column(self, y: Any) -> Column | None:

@@ -70,7 +70,7 @@ class Answer:
         """The table, cut after ``most`` entries."""
         head, rule, *body = text_table(self.rows())
         if most is not None and len(body) > most:
-            body = [*body[:most], f"... and {len(body) - most} more"]
+            body = [*body[:most], f"... and {len(body) - most} more, in reports and with --json"]
         return "\n".join([head, rule, *body, "", f"{self.release.guarantee}; {self.about}"])
 
     def __str__(self) -> str:

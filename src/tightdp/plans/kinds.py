@@ -300,7 +300,7 @@ register(
     Kind(
         "histogram",
         "counts of a numeric column in public bins",
-        {"column": _COLUMN, "bins": Option("bins", "how many, or their edges"), **_SHAPE},
+        {"column": _COLUMN, "bins": Option("bins", "how many (10), or their edges"), **_SHAPE},
         _plain(lambda s, o: Histogram(s, o["column"], o.get("bins", 10))),
     )
 )
@@ -383,7 +383,7 @@ register(
         "a synthetic sample of a numeric column, as counts of cells",
         {
             "column": _COLUMN,
-            "bins": Option("bins", "the cells: how many, or their edges"),
+            "bins": Option("bins", "the cells: how many (100), or their edges"),
             "size": Option("integer", "how many points"),
         },
         _sample,
@@ -448,7 +448,7 @@ _LOGISTIC = {
     "fit_intercept": _INTERCEPT,
     "ridge": Option("number", "at least so much ridge"),
     "l1": Option("number", "weight of an l1 penalty"),
-    "interval_share": Option("number", "the part of epsilon that buys intervals"),
+    "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25"),
 }
 _BAYES = {
     "noise": Option("text", "the shape of the noise, by default the hull"),
@@ -536,7 +536,9 @@ register(
         "counts of the cells of several columns, made consistent",
         {
             "columns": Option("columns", "by default all"),
-            "bins": Option("bins", "of the numeric columns: how many each, or edges of one"),
+            "bins": Option(
+                "bins", "of the numeric columns: how many each (by a rule), or the edges of one"
+            ),
         },
         _density,
     )

@@ -44,11 +44,7 @@ class Option:
         if self.takes == "numbers":
             return [amount(name, item) for item in _listed(name, value)]
         if self.takes == "bins":
-            return (
-                value
-                if isinstance(value, int)
-                else [check_real(name, v) for v in _listed(name, value)]
-            )
+            return _bins(name, value)
         if self.takes == "labels":
             return _listed(name, value)
         if self.takes == "flag":
@@ -107,6 +103,14 @@ def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list
             hint = f"Did you mean `{near[0]}`?" if near else f"It may have: {', '.join(allowed)}."
             found.append((key, f"`{key}` is no key of {where}. {hint}"))
     return found
+
+
+def _bins(name: str, value: Any) -> int | list[float]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)):
+        fail(f"`{name}` must be a number of bins, or a list of their edges. Got {value!r}.")
+    return [check_real(name, edge) for edge in value]
 
 
 def _listed(name: str, value: Any) -> list[Any]:

@@ -182,7 +182,8 @@ def _read_data(found: Found) -> None:
         return
     kinds = [key for key in ("file", "folder", "sql", "spark") if key in section]
     if len(kinds) != 1:
-        found.complain(("data",), "[data] needs one of `file`, `folder`, `sql` and `spark`.")
+        got = f" It has {' and '.join(f'`{key}`' for key in kinds)}." if kinds else ""
+        found.complain(("data",), f"[data] needs one of `file`, `folder`, `sql` and `spark`.{got}")
         return
     if "database" in section and kinds != ["sql"]:
         found.complain(("data", "database"), "`database` goes with `sql`.")

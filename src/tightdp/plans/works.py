@@ -159,7 +159,7 @@ def saying(about: str) -> Callable[[Release], Answer]:
 def quantile_work(mechanism: KNormQuantile) -> MechanismWork:
     """A quantile; one with an interval answers with it."""
     if mechanism.covers == "none":
-        return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
+        return MechanismWork(mechanism, reads=saying(f"{NO_INTERVAL}; `interval` buys one"))
 
     def reads(release: Release) -> Answer:
         return Answer(

@@ -139,6 +139,12 @@ _MODELS: Mapping[str, str] = {
     "is less than that of a sphere.",
     "quantile_regression": "The coefficients are drawn with a weight that falls with the norm of "
     "the gradient of the check loss, the norm whose ball is the hull of its changes.",
+    "naive_bayes": "A record is in one class, and moves the counts and sums of that class only, so "
+    "more classes cost nothing more. By default the noise of a class has the shape of what one "
+    "record can change there.",
+    "density": "A record is in one cell, and can only enter one, leave one, or go from one to "
+    "another. The noise of all counts has the shape of the hull of these moves, so it does not "
+    "grow with the number of cells as a share of the budget for each would.",
 }
 
 
