@@ -55,10 +55,30 @@ def test_noise_tails_and_the_rise_are_on_the_safe_side():
     for miss in (0.1, 1e-3, 1e-9):
         x = _tail(law, miss)
         assert math.exp(-rate * (x + 1)) / (1 + math.exp(-rate)) <= miss
-    u = _first_rise(3.0, 100.0)
-    assert 100 * u / (1 + u) ** 3 >= 3 > 100 * (0.99 * u) / (1 + 0.99 * u) ** 3
-    assert _first_rise(15.0, 100.0) == math.inf
+    for most, least in ((3.0, 100.0), (1e-9, 5.0), (49.9, 100.0), (0.0, 1.0)):
+        u = _first_rise(most, least)
+        assert most <= least * (1 - (1 + u) ** -2) / 2 <= most * 1.0001 + 1e-12
+    assert _first_rise(50.0, 100.0) == math.inf
     assert _first_rise(1.0, -5.0) == math.inf
+
+
+def test_the_slope_rises_as_fast_as_the_radius_says(seed):
+    """Along every line the sum of distances has the slope that the spread promises."""
+    rng = np.random.default_rng(seed)
+    for dim in (2, 3, 5):
+        rows = rng.normal(0.2, 1.0, (50, dim))
+        gradient = np.linalg.norm((rows / np.linalg.norm(rows, axis=1)[:, None]).sum(axis=0))
+        reach = np.quantile(np.linalg.norm(rows, axis=1), 0.7)
+        near = rows[np.linalg.norm(rows, axis=1) <= reach]
+        values = np.linalg.eigvalsh(near.T @ near)
+        spread = (values.sum() - (values**8).sum() ** 0.125) / reach**2
+        for u in (0.01, 0.3, 1.0, 4.0):
+            v = rng.normal(size=dim)
+            place = u * reach * v / np.linalg.norm(v)
+            gaps = place - rows
+            slope = (gaps / np.linalg.norm(gaps, axis=1)[:, None]).sum(axis=0) @ place
+            least = -gradient + spread * (1 - (1 + u) ** -2) / 2
+            assert slope / (u * reach) >= least - 1e-9
 
 
 def test_shares_of_epsilon_add_up():

@@ -30,9 +30,10 @@ class MedianRadius:
     The radius: on the line from t in direction v, row i adds the curvature
     :math:`\rho_i^2/D^3`, :math:`\rho_i` its distance from the line and D from the place, at most
     R + s at length s for a row within R. As :math:`\sum \rho_i^2 \ge \mathrm{tr}\,S -
-    \lambda_{\max}(S) \ge L R^2`, the slope at length s = uR is at least
-    :math:`-G + L u/(1+u)^3`. Beyond the first u <= 1/2 at which this is positive the sum of
-    distances grows, so m is not there. If there is no such u, nothing is known.
+    \lambda_{\max}(S) \ge L R^2`, the slope at length uR is at least
+    :math:`-G + \int_0^u L (1+t)^{-3} dt = -G + \frac L2 (1 - (1+u)^{-2})`. Beyond the first u at
+    which this is positive the sum of distances, being convex, grows, so m is not there. If there is
+    no such u, nothing is known.
 
     **Privacy.**
     Statement: the three numbers are epsilon-DP given t, whatever t.
@@ -124,14 +125,7 @@ def _tail(law: Geometric, miss: float) -> int:
 
 
 def _first_rise(most: float, least: float) -> float:
-    """The first u <= 1/2 with least * u / (1 + u)^3 >= most, rounded up; infinity if none."""
-    if least * 4 / 27 <= most * (1 + 1e-9):
+    """The first u with least * (1 - (1 + u)^-2) / 2 >= most, rounded up; infinity if none."""
+    if least <= 2 * most * (1 + 1e-9):
         return math.inf
-    low, high = 0.0, 0.5
-    for _ in range(60):
-        middle = (low + high) / 2
-        if least * middle / (1 + middle) ** 3 > most * (1 + 1e-9):
-            high = middle
-        else:
-            low = middle
-    return high * (1 + 1e-9)
+    return math.expm1(-math.log1p(-2 * most * (1 + 1e-9) / least) / 2) * (1 + 1e-9)
