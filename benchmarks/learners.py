@@ -619,6 +619,8 @@ def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
     splits, draws = size["splits"], size["draws"]
     fewer = size | {"draws": max(1, draws // 5)}
     some = total(10, 2)
+    # on wide tables (5, 1e-4) for everything adds up to more than the package agrees to release
+    narrow = {name: frame for name, frame in frames.items() if frame.shape[1] <= 40}
     yield [
         f"Mean test errors in per cent over {splits} random splits (80 % of the rows train, at "
         f"most {TEST_ROWS} test); in every split {draws} draws of the noise for naive Bayes and "
@@ -643,9 +645,9 @@ def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
         "## Naive Bayes, (5, 1e-4) for every statistic",
         "",
         "At (1, 0.1) the best noise has 0.93 of the power of truncated Laplace noise, which no "
-        "test error can show; here it has 0.34.",
+        "test error can show; here it has 0.37.",
         "",
-        *error_table(frames, naive_bayes_errors, each=WEAK, **size),
+        *error_table(narrow, naive_bayes_errors, each=WEAK, **size),
     ]
     yield [
         "## Naive Bayes, (1, 1e-5) for everything together",
@@ -663,7 +665,7 @@ def tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
     yield [
         f"## Sparse logistic regression, (5, 1e-4) for every step, {PASSES} passes",
         "",
-        *error_table(frames, sparse_errors, each=WEAK, **fewer),
+        *error_table(narrow, sparse_errors, each=WEAK, **fewer),
     ]
     yield [
         "## Sparse logistic regression, (1, 1e-5) for all steps together",
