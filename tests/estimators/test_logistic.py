@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
+from tightdp.inference.logistic_intervals import Cloud
 from tightdp.plots import plot_coefficients
 from tightdp.randomness import source
 
@@ -217,6 +219,18 @@ def test_intervals_cover_and_narrow_ones_are_caught(seed):
     whole, narrow = coverage(10_000, 0.5, 30, seed, interval_share=0.0, covariates="uniform")
     assert whole >= 0.93 - 0.07
     assert narrow < 0.90
+
+
+def test_intervals_count_what_pays_for_the_solver():
+    # with very many rows the tolerance of the solver outweighs all else
+    columns = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1])}
+    many = tdp.ObjectivePerturbation(
+        tdp.Schema(columns, rows=10**9), epsilon=1.0, fit_intercept=False, noise_share=0.85
+    )
+    release = SimpleNamespace(value=np.zeros(1))
+    spread = Cloud.assumed(many, release, None).noise_only.std()
+    draws = np.array([many.output.sample(rng=i)[0] for i in range(2000)], dtype=float)
+    assert spread == pytest.approx((draws / many.resolution).std(), rel=0.15)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from tightdp.errors import FloatArray, fail
+from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.noise.knorm import KNormNoise
 from tightdp.randomness import source
@@ -24,12 +25,13 @@ class Cloud:
 
     At the released :math:`\theta` the perturbed gradient vanishes, so to first order
 
-    .. math:: \theta_0 = \theta + H^{-1} (\gamma \theta + V + S), \qquad S \sim N(0, H)
+    .. math:: \theta_0 = \theta + O + H^{-1} (\gamma \theta + V + S), \qquad S \sim N(0, H)
 
-    where H is the information matrix, V the noise, whose law is known, :math:`\gamma` the ridge and
-    S the score of the sample. The first term corrects the pull of the ridge. V and S are simulated,
-    and the interval is the range between two quantiles of :math:`\theta_0`. A noisy H is made
-    positive: eigenvalues below one standard deviation of its noise are raised to it.
+    where H is the information matrix, V the noise and O what pays for the solver's error, whose
+    laws are known, :math:`\gamma` the ridge and S the score of the sample. The term of the ridge
+    corrects its pull. O, V and S are simulated, and the interval is the range between two quantiles
+    of :math:`\theta_0`. A noisy H is made positive: eigenvalues below one standard deviation of its
+    noise are raised to it.
 
     Assumes: the model is right (labels are Bernoulli with these log odds, cells within their
     bounds), rows are independent, and n epsilon is large enough for the first-order expansion. No
@@ -87,11 +89,12 @@ class Cloud:
         values, vectors = np.linalg.eigh(information)
         noise = KNormNoise(mechanism.ball, rate).sample(_DRAWS, rng=bits)
         score = bits.normal((_DRAWS, len(theta))) * np.sqrt(values)
+        last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(_DRAWS, rng=bits)
+        last /= float(mechanism.output.rate) * mechanism.resolution
+        bare = ((noise @ vectors) / values) @ vectors.T + last
         centre = theta + vectors @ (vectors.T @ (ridge * theta) / values)
-        moves = ((noise @ vectors + score) / values) @ vectors.T
         linear = mechanism.rows.linear
-        bare = ((noise @ vectors) / values) @ vectors.T
-        return cls((centre + moves) @ linear.T, bare @ linear.T)
+        return cls((centre + bare + (score / values) @ vectors.T) @ linear.T, bare @ linear.T)
 
 
 def _scaled(mechanism: ObjectivePerturbation, release: Release) -> FloatArray:
