@@ -121,3 +121,12 @@ def test_bad_columns(features, target, text):
 def test_the_target_must_be_a_category():
     with pytest.raises(ParameterError, match="Category"):
         ClassMoments(moments().schema, ["k"], "x")
+
+
+def test_facts_tell_targets_apart():
+    """Names hold the classes; two targets with the same classes are two requests."""
+    columns = {"x": tdp.Interval(0, 1), "u": tdp.Category([0, 1]), "v": tdp.Category([0, 1])}
+    schema = tdp.Schema(columns, rows=4)
+    first, second = (ClassMoments(schema, ["x"], target) for target in "uv")
+    assert first.names == second.names
+    assert first.facts() != second.facts()

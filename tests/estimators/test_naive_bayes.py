@@ -324,3 +324,27 @@ def test_add_remove_needs_no_public_number_of_rows(seed):
     assert model.class_count_.sum() == pytest.approx(2000, rel=0.1)
     assert str(model.guarantee_.neighbors) == "add-remove"
     assert model.score(table.drop(columns="y"), table["y"]) > 0.8
+
+
+def test_a_table_without_rows_is_a_neighbour_under_add_remove():
+    """Whether anybody is there is private then: no error, whatever holds the table."""
+    names = ["x", "k", "y"]
+    schema = tdp.Schema({n: MIXED[n] for n in names}, rows=50, neighbors="add-remove")
+    model = tdp.GaussianNB(epsilon=1, bounds=schema)
+    empty = np.empty((0, 2)), np.empty(0, dtype=object)
+    tables = [empty, (pd.DataFrame(empty[0], columns=["x", "k"]), empty[1])]
+    for X, y in tables:
+        proba = clone(model).fit(X, y).predict_proba(np.zeros((1, 2)) if X is empty[0] else X[:0])
+        assert np.isfinite(proba).all()
+    with pytest.raises(ValueError, match="0 sample"):  # the number of rows is public here
+        tdp.GaussianNB(bounds=(0, 1), classes=[0, 1]).fit(np.empty((0, 2)), np.empty(0))
+
+
+def test_labels_of_several_types_stay_what_they_are(seed):
+    X, y = gaussian_rows(seed, 300, classes=2)
+    labels = np.array([0, "a"], dtype=object)[y]
+    for kind in (tdp.GaussianNB, tdp.SparseLogisticRegression, tdp.LogisticRegression):
+        model = kind(epsilon=100, bounds=(-6, 8), classes=[0, "a"], random_state=1)
+        model.fit(X, labels)
+        assert model.classes_.tolist() == [0, "a"]
+        assert set(model.predict(X).tolist()) <= {0, "a"}

@@ -192,3 +192,32 @@ def test_shares_are_optimal_for_the_stated_error():
 def test_bad_input(options, text):
     with pytest.raises(ParameterError, match=text):
         ClassMechanism(moments(), **options)
+
+
+def test_a_key_of_one_target_does_not_answer_for_another():
+    columns = {"x": tdp.Interval(0, 1), "u": tdp.Category([0, 1]), "v": tdp.Category([0, 1])}
+    schema = tdp.Schema(columns, rows=4)
+    frame = {"x": np.ones(4), "u": np.zeros(4), "v": np.ones(4)}
+    ledger = tdp.Ledger(epsilon=2.0)
+    ClassMechanism(ClassMoments(schema, ["x"], "u"), epsilon=1).release(
+        frame, ledger=ledger, key="k"
+    )
+    with pytest.raises(ParameterError, match="another fingerprint"):
+        ClassMechanism(ClassMoments(schema, ["x"], "v"), epsilon=1).release(
+            frame, ledger=ledger, key="k"
+        )
+
+
+@pytest.mark.parametrize("others", [1, 63, 300, 5000])
+def test_counts_always_get_a_share(others):
+    share = best_count_share(others, Fraction(1), Fraction(0), False)
+    weight = (1 + others / 3) ** (1 / 3)
+    assert 0 < share < 1
+    assert float(share) == pytest.approx(weight / (weight + others), rel=0.05)
+
+
+def test_wide_tables_take_laws():
+    columns = {f"x{j}": tdp.Interval(0, 1) for j in range(600)}
+    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1])}, rows=10)
+    mechanism = ClassMechanism(ClassMoments(schema, list(columns), "y"), noise="laplace", epsilon=1)
+    assert np.isfinite(mechanism.preview().std).all()

@@ -106,7 +106,7 @@ def test_lossy_steps_by_enumeration():
     """Two adaptive steps of truncated noise: the joint law of both answers, all outcomes."""
     epsilon, delta, moved = 2, 0.2, 4
     made = step_noise(
-        "truncated-laplace", Fraction(epsilon), Fraction(1, 5), 2, least=4, furthest=10
+        "truncated-laplace", Fraction(epsilon), Fraction(1, 5), 2, least=4, most=16, furthest=10
     )
     law = made._law(moved)
     printed = tdp.TruncatedLaplace(epsilon=epsilon, delta=delta).lattice(Fraction(1, moved))
@@ -266,3 +266,12 @@ def test_private_numbers_of_rows_are_refused():
     columns = {"x": tdp.Interval(0, 1), "y": tdp.Category([0, 1])}
     with pytest.raises(ParameterError, match="replace-one"):
         CoordinateDescent(tdp.Schema(columns, rows=9, neighbors="add-remove"), epsilon=1)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 1 << 18, 3 << 17])
+def test_laws_on_integers_are_refused_before_anything_is_paid(sensitivity):
+    """They cannot be scaled; slopes move by up to 2 units of 2**(bits + 16) = 2**18 steps."""
+    law = tdp.Geometric(epsilon=0.01, sensitivity=sensitivity)
+    with pytest.raises(ParameterError, match="sensitivity"):
+        mechanism(noise=law)
+    mechanism(noise=tdp.Geometric(epsilon=0.01, sensitivity=1 << 19))

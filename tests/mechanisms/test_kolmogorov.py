@@ -15,7 +15,7 @@ import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.band_levels import BandLevels
-from tightdp.mechanisms.band_paths import BandPaths, exp_up
+from tightdp.mechanisms.band_paths import BandPaths, exp_up, step_weights
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.randomness import source
 
@@ -62,6 +62,11 @@ CASES = [
     ((1, 1), 3, Fraction(5)),
     ((3, 3), 3, Fraction(1, 100)),
     ((6, 0, 0), 4, Fraction(1, 3)),
+    ((1, 0), 40, Fraction(1, 80)),  # more points than rows
+    ((0, 0, 0, 0, 0, 0, 1), 2, Fraction(1)),
+    ((3, 0, 0, 3), 4, Fraction(1, 4)),  # all rows at both ends
+    ((5, 1), 9, Fraction(512, 9)),
+    ((1, 2, 0, 0, 1), 3, Fraction(1, 10**7)),
 ]
 
 
@@ -112,6 +117,35 @@ def test_every_neighbouring_pair_is_private(relation, rows, cells, size) -> None
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows, neighbors=relation)
     rate = KolmogorovSample(schema, "x", cells, epsilon=epsilon, size=size).rate
     assert worst_ratio(rows, cells, size, rate, relation) <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize(("cells", "size"), [(2, 5), (4, 3)])
+def test_the_first_row_is_as_private_as_any_other(cells, size) -> None:
+    """Under add-remove a table without rows is a neighbour; all samples are equally far from it."""
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=9, neighbors="add-remove")
+    mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
+    assert mechanism.law_on(np.zeros(cells)) is None
+    for place in range(cells):
+        table = tuple(int(j == place) for j in range(cells))
+        here = law(table, size, mechanism.rate)
+        for counts, chance in here.items():
+            many = math.factorial(size) // math.prod(map(math.factorial, counts))
+            assert abs(math.log(chance * cells**size / many)) <= 1.0
+
+
+def test_weights_of_millions_of_steps_do_not_overflow() -> None:
+    weights = step_weights(np.zeros(1 << 21))
+    assert int(np.cumsum(weights)[-1]) == sum(map(int, weights[:1])) << 21
+
+
+def test_public_facts_decide_the_largest_and_the_smallest_sample() -> None:
+    huge = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10**15)
+    with pytest.raises(InfeasibleSamplingError, match="size"):
+        KolmogorovSample(huge, "x", 2, epsilon=1.0, size=10**4)  # n k is not a 64-bit integer
+    many = tdp.Schema(
+        {"x": tdp.Interval(0, 1)}, rows=1, neighbors="add-remove", person="p", rows_per_person=1000
+    )
+    assert KolmogorovSample(many, "x", 2, epsilon=2.0**-40).size == 1
 
 
 def log_laws(tables: np.ndarray, size: int, rate: Fraction) -> np.ndarray:

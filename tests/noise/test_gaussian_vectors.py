@@ -44,3 +44,13 @@ def test_draws(seed):
     assert noise.sigma * noise.resolution >= 1 << 48
     inside = np.abs(draws).reshape(-1, 5).max(axis=1) * float(noise.sigma) <= noise.reach(0.9, 5)[0]
     assert abs(inside.mean() - 0.9) < 5 * math.sqrt(0.09 / len(inside))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-30), (1000.0, 1e-15), (1e-6, 1e-60)])
+def test_the_lattice_is_finer_for_tiny_deltas(epsilon, delta):
+    noise = GaussianVector(epsilon=epsilon, delta=delta, square=Fraction(1), entries=100)
+    points = float(noise.sigma) * noise.resolution  # in a sigma
+    lost = (1 + math.exp(min(epsilon, 32.0))) * 100 / (8 * points**2)
+    assert gaussian_delta(epsilon, 1 / float(noise.sigma)) + lost <= delta
+    assert lost > 0
+    assert len(noise.sample(3, noise.resolution, rng=1)) == 3

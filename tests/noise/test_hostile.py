@@ -324,3 +324,11 @@ def test_a_sensitivity_just_beyond_a_step_costs_the_next_one():
             if Fraction(just_over) > k * width:
                 assert law.guarantee(just_over).epsilon == k + 1
     assert tdp.Staircase(epsilon=1.0, sensitivity=Fraction(1, 10)).guarantee().epsilon == 1
+
+
+def test_tables_of_one_size_have_names_of_their_own():
+    """Requests are told apart by the words for their noise."""
+    given = {"start": -1, "cell_width": 1, "epsilon": 1}
+    laws = [tdp.PiecewiseNoise(w, **given) for w in ([1, 2, 1], [1, 3, 1])]
+    assert repr(laws[0]) != repr(laws[1])
+    assert repr(laws[0].lattice(1)) != repr(laws[1].lattice(1))

@@ -141,6 +141,9 @@ class ClassMoments(Statistic):
     def degree(self) -> int:
         return 2 if self.layout.numbers else 0
 
+    def facts(self) -> list[str]:
+        return [*super().facts(), repr(self.columns)]  # names have the classes, not their column
+
     # --- sums ---------------------------------------------------------------------------------
 
     def contributions(self, block: Block, bits: int) -> Integers:

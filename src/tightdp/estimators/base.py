@@ -141,7 +141,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             X = _cell_by_cell("X", X)
             if y is None:
                 validate_data(self, X, y, dtype=None, ensure_all_finite=False)  # says it is needed
-            X = validate_data(self, X, dtype=None, ensure_all_finite=False)
+            least = (
+                0 if _private_rows(self.bounds) else 1
+            )  # an error would tell that nobody is there
+            X = validate_data(
+                self, X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
+            )
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
             features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
@@ -249,6 +254,11 @@ def _text_names(X: Any) -> list[str] | None:
     if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
         return None
     return named_columns(X)
+
+
+def _private_rows(bounds: Any) -> bool:
+    """Whether the number of rows is private: tables with and without a row are neighbours."""
+    return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE
 
 
 def _check_target(y: Any, rows: int) -> None:

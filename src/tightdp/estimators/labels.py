@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -36,6 +37,16 @@ def class_labels(labels: Any) -> Category:
             "this table, state all of them with `classes`."
         )
     return Category(levels)
+
+
+def label_array(levels: Sequence[Any]) -> NDArray[Any]:
+    """The labels as they were stated: texts and numbers side by side stay what they are.
+
+    >>> label_array([0, "a"]).tolist(), label_array([0, 1]).dtype.kind
+    ([0, 'a'], 'i')
+    """
+    mixed = len({isinstance(level, str) for level in levels}) > 1
+    return np.array(levels, dtype=object if mixed else None)
 
 
 def check_classes(classes: Any, read: Callable[[Any], Category] = class_labels) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
 from tightdp.estimators.coefficient_tables import CoefficientTable, bare_table, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, target_classes
+from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.inference.logistic_intervals import Cloud
 from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
@@ -153,7 +153,7 @@ class LogisticRegression(TwoClassLogit):
         self.mechanism_: ObjectivePerturbation = (
             mechanism.chosen(release) if isinstance(mechanism, TunedPerturbation) else mechanism
         )
-        self.classes_ = np.array(label.levels)
+        self.classes_ = label_array(label.levels)
         self.coef_names_ = self.mechanism_.rows.design
         width = len(self.coef_names_)
         self.coef_ = release.value[None, :width].copy()

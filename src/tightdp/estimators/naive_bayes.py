@@ -16,7 +16,7 @@ from tightdp.data.class_moments import ClassMoments, RecordLayout
 from tightdp.errors import FloatArray, check_count, check_real, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, target_classes
+from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -202,7 +202,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             alpha=float(self.alpha),
             smoothing=float(self.var_smoothing),
         )
-        self.classes_ = np.array(moments.classes)
+        self.classes_ = label_array(moments.classes)
         self.class_count_ = self._table.counts
         self.class_prior_ = self._table.prior
         self._publish_tables(moments, self._table)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, target_classes
+from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.randomness import RandomSource
@@ -144,7 +144,7 @@ class SparseLogisticRegression(TwoClassLogit):
             problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
         )
         self.mechanism_, self.n_iter_ = mechanism, mechanism.passes
-        self.classes_ = np.array(problem.schema[problem.target].levels)  # type: ignore[union-attr]
+        self.classes_ = label_array(problem.schema[problem.target].levels)  # type: ignore[union-attr]
         width = len(problem.features)
         self.coef_ = release.value[None, :width].copy()
         self.intercept_ = release.value[width:].copy() if self.fit_intercept else np.zeros(1)

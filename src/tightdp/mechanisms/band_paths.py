@@ -30,7 +30,7 @@ from tightdp.randomness import RandomSource
 
 Integers = NDArray[np.int64]
 
-_PLACES = 52  # integer weights of a step: sums of fewer than 2**10 of them fit 63 bits
+_PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SLACK = Fraction(1, 1 << 10)
 
 
@@ -138,7 +138,8 @@ def step_weights(logs: FloatArray) -> Integers:
     >>> step_weights(np.array([0.0, -1e9])).tolist() == [2**52, 1]
     True
     """
-    scaled = np.exp(logs - logs.max()) * float(1 << _PLACES)
+    places = min(_PLACES, 62 - len(logs).bit_length())  # the sum of all fits 63 bits
+    scaled = np.exp(logs - logs.max()) * float(1 << places)
     return np.maximum(np.ceil(scaled), 1.0).astype(np.int64)
 
 

@@ -313,7 +313,8 @@ def best_count_share(others: int, epsilon: Fraction, delta: Fraction, lossy: boo
     """
     gain = others * float(most_each(epsilon, delta, others, lossy=lossy)[0] / epsilon)
     weight = ((1 + others / 3) * gain**2) ** (1 / 3)
-    return Fraction(weight / (weight + others)).limit_denominator(64)
+    # at least 1 / (1 + others), so that it is never rounded to nothing
+    return Fraction(weight / (weight + others)).limit_denominator(max(64, 1 + others))
 
 
 @lru_cache(maxsize=64)

@@ -159,7 +159,13 @@ class CoordinateDescent(PaidMechanism):
     def _noise(self, noise: Any, steps: int) -> StepNoise:
         least = 1 << (self.bits + _SLOPE - 1)  # sigma(r + |h|) >= 1/2
         return step_noise(
-            noise, self.epsilon, self.delta, steps, least=least, furthest=self.schema.rows
+            noise,
+            self.epsilon,
+            self.delta,
+            steps,
+            least=least,
+            most=4 * least,  # two slopes of at most 1
+            furthest=self.schema.rows,
         )
 
     # --- facts known in advance ---------------------------------------------------------------
@@ -325,7 +331,8 @@ def best_passes(rows: int, width: int, epsilon: Fraction, delta: Fraction) -> in
     """
 
     def error(passes: int) -> float:
-        noise = step_noise("best", epsilon, delta, passes * width, least=1 << 32, furthest=1)
+        facts = {"least": 1 << 32, "most": 1 << 34, "furthest": 1}
+        noise = step_noise("best", epsilon, delta, passes * width, **facts)
         left, step = 1 - 4 * _CURVATURE, 4.0
         missed = left ** (2 * passes)
         spread = (step / rows) ** 2 * 2 * noise.variance()  # sensitivities of about 1.4

@@ -106,7 +106,8 @@ class KolmogorovSample(PaidMechanism):
         # the widest band: where exp(-rate * n * width) outweighs all samples
         width = self.size * math.log(cells) + 60
         width = min(width / float(self.rate * self.schema.rows), float(self.size))
-        if cells * (width + 1) ** 2 > _WORK:
+        # distances, up to size times rows, are 64-bit integers
+        if cells * (width + 1) ** 2 > _WORK or self.size * self.schema.rows >= 1 << 62:
             fail(
                 f"`size` = {self.size} and `bins` = {cells} are too many for {self.schema.rows} "
                 f"rows at epsilon = {float(self.epsilon):g}: take a smaller sample or fewer bins.",
@@ -172,4 +173,4 @@ def public_size(schema: Schema, epsilon: Fraction) -> int:
     100
     """
     told = float(epsilon) * schema.rows / schema.rows_per_person
-    return min(math.ceil(round(told ** (2 / 3), 9)), schema.rows, _LARGEST)
+    return min(max(1, math.ceil(round(told ** (2 / 3), 9))), schema.rows, _LARGEST)

@@ -178,7 +178,14 @@ class RangeSteps(StepNoise):
 
 
 def step_noise(
-    noise: Any, epsilon: Fraction, delta: Fraction, steps: int, *, least: int, furthest: int
+    noise: Any,
+    epsilon: Fraction,
+    delta: Fraction,
+    steps: int,
+    *,
+    least: int,
+    most: int,
+    furthest: int,
 ) -> StepNoise:
     """The noise of each of ``steps`` queries that cost (epsilon, delta) together.
 
@@ -188,13 +195,13 @@ def step_noise(
         A family, for which the budget is divided; "best" is the one of "laplace",
         "truncated-laplace" and "gaussian" with the least variance; or a law of your own, which
         the budget must cover.
-    least : int
-        The smallest sensitivity of a query, in steps of its lattice.
+    least, most : int
+        The smallest and the largest sensitivity of a query, in steps of its lattice.
     furthest : int
         How many sensitivities a query can be away from 0.
     """
     if isinstance(noise, (NoiseLaw, Design, DataDependentDesign)):
-        return _own(noise, epsilon, delta, steps, furthest)
+        return _own(noise, epsilon, delta, steps, most, furthest)
     name = check_choice("noise", noise, NOISES)
     if name == "best":
         names = ("laplace", "truncated-laplace", "gaussian") if delta else ("laplace",)
@@ -231,6 +238,7 @@ def _own(
     epsilon: Fraction,
     delta: Fraction,
     steps: int,
+    most: int,
     furthest: int,
 ) -> StepNoise:
     """A law of the user, if (epsilon, delta) covers its composition."""
@@ -241,6 +249,10 @@ def _own(
     else:
         law = noise.noise if isinstance(noise, Design) else noise
         made = _scaled(law)
+        if isinstance(law, LatticeLaw):
+            on_lattice(
+                law, most
+            )  # it cannot be scaled: refused now, not in the middle of the steps
         given = law.guarantee()
         each, lost = (exact_amount("noise", x) for x in (given.epsilon, given.delta))
     if composed_delta(each, lost, steps, epsilon) > delta:

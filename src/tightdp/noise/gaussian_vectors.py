@@ -11,10 +11,13 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.errors import FloatArray, check_count
 from tightdp.noise.gaussian_laws import AnalyticGaussian
+from tightdp.noise.law import DELTA_FLOOR
 from tightdp.noise.words import discrete_gaussians
 from tightdp.randomness import source
 
-_FINE = 1 << 48  # lattice points in a sigma: a discrete entry is within 2**-99 of a rounded one
+_FINE = (
+    1 << 48
+)  # lattice points in a sigma, or more for tiny deltas: within 2**-99 of a rounded one
 _MOST = 32.0  # a larger epsilon is not used up: its power would outweigh that
 _MARGIN = Fraction(1, 10**9)
 
@@ -64,11 +67,14 @@ class GaussianVector:
     def __init__(self, *, epsilon: Any, delta: Any, square: Fraction, entries: int) -> None:
         self.entries = check_count("entries", entries)
         used = min(float(epsilon) * (1 - 1e-12), _MOST)
-        price = (1 + math.exp(used)) * self.entries / (8.0 * _FINE**2)
-        law = AnalyticGaussian(epsilon=used, delta=float(delta) * (1 - 1e-12) - price)  # [P2]
+        fine, whole = _FINE, float(delta) * (1 - 1e-12)
+        lost = (1 + math.exp(used)) * self.entries / 8  # (1 + e^epsilon) d tau, times sigma^2
+        while whole > DELTA_FLOOR and lost / fine**2 > whole / 1024:
+            fine <<= 8
+        law = AnalyticGaussian(epsilon=used, delta=whole - min(lost / fine**2, whole / 2))  # [P2]
         root = Fraction(math.sqrt(square)) * (1 + _MARGIN)
         self.sigma = Fraction(law.sigma) * root
-        self.resolution = 1 << max(0, math.ceil(math.log2(_FINE / self.sigma)))
+        self.resolution = 1 << max(0, math.ceil(math.log2(fine / self.sigma)))
 
     def sample(self, count: int, resolution: int, *, rng: Any = None) -> list[int]:
         """Integers in units of 1/resolution, which must not be coarser than ``self.resolution``."""

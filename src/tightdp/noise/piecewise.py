@@ -164,4 +164,5 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         return float_up(self._ask), float_up(self.exact_delta(exact))
 
     def _shown(self) -> dict[str, Any]:
-        return {"cells": len(self.weights), "cell_width": self.cell_width, **super()._shown()}
+        shape = {"cells": len(self.weights), "cell_width": self.cell_width}
+        return {**shape, "table": self._mark, **super()._shown()}
