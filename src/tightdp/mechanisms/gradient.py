@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from tightdp.errors import check_count, exact_fraction, fail
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point, check_box
-from tightdp.mechanisms.exponential.utilities import Budget, called, check_bits
+from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
+from tightdp.mechanisms.exponential.grids import (
+    check_bits,
+    check_box,
+    grid_point,
+    grid_words,
+    on_grid,
+)
+from tightdp.mechanisms.exponential.utilities import Budget, called
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.rates import check_epsilon
@@ -108,11 +113,8 @@ class KNormGradient(PaidMechanism):
 
     @property
     def law(self) -> str:
-        box = " x ".join(f"[{i.low:g}, {i.high:g}]" for i in self.domain)
-        return (
-            f"grid points of {box} in steps of 2^-{self.bits} of the halves, with weight "
-            f"exp(-{self.budget.rate} * norm of the gradient)"
-        )
+        grid = grid_words(self.domain, self.bits)
+        return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient)"
 
     def _facts(self) -> list[str]:
         name = getattr(self.norm, "__qualname__", type(self.norm).__name__)
@@ -120,10 +122,7 @@ class KNormGradient(PaidMechanism):
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""
-        return tuple(
-            Fraction(i.middle) + Fraction(i.half) * Fraction(z, 1 << self.bits)
-            for i, z in zip(self.domain, t, strict=True)
-        )
+        return grid_point(t, self.domain, self.bits)
 
     def law_for(self, norm: Bounds) -> BoxLaw:
         """The law for given bounds on the norm of the gradient; **not private**."""
@@ -146,20 +145,8 @@ class KNormGradient(PaidMechanism):
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
     ) -> dict[str, Any]:
         drawn = self._draw(frame, rng, progress)
-        value = np.array([float(x) for x in self.point(drawn)])
-        low, high, half = (
-            np.array([getattr(i, name) for i in self.domain]) for name in ("low", "high", "half")
-        )
-        return {
-            "names": self.names,
-            "unknown": self.names,
-            "value": value,
-            "integers": drawn,
-            "resolution": 1 << self.bits,
-            "noise": self.law,
-            "covariance": np.diag(half**2),  # what the range allows
-            "half_width": np.maximum(value - low, high - value),
-        }
+        known = on_grid(drawn, self.domain, self.bits)
+        return {"names": self.names, "unknown": self.names, "noise": self.law} | known
 
 
 def mean_noise(ball: NormBall, *, rows: int, epsilon: Any) -> KNormNoise:
@@ -173,7 +160,7 @@ def mean_noise(ball: NormBall, *, rows: int, epsilon: Any) -> KNormNoise:
     sign of the exponent wrong, E23, and half the sensitivity, E25.)
 
     >>> from tightdp.geometry.norm_balls import LpBall
-    >>> noise = mean_noise(LpBall(3, np.inf), rows=50, epsilon=1.0)
+    >>> noise = mean_noise(LpBall(3, float("inf")), rows=50, epsilon=1.0)
     >>> noise.covariance().diagonal().round(10)
     array([0.01066667, 0.01066667, 0.01066667])
     """

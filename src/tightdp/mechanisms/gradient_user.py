@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DataError, FloatArray, check_count, check_positive, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
-from tightdp.mechanisms.exponential.boxes import check_box
+from tightdp.mechanisms.exponential.grids import check_box, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import called
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.paid import PaidMechanism
@@ -185,9 +185,8 @@ class KNormRowGradient(PaidMechanism):
 
     @property
     def law(self) -> str:
-        box = " x ".join(f"[{i.low:g}, {i.high:g}]" for i in self.domain)
         return (
-            f"lattice points of {box} in steps of 2^-{self.grid} of the halves, with weight "
+            f"{grid_words(self.domain, self.grid)}, with weight "
             f"exp(-{self.rate * _UNIT} * norm), norm of the gradient clipped at {self.clip!r}"
         )
 
@@ -214,17 +213,6 @@ class KNormRowGradient(PaidMechanism):
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(cells)
         drawn = BoxSampler(levels, self.rate).draw(rng)
-        value = levels.theta(drawn)
-        half = np.array([axis.half for axis in self.domain])
-        middle = np.array([axis.middle for axis in self.domain])
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
-        return {
-            "names": names,
-            "unknown": names,
-            "value": value,
-            "integers": drawn,
-            "resolution": 1 << self.grid,
-            "noise": self.law,
-            "covariance": np.diag(half**2),  # what the range allows
-            "half_width": np.abs(value - middle) + half,
-        }
+        known = on_grid(drawn, self.domain, self.grid)
+        return {"names": names, "unknown": names, "noise": self.law} | known

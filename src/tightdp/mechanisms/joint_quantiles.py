@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import fail
-from tightdp.mechanisms.exponential.pieces import on_grid
+from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
@@ -277,7 +277,7 @@ class KNormQuantiles(KNormGradient):
     ) -> dict[str, Any]:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
-        drawn = on_grid([int(t) for t in points], self.domain[0], self.bits)
+        drawn = on_grid([int(t) for t in points], self.domain * len(points), self.bits)
         return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn
 
 

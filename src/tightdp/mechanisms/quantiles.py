@@ -10,7 +10,8 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
-from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
+from tightdp.mechanisms.exponential.grids import on_grid
+from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.privacy import Neighbors
@@ -153,7 +154,7 @@ class KNormQuantile(KNormGradient):
         if self.covers != "none":
             low, high = self._targets(ranks.rows, 1 - confidence)
             points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
-        drawn = on_grid(points, self.domain[0], self.bits)
+        drawn = on_grid(points, self.domain * len(points), self.bits)
         if self.covers != "none":
             drawn |= _bracketed(drawn["value"], self.domain[0], self.bits)
         return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn

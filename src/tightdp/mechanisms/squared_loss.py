@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
 from tightdp.errors import fail
-from tightdp.mechanisms.exponential.pieces import PieceLaw, on_grid
+from tightdp.mechanisms.exponential.grids import on_grid
+from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import check_schema, numeric
 from tightdp.noise.rates import check_epsilon
@@ -112,5 +113,5 @@ class SquaredLossMean(PaidMechanism):
         )
         most = self.schema.rows * self.schema.resolution  # however many rows there really are
         point = self.law_on(min(max(total, -most), most)).draw(rng)
-        drawn = on_grid([point], self.interval, self.schema.bits)
+        drawn = on_grid([point], [self.interval], self.schema.bits)
         return {"names": (self.column,), "noise": self.law, "unknown": (self.column,)} | drawn

@@ -7,11 +7,15 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from tightdp.errors import exact_fraction, fail
-from tightdp.mechanisms.exponential.pieces import check_interval
-from tightdp.mechanisms.exponential.utilities import Budget, called, check_bits
+from tightdp.mechanisms.exponential.grids import (
+    check_bits,
+    check_box,
+    grid_point,
+    grid_words,
+    on_grid,
+)
+from tightdp.mechanisms.exponential.utilities import Budget, called
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.enclosures import exp_minus_bounds
 from tightdp.noise.tilted import below_exp
@@ -217,11 +221,8 @@ class BoxMechanism(PaidMechanism):
 
     @property
     def law(self) -> str:
-        box = " x ".join(f"[{i.low:g}, {i.high:g}]" for i in self.intervals)
-        return (
-            f"grid points of {box} in steps of 2^-{self.bits} of the halves, with weight "
-            f"exp({self.budget.rate} * utility)"
-        )
+        grid = grid_words(self.intervals, self.bits)
+        return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def _facts(self) -> list[str]:
         name = getattr(self.bounds, "__qualname__", type(self.bounds).__name__)
@@ -229,10 +230,7 @@ class BoxMechanism(PaidMechanism):
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""
-        return tuple(
-            Fraction(i.middle) + Fraction(i.half) * Fraction(z, 1 << self.bits)
-            for i, z in zip(self.intervals, t, strict=True)
-        )
+        return grid_point(t, self.intervals, self.bits)
 
     def law_for(self, on_box: Bounds) -> BoxLaw:
         """The law for given bounds; **not private**."""
@@ -245,30 +243,6 @@ class BoxMechanism(PaidMechanism):
     ) -> dict[str, Any]:
         on_box = called(self.bounds, frame)
         drawn = called(lambda: self.law_for(on_box).draw(rng))
-        value = np.array([float(x) for x in self.point(drawn)])
-        low, high, half = (
-            np.array([getattr(i, name) for i in self.intervals]) for name in ("low", "high", "half")
-        )
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
-        return {
-            "names": names,
-            "unknown": names,
-            "value": value,
-            "integers": drawn,
-            "resolution": 1 << self.bits,
-            "noise": self.law,
-            "covariance": np.diag(half**2),  # what the range allows
-            "half_width": np.maximum(value - low, high - value),
-        }
-
-
-def check_box(intervals: Any) -> tuple[Interval, ...]:
-    """Public bounded intervals, one for every axis."""
-    if isinstance(intervals, Interval):
-        return (intervals,)
-    if not isinstance(intervals, (list, tuple)) or not intervals:
-        fail(
-            "`intervals` must be a non-empty list of Intervals with public bounds: on an unbounded "
-            "set the law does not exist."
-        )
-    return tuple(check_interval(interval) for interval in intervals)
+        known = on_grid(drawn, self.intervals, self.bits)
+        return {"names": names, "unknown": names, "noise": self.law} | known

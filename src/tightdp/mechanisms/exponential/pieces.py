@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import DataError, FloatArray, fail
-from tightdp.mechanisms.exponential.utilities import Budget, called, check_bits, integer_levels
+from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
+from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.privacy import Neighbors
@@ -120,10 +121,8 @@ class PieceMechanism(PaidMechanism):
 
     @property
     def law(self) -> str:
-        return (
-            f"grid points of [{self.interval.low:g}, {self.interval.high:g}] in steps of "
-            f"2^-{self.bits} of its half, with weight exp({self.budget.rate} * utility)"
-        )
+        grid = grid_words([self.interval], self.bits)
+        return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def _facts(self) -> list[str]:
         name = getattr(self.utility, "__qualname__", type(self.utility).__name__)
@@ -152,28 +151,5 @@ class PieceMechanism(PaidMechanism):
             point = None
         if point is None:
             fail("`utility` must give increasing integer cuts and their values.", DataError)
-        drawn = on_grid([point], self.interval, self.bits)
+        drawn = on_grid([point], [self.interval], self.bits)
         return {"names": ("point",), "noise": self.law, "unknown": ("point",)} | drawn
-
-
-def check_interval(interval: Any) -> Interval:
-    """A public bounded interval: without one the law has no normaliser (E24)."""
-    if not isinstance(interval, Interval):
-        fail(
-            "`interval` must be an Interval with public bounds: gradients and counts are bounded, "
-            f"so on an unbounded domain the law does not exist. Got {type(interval).__name__}."
-        )
-    return interval
-
-
-def on_grid(points: list[int], interval: Interval, bits: int) -> dict[str, Any]:
-    """Released grid integers in user units, with what the public range says about their error."""
-    value = np.array([interval.middle + interval.half * (t / (1 << bits)) for t in points])
-    value = np.clip(value, interval.low, interval.high)
-    return {
-        "value": value,
-        "integers": tuple(points),
-        "resolution": 1 << bits,
-        "covariance": np.diag(np.full(len(points), interval.half**2)),  # no law has more
-        "half_width": np.maximum(value - interval.low, interval.high - value),
-    }

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tightdp.errors import DataError, check_count, exact_fraction, fail
+from tightdp.errors import DataError, exact_fraction, fail
 from tightdp.noise.rates import check_epsilon
 from tightdp.noise.tilted import Integers
 from tightdp.privacy import Neighbors
@@ -91,8 +91,3 @@ class Budget:
             )
         self.factor = 1 if monotonic or constant_normalizer else 2
         self.rate = self.epsilon / (self.factor * self.sensitivity)
-
-
-def check_bits(bits: Any) -> int:
-    """Bits of a public grid on an interval."""
-    return check_count("bits", bits, most=26)
