@@ -108,6 +108,18 @@ def test_a_huge_budget_still_asks_for_its_ridge():
     assert (found.rate * (1.0 + share) + gain).max() <= 1000.0
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 1024.0])
+@pytest.mark.parametrize("threshold", [1e-3, 0.25, 1.9])
+def test_every_budget_serves_every_threshold(epsilon, threshold, seed):
+    facts = {"x": Interval(-1, 1), "y": Interval(-1, 1)}
+    mechanism = ObjectivePerturbation(
+        Schema(facts, rows=40), loss=HuberLoss(threshold), epsilon=epsilon, noise_share=0.6
+    )
+    assert mechanism.calibration.rate <= 1024
+    x = 2.0 * source(seed).uniform(40) - 1.0
+    assert np.isfinite(mechanism.release({"x": x, "y": x / 2}, rng=seed).value).all()
+
+
 def test_one_logistic_column_moves_the_gradient_less():
     theta = np.linspace(0.0, 60.0, 600_001)
     a = np.linspace(0.0, 1.0, 2001)

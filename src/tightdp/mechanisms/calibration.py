@@ -22,6 +22,7 @@ from tightdp.randomness import source
 ACCOUNTING = ("joint", "split")
 SINGLE_COLUMN = 1.0517  # two logistic gradients of one column differ by at most 1.05164
 _SAFE = 1e-12  # relative margin of all float results, on the private side
+_MOST_RATE = 1024.0  # lattice noise takes no more; a row that moves by 1 is then in plain sight
 _SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)
 _REFERENCE_LENGTH = 2.0
 _REFERENCE_SEED = 1801_09236
@@ -115,9 +116,9 @@ class PublicFacts:
         return self.rows_per_person * (min(split, joint) + rate * self.rounding)
 
     def rate(self, epsilon: float, share: float) -> float:
-        """The rate of the noise that spends this share of the budget."""
+        """The rate of the noise that spends this share of the budget, or less at huge budgets."""
         most = self.rows_per_person * (self.difference + self.rounding)
-        return share * epsilon / most * (1.0 - _SAFE)
+        return min(share * epsilon / most * (1.0 - _SAFE), _MOST_RATE)
 
     def ridge(self, epsilon: float, rate: float) -> float | None:
         """The least ridge, from the private side, or None if no ridge is large enough."""
