@@ -213,6 +213,18 @@ def test_intervals_are_repeatable_nested_and_wider_together(seed):
         model.conf_int(1.5)
 
 
+def test_an_estimate_outside_its_interval_is_explained(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0, 1, (4000, 12))
+    y = 2 * X[:, 0] + rng.normal(0, 1, 4000)
+    drowned = LinearRegression(epsilon=0.5, bounds=(-4, 4), random_state=seed).fit(X, y)
+    calm = LinearRegression(epsilon=50.0, bounds=(-4, 4), random_state=seed).fit(X, y)
+    low, high = drowned.conf_int().T
+    assert ((drowned.coef_ < low) | (drowned.coef_ > high)).any()
+    assert "go by the interval" in str(drowned.summary())
+    assert "go by the interval" not in str(calm.summary())
+
+
 def test_summary_is_text_and_html(seed):
     X, y = algorithm_4(np.random.default_rng(seed), 2_000)
     model = LinearRegression(epsilon=2, bounds=BOUNDS, random_state=seed).fit(X, y)

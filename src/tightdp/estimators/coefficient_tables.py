@@ -45,6 +45,13 @@ class CoefficientTable:
         return f"<table>{caption}<tr>{head}</tr>{body}</table><p>{notes}</p>"
 
 
+def pulled(values: FloatArray, bounds: FloatArray) -> str | None:
+    """What must be said where an estimate lies outside its own interval, or None."""
+    outside = ((values < bounds[:, 0]) | (values > bounds[:, 1])).any()
+    words = "where an estimate lies outside its interval, much noise has pulled it towards zero"
+    return f"{words}: go by the interval" if outside else None
+
+
 def coefficient_table(
     title: str,
     names: Sequence[str],
@@ -62,6 +69,7 @@ def coefficient_table(
         (name, f"{v:.5g}", f"{s:.3g}", f"{low:.5g}", f"{high:.5g}")
         for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True)
     ][first:]
+    said = pulled(values[first:], bounds[first:])
     return CoefficientTable(
         f"{title}, {rows} rows",
         ("", "coef", "noise std", f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"),
@@ -69,6 +77,7 @@ def coefficient_table(
         (
             str(guarantee),
             f"{level:.0%} intervals: privacy noise and sampling error together.",
+            *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
         ),
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.estimators.coefficient_tables import pulled
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
 from tightdp.mechanisms.paid import PaidMechanism
@@ -256,13 +257,14 @@ def read_linear(model: Any, confidence: float) -> Answer:
     interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)
     names, value = ("intercept", *model.coef_names_), np.append(model.intercept_, model.coef_)
     first = 0 if model.fit_intercept else 1
+    said = pulled(value[first:], interval[first:])
     return Answer(
         names=names[first:],
         value=value[first:],
         interval=interval[first:],
         confidence=confidence,
         release=model.release_,
-        about="intervals count noise and sampling error",
+        about="; ".join(filter(None, ["intervals count noise and sampling error", said])),
     )
 
 
