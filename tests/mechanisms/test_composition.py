@@ -6,7 +6,9 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
+from scipy import special
 
 from tightdp.mechanisms.composition import (
     composed_delta,
@@ -15,6 +17,7 @@ from tightdp.mechanisms.composition import (
     group_cost,
     most_each,
 )
+from tightdp.noise.enclosures import exp_minus_bounds
 
 
 def enumerated(each: float, lost: float, times: int, epsilon: float) -> float:
@@ -65,3 +68,32 @@ def test_steps_of_a_group():
     assert group_cost(each, Fraction(1, 2), 9)[1] == 1  # a delta is at most 1
     for x in (Fraction(0), Fraction(1, 3), Fraction(20)):
         assert math.exp(x) * (1 - 1e-12) <= exp_up(x) <= math.exp(x) * (1 + 1e-12)
+
+
+def test_many_steps_against_binomials_in_logarithms():
+    """20,000 steps: mantissas instead of whole binomials keep it fast."""
+    times, each, epsilon = 20_000, Fraction(1, 600), Fraction(1)
+    j = np.arange(times + 1)
+    logs = special.gammaln(times + 1) - special.gammaln(j + 1) - special.gammaln(times - j + 1)
+    logs -= times * np.log1p(np.exp(-float(each)))
+    gains = np.exp(-j / 600) - np.exp(1 - (times - j) / 600)
+    plain = float(np.sum(np.exp(logs) * np.maximum(gains, 0)))
+    found = composed_delta(each, Fraction(0), times, epsilon)
+    assert float(found) == pytest.approx(plain, rel=1e-6)
+
+
+def test_rounded_mantissas_never_promise_too_much():
+    """The same sum in whole integers, with the same enclosures: at most 2**-140 less."""
+    for each, times, epsilon in [
+        (Fraction(1, 5), 60, Fraction(2)),
+        (Fraction(2), 9, Fraction(5)),
+    ]:
+        bits = 400
+        low, high = exp_minus_bounds(each, bits)
+        base = Fraction(low + high, 2 << bits)
+        factor = 1 / Fraction(sum(exp_minus_bounds(epsilon, bits)), 2 << bits)
+        gains = [base**j - factor * base ** (times - j) for j in range(times + 1)]
+        exact = sum(math.comb(times, j) * max(gain, 0) for j, gain in enumerate(gains))
+        exact /= (1 + base) ** times
+        found = composed_delta(each, Fraction(0), times, epsilon)
+        assert 0 <= found - exact < Fraction(1, 1 << 140)

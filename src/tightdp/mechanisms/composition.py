@@ -62,15 +62,36 @@ def _response_delta(each: Fraction, times: int, epsilon: Fraction) -> Fraction:
     for _ in range(times):
         above.append(-(-above[-1] * high >> bits))
         below.append(below[-1] * low >> bits)
-    total, ways = 0, 1
+    total, spare = 0, 32
+    mantissa, exponent = _power_down(one + low, bits, times)
+    # an upper bound m 2**e of binom(k, j) / (1 + exp(-each))**k; it grows as long as terms are > 0
+    m, e = -(-(1 << 2 * bits) // mantissa), -2 * bits - exponent
     for j in range(times + 1):
         term = above[j] - (factor * below[times - j] >> bits)
         if term <= 0:
             break
-        total += ways * term
-        ways = ways * (times - j) // (j + 1)
-    share = -(-(total << times * bits) // (one + low) ** times)
-    return Fraction(min(share, one), one)
+        total -= _shifted(-m * term, e + spare)  # rounded up
+        m = -(-m * (times - j) // (j + 1))
+        longer = max(0, m.bit_length() - bits)
+        m, e = -(-m >> longer), e + longer
+    return Fraction(min(-(-total >> spare), one), one)
+
+
+def _power_down(base: int, bits: int, times: int) -> tuple[int, int]:
+    """m and e with m * 2**e at most (base / 2**bits)**times, and m of about ``bits`` bits."""
+    m, e = 1, 0
+    for digit in bin(times)[2:]:
+        m, e = m * m, 2 * e
+        if digit == "1":
+            m, e = m * base, e - bits
+        longer = max(0, m.bit_length() - bits)
+        m, e = m >> longer, e + longer
+    return m, e
+
+
+def _shifted(x: int, places: int) -> int:
+    """x * 2**places, rounded down."""
+    return x << places if places >= 0 else x >> -places
 
 
 def most_each(
