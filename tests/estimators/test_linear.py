@@ -213,6 +213,24 @@ def test_intervals_are_repeatable_nested_and_wider_together(seed):
         model.conf_int(1.5)
 
 
+def test_intervals_of_wide_tables_run_on_one_thread(seed, monkeypatch):
+    # batches of small matrices were fifteen times slower on all threads of a busy machine
+    info = pytest.importorskip("threadpoolctl").threadpool_info
+    model = LinearRegression(bounds=BOUNDS, random_state=seed)
+    model.fit(*algorithm_4(np.random.default_rng(seed), 500))
+    seen, plain = [], np.linalg.eigh
+
+    def watched(matrix):
+        seen.extend(pool["num_threads"] for pool in info() if pool["user_api"] == "blas")
+        return plain(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    with pytest.importorskip("threadpoolctl").threadpool_limits(2, "blas"):
+        model.conf_int()
+    assert seen
+    assert set(seen) == {1}
+
+
 def test_an_estimate_outside_its_interval_is_explained(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(0, 1, (4000, 12))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray
 from tightdp.randomness import RandomSource
 
@@ -83,6 +84,7 @@ def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
     return np.asarray(T @ M @ T.T)
 
 
+@one_blas_thread()  # thousands of small matrices: threads would wait for each other
 def _batch(
     M: FloatArray, rows: int, rng: RandomSource, shift: FloatArray | None, ridge: FloatArray
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
