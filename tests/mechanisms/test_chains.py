@@ -90,16 +90,31 @@ def test_diagnostics_tell_chains_that_do_not_agree(seed):
     assert effective_draws(still)[0] == 0
 
 
+SLOPES = [0.3, -0.2, 0.1, 0.0]
+
+
+def four_features(rng):
+    x = rng.uniform(-1, 1, (400, 4))
+    return {f"x{j}": x[:, j] for j in range(4)} | {"y": x @ SLOPES + rng.normal(0, 0.1, 400)}
+
+
+@pytest.mark.slow
+def test_chains_of_five_coefficients_agree_in_the_end(seed):
+    """Starts are far apart: after 6000 steps R-hat is between 1 and 4, after 20,000 up to 1.03."""
+    mech = mechanism(400, 4, bits=12, epsilon=1, steps=30_000, grid=12)
+    mech.release(four_features(np.random.default_rng(seed)), rng=seed)
+    assert (mech.draws.diagnostics.rhat < 1.1).all()
+
+
 def test_more_coefficients_than_exact_draws_reach(seed):
     rng = np.random.default_rng(seed)
-    x, slopes = rng.uniform(-1, 1, (400, 4)), [0.3, -0.2, 0.1, 0.0]
-    table = {f"x{j}": x[:, j] for j in range(4)} | {"y": x @ slopes + rng.normal(0, 0.1, 400)}
+    table = four_features(rng)
     with pytest.raises(InfeasibleSamplingError, match="not epsilon-DP"):
         mechanism(400, 4, sampler="exact")
     mech = mechanism(400, 4, bits=12, epsilon=1, steps=6000, grid=12)
     release = mech.release(table, rng=seed)
-    assert release.value[1:] == pytest.approx(slopes, abs=0.1)
-    assert (mech.draws.diagnostics.rhat < 2).all()
+    assert release.value[1:] == pytest.approx(SLOPES, abs=0.1)
+    assert mech.draws.diagnostics.rhat.shape == (6,)
     schema = tdp.Schema({f"x{j}": UNIT for j in range(8)}, rows=300)
     rows = rng.normal(0.2, 0.1, (300, 8))
     wide = tdp.KNormGeometricMedian(schema, epsilon=50, sampler="mcmc", steps=2000)
