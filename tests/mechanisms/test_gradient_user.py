@@ -51,8 +51,8 @@ def test_clipping_enforces_the_sensitivity(neighbors, seed):
     mech = mechanism(neighbors=neighbors)
     loose = mechanism(neighbors=neighbors, clip=3.0)  # gradients up to 1.5 pass, at the old rate
     worst = broken = 0.0
-    for _ in range(20):
-        rest = rng.choice([-1, 0, 1], (3, 2))
+    worst_rest = np.array([[-1, -1], [-1, 0], [-1, 0]])  # 1.24 and 1.28 of all 165 multisets
+    for rest in [worst_rest, *rng.choice([-1, 0, 1], (19, 3, 2))]:
         second = [*rest, [1, 1]] if neighbors == "replace-one" else rest
         pair = np.array([*rest, [-1, -1]]), np.array(second)
         first, other = (law(mech, rows)[1] for rows in pair)
