@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -268,6 +269,29 @@ def test_every_command_has_help_worth_reading(path, capsys):
     whole = path in ("schema", "plan", "ledger")  # groups of commands
     assert whole or "--json" in text
     assert whole or f"tightdp {path}" in text.split("examples:")[1]
+
+
+# what takes minutes, what would write over the files of this folder, other programs and shells
+LEFT_OUT = ("reproduce all", " init ", " | jq ", "completion")
+
+
+def test_examples_of_help_can_be_pasted(here, tightdp, capsys):
+    shutil.copy(here / "survey.csv", here / "public.csv")
+    pasted = []
+    for path in sorted(commands(), key=lambda path: path.startswith("ledger")):  # it must exist
+        with pytest.raises(SystemExit):
+            main([*path.split(), "--help"])
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 100
+        for line in text.partition("examples:\n")[2].splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["echo"]:
+                subprocess.run(line, shell=True, check=True, cwd=here)
+            elif words and not any(part in line for part in LEFT_OUT):
+                pasted.append(words[1])
+                said = tightdp(*words[1:])
+                assert said.code == 0, (line, said.err)
+    assert {"audit", "compare", "design", "verify", "ledger", "preview", "release"} <= {*pasted}
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def add(commands: Any) -> None:
         "completion",
         _completion,
         "print a script that completes commands in your shell",
-        examples='  eval "$(tightdp completion bash)"            in ~/.bashrc\n'
-        '  eval "$(tightdp completion zsh)"             in ~/.zshrc\n'
-        "  tightdp completion fish | source             in config.fish\n",
+        examples='  eval "$(tightdp completion bash)"            # in ~/.bashrc\n'
+        '  eval "$(tightdp completion zsh)"             # in ~/.zshrc\n'
+        "  tightdp completion fish | source             # in config.fish\n",
     )
     made.add_argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 

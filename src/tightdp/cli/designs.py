@@ -41,7 +41,8 @@ def add(commands: Any) -> None:
         _verify,
         "check the proofs of designed noise, without a solver",
         more="Everything in the file is proved again in rational arithmetic.",
-        examples="  tightdp verify noise.json other.json\n",
+        examples="  tightdp design --epsilon 1 --delta 0.2 --out least.json\n"
+        "  tightdp verify least.json\n",
     )
     check.add_argument("file", metavar="FILE", nargs="+", help="what `tightdp design --out` wrote")
 

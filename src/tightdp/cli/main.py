@@ -19,10 +19,10 @@ Statistics under differential privacy, with the least noise the guarantee allows
 
 From a table to published numbers, without Python:
 
-  tightdp schema init survey.csv        reads the header, never a cell; fill in schema.toml
-  tightdp plan init survey.csv          writes plan.toml: what to release, what it may cost
-  tightdp preview plan.toml             the errors to expect; costs nothing
-  tightdp release plan.toml             pays, releases, remembers: run it again, same numbers
+  tightdp schema init survey.csv      # reads the header, never a cell; fill in schema.toml
+  tightdp plan init survey.csv        # writes plan.toml: what to release, what it may cost
+  tightdp preview plan.toml           # the errors to expect; costs nothing
+  tightdp release plan.toml           # pays, releases, remembers: run it again, same numbers
   tightdp release plan.toml --report survey.html
 """
 

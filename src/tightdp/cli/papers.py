@@ -8,6 +8,7 @@ from typing import Any
 
 from tightdp.cli.arguments import command
 from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import check_choice
 
 
 def add(commands: Any) -> None:
@@ -21,7 +22,7 @@ def add(commands: Any) -> None:
         "lists what there is. A full run that was stopped is continued by running it again.",
         examples="  tightdp reproduce\n"
         "  tightdp reproduce all --quick\n"
-        "  tightdp reproduce NAME --out figures\n",
+        "  tightdp reproduce knorm-figure-6 --quick --out figures\n",
     )
     made.add_argument("name", metavar="FIGURE", nargs="*", help="names of figures, or `all`")
     made.add_argument("--quick", action="store_true", help="minutes, with a larger error")
@@ -30,10 +31,11 @@ def add(commands: Any) -> None:
 
 def _reproduce(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.experiments import reproduce
+    from tightdp.experiments.registry import EXPERIMENTS
 
+    for name in given.name:
+        check_choice("FIGURE", name, ["all", *EXPERIMENTS])
     if not given.name:
-        from tightdp.experiments.registry import EXPERIMENTS
-
         known = {name: f"{item.title} ({item.source})" for name, item in EXPERIMENTS.items()}
         width = max(map(len, known))
         speaker.say("\n".join(f"{n:{width}}  {t}" for n, t in known.items()), {"figures": known})

@@ -42,10 +42,10 @@ def _add_preview(commands: Any) -> None:
         _preview,
         "print the errors to expect from a plan; costs nothing",
         more="Errors are those of the noise, from public facts alone: no row is read. Sampling\n"
-        f"error and clamping are not included. {_WHOLE}",
+        f"error and clamping are not included.\n\n{_WHOLE}",
         examples="  tightdp preview plan.toml\n"
-        '  tightdp preview plan.toml --error "means=0.5"       which epsilon gives that error?\n'
-        "  tightdp preview plan.toml --sample public.csv       simulate on public rows\n",
+        '  tightdp preview plan.toml --error "means=0.5"       # which epsilon gives that error?\n'
+        "  tightdp preview plan.toml --sample public.csv       # simulate on public rows\n",
     )
     made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
     made.add_argument(
@@ -110,7 +110,9 @@ def _add_audit(commands: Any) -> None:
         "is not read and nothing is spent. Or of a function of your own, FILE.py:NAME, that takes\n"
         "an input (and `size`, if it can) and returns numbers.",
         examples='  tightdp audit plan.toml --release "means"\n'
-        "  tightdp audit mine.py:noisy_count --x 10 --x-neighbor 11 --epsilon 1\n",
+        "  echo 'import numpy as np' > mine.py\n"
+        "  echo 'def noisy(x, size): return x + np.random.laplace(0, 1, size)' >> mine.py\n"
+        "  tightdp audit mine.py:noisy --x 10 --x-neighbor 11 --epsilon 1\n",
     )
     made.add_argument("what", metavar="PLAN|FILE.py:NAME", help="a plan, or a function")
     made.add_argument("--release", metavar="NAME", action="append", help="only this one")
