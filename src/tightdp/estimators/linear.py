@@ -336,8 +336,11 @@ class Ridge(LinearRegression):
 
     Minimises :math:`\|y - Xb\|^2 + \alpha \|b\|^2` (the intercept is free) on the noisy moments;
     with ``post="shrink"`` the penalty comes on top of the shrinkage that the noise asks for.
-    Privacy, parameters and attributes are those of :class:`~tightdp.LinearRegression`; intervals
-    are for the penalised coefficients of the population.
+    Parameters and attributes are those of :class:`~tightdp.LinearRegression`; intervals are for the
+    penalised coefficients of the population.
+
+    **Privacy.** As for :class:`~tightdp.LinearRegression`: the same moments are released, and the
+    public penalty is post-processing.
 
     Parameters
     ----------

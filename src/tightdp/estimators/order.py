@@ -179,7 +179,9 @@ class Quantiles(OrderStatistics):
     costs accuracy.
 
     **Privacy.** ``fit`` is epsilon-DP under the neighbour relation of the schema (replace-one by
-    default): the columns share epsilon evenly. Sorting is post-processing. Numerics: ``exact``.
+    default): the columns share epsilon evenly, each by the proof of
+    :class:`~tightdp.KNormQuantiles`, or with intervals every level by that of
+    :class:`~tightdp.KNormQuantile`. Sorting is post-processing. Numerics: ``exact``.
 
     Parameters
     ----------

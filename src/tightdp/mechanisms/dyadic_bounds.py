@@ -78,7 +78,7 @@ class BoundsFinder(PaidMechanism):
     beyond the bin of the outermost row.
 
     **Privacy.**
-    Statement: a release is epsilon-DP.
+    Statement: a release is epsilon-DP under the stated neighbour relation.
     Needs: a public range of magnitudes.
     Proof: binning is row by row. Replacing a row changes counts of bins at or below t by at most 1;
     adding one changes N(t) by at most 1 and n - N(t) by at most 1: sensitivity 1, times the rows

@@ -200,6 +200,8 @@ class KNormQuantile(KNormGradient):
 class KNormMedian(KNormQuantile):
     """Releases the median of a column: :class:`KNormQuantile` at one half.
 
+    **Privacy.** As for :class:`KNormQuantile`.
+
     Examples
     --------
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1001)
