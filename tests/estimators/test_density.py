@@ -412,3 +412,22 @@ def test_no_cell_can_raise_an_error(seed):
     model = Density(1.0, (0, 1), 3, random_state=seed).fit(cells)
     assert model.counts_.sum() == pytest.approx(5)
     assert not np.isnan(model.score_samples(cells)).any()
+
+
+@pytest.mark.parametrize("X", [np.array([0.1234, 0.5]), [0.1234, 0.5], np.array(0.1234)])
+def test_a_table_with_one_axis_is_refused_without_a_word_about_its_cells(X):
+    for model in (tdp.Density(1.0, (0, 1)), tdp.GaussianNB(bounds=(0, 1), classes=[0, 1])):
+        with pytest.raises(ParameterError, match="Reshape your data") as caught:
+            model.fit(X, [0, 1])
+        assert "1234" not in str(caught.value)
+    fitted = tdp.Density(1.0, (0, 1)).fit(np.full((9, 1), 0.5))
+    with pytest.raises(ParameterError, match="Reshape your data") as caught:
+        fitted.score_samples(X)
+    assert "1234" not in str(caught.value)
+
+
+def test_one_text_in_a_list_does_not_change_how_other_cells_are_read():
+    given = {"epsilon": 1000, "bounds": (0, 4), "bins": 4, "random_state": 1}
+    with_text = tdp.Density(**given).fit([[True], ["x"], [True], [0.1]]).release_
+    without = tdp.Density(**given).fit([[True], [None], [True], [0.1]]).release_
+    assert with_text.integers == without.integers

@@ -138,7 +138,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _check_target(y, rows)
         else:
             # Types and shapes only: cells are the business of the schema's public rules.
-            X = _cell_by_cell("X", X)
+            X = rows_of_cells(X)
             if y is None:
                 validate_data(self, X, y, dtype=None, ensure_all_finite=False)  # says it is needed
             least = (
@@ -182,7 +182,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 validate_data(self, X, reset=False, skip_check_array=True)
             frame: Any = {name: X[name] for name in names}
         else:
-            X = _cell_by_cell("X", X)
+            X = rows_of_cells(X)
             X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
             frame = {name: X[:, j] for j, name in enumerate(names)}
         facts = Schema(
@@ -242,6 +242,17 @@ def _cell_by_cell(name: str, data: Any) -> Any:
     if getattr(getattr(data, "dtype", None), "kind", "") == "c":
         fail(f"Complex data not supported: `{name}` must be real.")
     return data
+
+
+def rows_of_cells(X: Any) -> Any:
+    """The same for a table; one with a single axis is refused in words that quote no cell."""
+    found = _cell_by_cell("X", X)
+    if isinstance(found, np.ndarray) and found.ndim < 2:
+        fail(
+            f"Expected 2D array, got {found.ndim}D array instead. Reshape your data: "
+            "X.reshape(-1, 1) is one column, X.reshape(1, -1) is one row."
+        )
+    return found
 
 
 def _out_of_memory(X: Any) -> bool:

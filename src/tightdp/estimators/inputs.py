@@ -85,6 +85,8 @@ def public_rows(X: Any) -> int | None:
         return None
     if isinstance(X, Mapping):
         return len(next(iter(X.values())))
+    if isinstance(X, np.ndarray) and X.ndim == 0:
+        return None
     engine = type(X).__module__.split(".")[0].lstrip("_")
     if engine in ("duckdb", "pyspark") or not hasattr(X, "__len__"):
         return None
