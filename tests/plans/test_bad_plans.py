@@ -90,7 +90,7 @@ BAD = {
     ),
     "no such format": (
         ('file = "table.csv"', 'file = "plan.toml"'),
-        'columns = ["age"]',
+        'file = "plan.toml"',
         [".csv"],
     ),
     "negative epsilon": (
@@ -188,12 +188,16 @@ def test_types_that_cannot_be_read_and_broken_files_are_found_unpaid(folder, pla
     typed = (folder / "typed.parquet").as_posix()
     duckdb.sql(f"COPY (SELECT [1, 2] AS age, 1 AS pay) TO '{typed}' (FORMAT parquet)")
     (folder / "broken.parquet").write_bytes(b"PAR1 and nothing else")
-    for name, said in (("typed", "Column 'age' has the type"), ("broken", "could not be read")):
+    for name, where, said in (
+        ("typed", "columns = [", "Column 'age' has the type"),
+        ("broken", "file = ", "cannot be read"),
+    ):
         head = HEAD.replace("table.csv", f"{name}.parquet")
-        path = plan(head=head)
+        twice = MEAN + (MEAN.replace("means", "again") if name == "broken" else "")
+        path = plan(twice, head)
         assert main(["release", str(path)]) == 2
         err = capsys.readouterr().err
-        assert f"{path}:{line_of(head + MEAN, 'columns = [')}: " in err
+        assert f"{path}:{line_of(head + MEAN, where)}: " in err
         assert said in err
         assert len(err.splitlines()) == 1
     assert not (folder / "ledger.db").exists()

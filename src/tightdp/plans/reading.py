@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tightdp.data.sources import from_spark, from_sql
+from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.errors import (
     TightdpError,
     check_choice,
@@ -207,6 +207,7 @@ def _opened(found: Found, kind: str) -> Any:
         fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
+    _ = read_header(place)  # a file that cannot be opened is one problem, not one of every release
     return str(place)
 
 
