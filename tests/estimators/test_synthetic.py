@@ -178,7 +178,7 @@ def test_a_million_rows_take_seconds(capsys):
 
     X = np.random.default_rng(1).beta(2, 5, (10**6, 1))
     before = time.process_time()
-    model = SyntheticSample(1.0, (0, 1), "kolmogorov", 1000, 1000, verbose=True).fit(X)
+    model = SyntheticSample(1.0, (0, 1), "kolmogorov", 1000, 1000, progress=True).fit(X)
     assert time.process_time() - before < 20
     assert model.sample_.shape == (1000, 1)
     assert distance(model) < 0.01

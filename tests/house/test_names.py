@@ -72,6 +72,22 @@ def test_public_name_has_a_docstring_with_an_example(name):
     assert words_only or ">>>" in (thing.__doc__ or ""), f"{name} has no `>>>` example"
 
 
+def test_estimators_take_the_same_parameters_in_the_same_order():
+    """Epsilon, bounds, delta first, progress, ledger, random_state last, where there are any."""
+    first, last = ["epsilon", "bounds", "delta"], ["progress", "ledger", "random_state"]
+    seen = 0
+    for name in PUBLIC:
+        thing = getattr(tightdp, name)
+        if not (inspect.isclass(thing) and hasattr(thing, "get_params")):
+            continue
+        given = [p for p in inspect.signature(thing).parameters if p != "alpha" or name != "Ridge"]
+        wanted = [p for p in first if p in given], [p for p in last if p in given]
+        assert (given[: len(wanted[0])], given[-len(wanted[1]) :]) == wanted, name
+        assert {"epsilon", "bounds", "ledger", "random_state"} <= {*given}, name
+        seen += 1
+    assert seen > 12
+
+
 def test_public_names_are_listed_once_and_exist():
     assert len(PUBLIC) == len(set(PUBLIC))
     assert [name for name in PUBLIC if not hasattr(tightdp, name)] == []

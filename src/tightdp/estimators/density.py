@@ -63,11 +63,11 @@ class Density(Untargeted):
     smoothing : {"linear", "none"}
         "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
         one. "none": constant in every cell.
+    progress : bool
+        Show a progress bar while rows are read, where ``tqdm`` is installed.
     ledger : Ledger, optional
     random_state : None or a seed
         For ``fit``; anything but None is **not private**.
-    verbose : bool
-        Show a progress bar while rows are read, where ``tqdm`` is installed.
 
     Attributes
     ----------
@@ -106,17 +106,17 @@ class Density(Untargeted):
         bounds: Any = None,
         bins: Any = "auto",
         smoothing: str = "linear",
+        progress: bool = False,
         ledger: Any = None,
         random_state: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.bins = bins
         self.smoothing = smoothing
+        self.progress = progress
         self.ledger = ledger
         self.random_state = random_state
-        self.verbose = verbose
 
     # --- fitting ------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Density(Untargeted):
         cells = public_cells(problem.schema, self.bins, self.epsilon, self.smoothing)
         mechanism = AdditiveMechanism(cells, noise="hull", epsilon=self.epsilon)
         release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.verbose)
+            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
         )
         self.counts_ = consistent(release.value, problem.schema).reshape(cells.shape)
         self.probabilities_ = self.counts_ / self.counts_.sum()

@@ -144,8 +144,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         self,
         epsilon: Any = 1.0,
         *,
-        delta: Any = 0,
         bounds: Any = None,
+        delta: Any = 0,
         noise: Any = "hull",
         count_share: Any = "auto",
         classes: Any = None,
@@ -156,8 +156,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.delta = delta
         self.bounds = bounds
+        self.delta = delta
         self.noise = noise
         self.count_share = count_share
         self.classes = classes
@@ -260,10 +260,10 @@ class GaussianNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Fraction or Decimal
-    delta : float, Fraction or Decimal
-        For laws; "hull" spends none.
     bounds : pair, list of pairs (or categories), or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
+    delta : float, Fraction or Decimal
+        For laws; "hull" spends none.
     noise : "hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"
         The shape of one record, or a law for every entry, the budget shared by the entries that one
         record moves; "designed" is the certified optimum for its share. A law or a design of your
@@ -325,10 +325,10 @@ class CategoricalNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Fraction or Decimal
-    delta : float, Fraction or Decimal
     bounds : Category, int, list of them, or Schema
         The public levels of the features; an integer k stands for the levels 0..k-1. Other cells
         count as the first level (or the ``other`` one of the category).
+    delta : float, Fraction or Decimal
     noise, count_share, classes
         As for :class:`GaussianNB`.
     alpha : float
@@ -358,8 +358,8 @@ class CategoricalNB(NaiveBayes):
         self,
         epsilon: Any = 1.0,
         *,
-        delta: Any = 0,
         bounds: Any = None,
+        delta: Any = 0,
         noise: Any = "hull",
         count_share: Any = "auto",
         classes: Any = None,
@@ -370,8 +370,8 @@ class CategoricalNB(NaiveBayes):
     ) -> None:
         super().__init__(
             epsilon,
-            delta=delta,
             bounds=bounds,
+            delta=delta,
             noise=noise,
             count_share=count_share,
             classes=classes,

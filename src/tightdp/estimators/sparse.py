@@ -34,9 +34,9 @@ class SparseLogisticRegression(TwoClassLogit):
     Parameters
     ----------
     epsilon : float, Fraction or Decimal
-    delta : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
+    delta : float, Fraction or Decimal
     noise : name, NoiseLaw, Design or DataDependentDesign
         "best", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian" or "designed": the
         budget is divided among the steps, exactly. Or a noise of your own for every step, in units
@@ -87,8 +87,8 @@ class SparseLogisticRegression(TwoClassLogit):
         self,
         epsilon: Any = 1.0,
         *,
-        delta: Any = 0,
         bounds: Any = None,
+        delta: Any = 0,
         noise: Any = "best",
         l1: float = 0.0,
         l2: float = 0.0,
@@ -103,8 +103,8 @@ class SparseLogisticRegression(TwoClassLogit):
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
-        self.delta = delta
         self.bounds = bounds
+        self.delta = delta
         self.noise = noise
         self.l1 = l1
         self.l2 = l2

@@ -72,11 +72,11 @@ class SyntheticSample(Untargeted):
         points, at most 1,000, and 3 (from three columns on, 2) on each of several axes.
     smoothing : {"linear", "none"}
         For "histogram".
+    progress : bool
+        Show progress bars, where ``tqdm`` is installed.
     ledger : Ledger, optional
     random_state : None or a seed
         Anything but None is **not private**.
-    verbose : bool
-        Show progress bars, where ``tqdm`` is installed.
 
     Attributes
     ----------
@@ -109,9 +109,9 @@ class SyntheticSample(Untargeted):
         size: int | None = None,
         bins: Any = "auto",
         smoothing: str = "linear",
+        progress: bool = False,
         ledger: Any = None,
         random_state: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -119,9 +119,9 @@ class SyntheticSample(Untargeted):
         self.size = size
         self.bins = bins
         self.smoothing = smoothing
+        self.progress = progress
         self.ledger = ledger
         self.random_state = random_state
-        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -144,7 +144,7 @@ class SyntheticSample(Untargeted):
                 )
         mechanism = self._line(schema) if len(list(schema)) == 1 else self._grid(schema)
         release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.verbose)
+            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
         )
         if isinstance(mechanism, KolmogorovSample):
             rows = mechanism.points(release, rng=rng)[:, None]
@@ -156,8 +156,13 @@ class SyntheticSample(Untargeted):
 
     def _from_density(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self.density_ = Density(
-            self.epsilon, problem.schema, self.bins, self.smoothing, self.ledger
-        ).set_params(verbose=self.verbose)
+            epsilon=self.epsilon,
+            bounds=problem.schema,
+            bins=self.bins,
+            smoothing=self.smoothing,
+            progress=self.progress,
+            ledger=self.ledger,
+        )
         release = self.density_._fit(problem, key, rng)
         self.density_.schema_, self.density_.release_ = problem.schema, release
         self.density_.n_features_in_ = self.n_features_in_
