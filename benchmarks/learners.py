@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import math
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -34,13 +33,14 @@ import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.frames import blocks
 from tightdp.estimators.naive_bayes import log_joint, read_classes
+from tightdp.experiments.tables import data_folder
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.composition import composed_delta, group_cost
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.step_noise import StepNoise
 from tightdp.randomness import source
 
-DATA = Path(os.environ.get("TIGHTDP_DATA", "../shared/data")) / "uci"
+DATA = data_folder() / "uci"
 TEST_ROWS = 2000  # of a large data set, in every split
 EACH = {"epsilon": 1.0, "delta": 0.1}  # of every statistic in [5]
 WEAK = {"epsilon": 5.0, "delta": 1e-4}  # where the best noise is far from truncated Laplace noise

@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/regression.py --out benchmarks/results/regression.md``. With ``--peer`` the
 path of a Python that has diffprivlib 0.6.6 (scikit-learn 1.5.2), its error is measured on the same
-tables. The housing part needs ``../shared/data/housing`` and is left out without it.
+tables. The housing part needs ``housing/seattle_sales.csv.gz`` in the folder ``TIGHTDP_DATA``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 
 import tightdp as tdp
 from tightdp.estimators.linear import LinearRegression
+from tightdp.experiments.tables import find_table
 
 Array = NDArray[np.float64]
 
 SLOPES = np.linspace(-1.5, 1.5, 5)
 BOUNDS = [(-1.0, 1.0)] * 5 + [(-6.0, 6.0)]
 ROWS = 10_000
-HOUSING = Path("../shared/data/housing/seattle_sales.csv.gz")
+HOUSING = find_table("housing/seattle_sales.csv.gz")
 METHODS: dict[str, dict[str, Any]] = {
     "linf, pseudo-inverse [1]": {"noise": "linf", "post": "none"},
     "hull, pseudo-inverse": {"noise": "hull", "post": "none"},
@@ -243,7 +244,7 @@ def main() -> None:
         "Coverage of 95 % intervals on such tables": coverage(options.replicates),
         "Time": speed(),
     }
-    if HOUSING.exists():
+    if HOUSING is not None:
         parts["Housing, median distance to least squares"] = housing(options.replicates)
     cores = len(os.sched_getaffinity(0))
     lines = [
