@@ -58,7 +58,7 @@ def loss(mech, first, second, rate=None):
     ],
 )
 def test_the_reference_law_in_one_dimension(constant, mean, variance, negative):
-    mech = mechanism(3, bits=16, grid=13, intercept=False, radius=1)
+    mech = mechanism(3, bits=16, grid=13, fit_intercept=False, radius=1)
     rows = [[1, 0.5], [-0.5, -0.2], [0.25, 0.1]]
     points, logs = law(mech, rows, mech.rate * Fraction(4, constant))
     theta, mass = points[:, 0] / 2**13, np.exp(logs)
@@ -74,7 +74,7 @@ def test_the_reference_audit_in_two_dimensions(factor, expected):
     rest = [[1, 1, -1]] * 16
     pair = [*rest, [-1, -1, -1]], [*rest, [-1, 1, 1]]
     assert _loss_on_unit_ball(*pair, 80, factor / 8) == pytest.approx(expected, abs=1.5e-3)
-    mech = mechanism(17, 2, intercept=False, bits=8, grid=6)
+    mech = mechanism(17, 2, fit_intercept=False, bits=8, grid=6)
     assert loss(mech, *pair, rate=mech.rate * Fraction(factor)) == pytest.approx(expected, abs=5e-3)
 
 
@@ -94,7 +94,7 @@ CORNERS = list(itertools.product([-1, 1], [-1, 1], [-1, -0.25, 1]))
 
 
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("options", [{}, {"shape": "box"}, {"intercept": False}])
+@pytest.mark.parametrize("options", [{}, {"shape": "box"}, {"fit_intercept": False}])
 def test_no_pair_of_neighbours_loses_more_than_epsilon(options, neighbors, seed):
     rng = np.random.default_rng(seed)
     mech = mechanism(5, 2, neighbors=neighbors, grid=2, **options)
@@ -109,7 +109,7 @@ def test_no_pair_of_neighbours_loses_more_than_epsilon(options, neighbors, seed)
 
 def test_the_audit_has_power():
     # the worst pair known loses half of epsilon, so a rate 2.5 times too high must show
-    mech = mechanism(17, 2, intercept=False, grid=4)
+    mech = mechanism(17, 2, fit_intercept=False, grid=4)
     pair = [(-1, -1, -1)] * 16 + [(-1, -1, 1)], [(-1, -1, -1)] * 16 + [(-1, 1, -1)]
     assert 0.49 < loss(mech, *pair) <= 1
     assert loss(mech, *pair, rate=mech.rate * Fraction(5, 2)) > 1

@@ -73,7 +73,7 @@ class Published(CheckNorm):
 def test_the_pair_that_breaks_the_published_sensitivity_costs_exactly_epsilon(tau):
     # A17: on a fine grid the pair has loss epsilon, for the published constant tau/(1-tau) times it
     first, second = opposite_pair(1 - 2**-10)
-    mech = mechanism(3, bits=16, intercept=False, tau=tau, grid=12, shape="box")
+    mech = mechanism(3, bits=16, fit_intercept=False, tau=tau, grid=12, shape="box")
     loss = largest_loss(mech, first, second)
     assert loss <= 1 + 1e-9
     assert loss >= 1 - 5e-3
@@ -94,7 +94,7 @@ CORNERS = list(itertools.product([-1, 0, 1], [-1, -0.25, 0.25, 1]))
 def test_no_pair_of_neighbours_loses_more_than_epsilon(tau, neighbors, intercept, seed):
     rng = np.random.default_rng(seed)
     worst = 0.0
-    mech = mechanism(4, tau=tau, neighbors=neighbors, intercept=intercept, shape="box")
+    mech = mechanism(4, tau=tau, neighbors=neighbors, fit_intercept=intercept, shape="box")
     for _ in range(25):
         rest = rng.choice(CORNERS, size=3) if rng.random() < 0.7 else rng.uniform(-2, 2, (3, 2))
         old, new = rng.choice(CORNERS, size=2)
@@ -141,7 +141,11 @@ ROWS = [[-1, -0.5], [-0.5, -0.5], [0, 0.1], [0, 0.1], [0.3, 0.2], [0.6, 0.9], [1
 
 @pytest.mark.parametrize(
     ("options", "epsilon"),
-    [({"tau": 0.5}, 2), ({"tau": 0.9, "shape": "box"}, 4), ({"intercept": False, "tau": 0.25}, 20)],
+    [
+        ({"tau": 0.5}, 2),
+        ({"tau": 0.9, "shape": "box"}, 4),
+        ({"fit_intercept": False, "tau": 0.25}, 20),
+    ],
 )
 def test_draws_follow_the_enumerated_law(options, epsilon, seed):
     mech = mechanism(len(ROWS), epsilon=epsilon, **options)
@@ -233,7 +237,7 @@ def test_the_gradient_radius_holds(seed):
         ({"shape": "l2"}, "`shape` must be one of"),
         ({"epsilon": 0}, "`epsilon`"),
         ({"grid": 60}, "`grid`"),
-        ({"features": 1, "intercept": False, "target": "x9"}, "x9"),
+        ({"features": 1, "fit_intercept": False, "target": "x9"}, "x9"),
     ],
 )
 def test_bad_parameters_are_named(change, words):

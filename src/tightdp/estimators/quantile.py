@@ -122,7 +122,7 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
             epsilon=self.epsilon,
             features=problem.features,
             target=problem.target,
-            intercept=self.fit_intercept,
+            fit_intercept=self.fit_intercept,
             radius=self.radius,
             shape=self.shape,
             sampler=self.sampler,

@@ -72,7 +72,7 @@ class KNormLinearRegression(PlaneGradient):
     features : sequence of str, optional
     target : str, optional
         The last column by default.
-    intercept : bool
+    fit_intercept : bool
     radius : float
         B, a bound on coefficients of scaled columns.
     shape : {"l1", "box"}
@@ -98,7 +98,7 @@ class KNormLinearRegression(PlaneGradient):
         epsilon: Any,
         features: Sequence[str] | None = None,
         target: str | None = None,
-        intercept: bool = True,
+        fit_intercept: bool = True,
         radius: Any = 1,
         shape: str = "l1",
         grid: int | None = None,
@@ -107,7 +107,7 @@ class KNormLinearRegression(PlaneGradient):
             schema,
             features,
             target,
-            intercept=intercept,
+            intercept=fit_intercept,
             epsilon=epsilon,
             radius=radius,
             shape=shape,

@@ -65,7 +65,7 @@ class KNormQuantileRegression(PlaneGradient):
     features : sequence of str, optional
     target : str, optional
         The last column by default.
-    intercept : bool
+    fit_intercept : bool
     radius : float
         Bound on the coefficients of the scaled columns. With shape "l1" and radius 1 these are the
         planes that stay within the bounds of the target for all features within theirs.
@@ -98,7 +98,7 @@ class KNormQuantileRegression(PlaneGradient):
         tau: Any = 0.5,
         features: Sequence[str] | None = None,
         target: str | None = None,
-        intercept: bool = True,
+        fit_intercept: bool = True,
         radius: Any = 1,
         shape: str = "l1",
         grid: int | None = None,
@@ -110,7 +110,7 @@ class KNormQuantileRegression(PlaneGradient):
             schema,
             features,
             target,
-            intercept=intercept,
+            intercept=fit_intercept,
             epsilon=epsilon,
             radius=radius,
             shape=shape,
