@@ -231,6 +231,25 @@ def test_intervals_of_wide_tables_run_on_one_thread(seed, monkeypatch):
     assert set(seen) == {1}
 
 
+def test_a_model_of_some_columns_of_a_schema(seed):
+    schema = tdp.Schema(
+        {name: tdp.Interval(-1, 1) for name in ("age", "hours", "home", "wage")}, rows=50
+    )
+    x = np.linspace(-1, 1, 50)
+    table = {"age": x, "hours": x**2, "wage": x}
+    ledger = tdp.Ledger(epsilon=1)
+    whole = LinearRegression(bounds=schema, ledger=ledger, random_state=seed)
+    with pytest.raises(ParameterError, match=r"'home'.*schema\.only"):
+        whole.fit(table, "wage")
+    with pytest.raises(ParameterError, match=r"'hours'.*Did you mean 'hour'"):
+        whole.fit({"age": x, "hour": x, "home": x, "wage": x}, "wage")
+    assert ledger.remaining.epsilon == 1
+    few = LinearRegression(bounds=schema.only(["hours", "wage"]), random_state=seed)
+    assert few.fit(table, "wage").coef_names_ == ("hours",)
+    with pytest.raises(ParameterError, match="list"):
+        schema.only("hours")
+
+
 def test_an_estimate_outside_its_interval_is_explained(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(0, 1, (4000, 12))

@@ -282,8 +282,8 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
         fail(f"The table has {found} columns named {name!r}: rename them.")
     texts = [other for other in present if isinstance(other, str)]
     near = difflib.get_close_matches(name, texts, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "`schema.only([...])` leaves columns out."
-    fail(f"The table has no column {name!r}. {hint}")
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    fail(f"The table has no column {name!r}.{hint}")
 
 
 def _blocks(table: Table, scan: Scan) -> Iterator[Block]:

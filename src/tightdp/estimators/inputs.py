@@ -5,6 +5,7 @@ Nothing here reads a cell: only names, lengths and the bounds that the user stat
 
 from __future__ import annotations
 
+import difflib
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,19 @@ class Problem:
 
     def check(self) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
+        present = named_columns(self.frame)
+        if present is not None:
+            self._check_features(present)
         check_frame(self.frame, self.schema, self.columns)
+
+    def _check_features(self, present: list[str]) -> None:
+        """Say how to leave a column out, unless the name of one looks misspelt."""
+        for name in self.features:
+            if name not in present and not difflib.get_close_matches(name, present, n=1):
+                fail(
+                    f"The table has no column {name!r}, which the schema makes a feature: with "
+                    "`bounds=schema.only([...])` a model has some of the columns."
+                )
 
 
 def named_columns(X: Any) -> list[str] | None:
