@@ -518,6 +518,30 @@ def test_kinks_do_not_stop_the_search(loss, ball, kind, rows, share, seed):
     assert found.steps <= 60
 
 
+def test_sharp_kinks_do_not_send_the_search_in_circles():
+    # narrow kinks at corners that many rows share: Newton steps and sure steps used to alternate
+    steps = []
+    for i in (57, 120, 159, *range(40)):
+        rng = np.random.default_rng(i)
+        width, rows = int(rng.integers(4, 9)), int(rng.choice([20, 40]))
+        x = np.sign(rng.uniform(-1, 1, (rows, width)))
+        y = np.sign(rng.uniform(-1, 1, rows))
+        loss = HuberLoss(10.0 ** rng.uniform(-5, -3))
+        noise = 8e-3 * rng.normal(size=width)
+        objective = Objective(x, y, loss, 3e-4, noise, NoPenalty())
+        steps.append(minimise(objective, 1e-15 * (width + 8) * rows).steps)
+    assert max(steps) <= 100
+
+
+@pytest.mark.parametrize("p", [1, 2, np.inf])
+def test_a_projection_is_exact_within_its_set(p):
+    # else a wide set would cost the precision of points far from its edge
+    within = Within(LpBall(2, p, 1e4))
+    assert within.error(np.array([900.0, -70.0])) == 0
+    for edge in ([1e4, 0.0], [-9e9, 2.0], [0.0, 1e4 * (1 - 1e-12)]):
+        assert within.error(np.array(edge)) >= 1e-13 * np.linalg.norm(edge) / 100
+
+
 def test_a_convex_set_of_ones_own(seed):
     def simplex(p):  # {theta >= 0, sum <= 1}
         inside = np.maximum(p, 0.0)

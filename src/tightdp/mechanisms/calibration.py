@@ -22,7 +22,7 @@ from tightdp.randomness import source
 ACCOUNTING = ("joint", "split")
 SINGLE_COLUMN = 1.0517  # two logistic gradients of one column differ by at most 1.05164
 _SAFE = 1e-12  # relative margin of all float results, on the private side
-_MOST_RATE = 1024.0  # lattice noise takes no more; a row that moves by 1 is then in plain sight
+LEAST_RATE, _MOST_RATE = 2.0**-40, 1024.0  # what lattice noise takes
 _SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)
 _REFERENCE_LENGTH = 2.0
 _REFERENCE_SEED = 1801_09236

@@ -203,6 +203,7 @@ class _Search:
         self.precision = Precision.FAST
         self.caution = 1.0
         self.moved = 0.0  # in p, since the Hessian was taken
+        self.best = math.inf  # the least residual that a Newton step has led to
         start = np.zeros(objective.rows.shape[1])
         self.here = objective.derivatives(start)
         # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
@@ -241,13 +242,18 @@ class _Search:
         if self.precision is Precision.EXTENDED:
             return False
         self.precision = Precision(self.precision + 1)
+        self.best = math.inf  # what was less may have been rounding
         wide = self.precision is Precision.EXTENDED
         p: Any = self.p.astype(np.longdouble) if wide else self.p  # the point itself gets finer
         self._take(p, *self._at(p, near=True))
         return True
 
     def advance(self) -> None:
-        """A Newton step if it shrinks the residual well; else a step that is sure to lead down."""
+        """A Newton step if it shrinks the residual well; else a step that is sure to lead down.
+
+        The residual must fall below all that Newton steps have reached before: they may lead up in
+        the objective, and would else undo what the sure steps gain, in circles.
+        """
         slope = self.objective.penalty.prox(self.p, self.c)[1].astype(np.float64)
         rest = (np.eye(len(self.p)) - slope) / self.c
         residual = self._residual(self.p, self.theta, self.here)
@@ -257,7 +263,8 @@ class _Search:
         for halving in range(_HALVINGS):
             trial = self.p - direction / 2.0**halving
             found = self._at(trial, near=near)
-            if found[2] <= self.size * (1.0 - 0.25 / 2.0**halving):
+            if found[2] <= min(self.size, self.best) * (1.0 - 0.25 / 2.0**halving):
+                self.best = found[2]
                 kept = near and self.precision is not Precision.FAST
                 self.moved = moved if kept else 0.0
                 return self._take(trial, *found)

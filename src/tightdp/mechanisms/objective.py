@@ -24,13 +24,19 @@ from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.additive import EVEN_ROWS, Preview
-from tightdp.mechanisms.calibration import Calibration, PublicFacts, best_share, calibrate
+from tightdp.mechanisms.calibration import (
+    LEAST_RATE,
+    Calibration,
+    PublicFacts,
+    best_share,
+    calibrate,
+)
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.losses import LogisticLoss, read_loss
 from tightdp.mechanisms.minimise import Objective, minimise
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.penalties import ConvexSet, Penalty, read_penalty
-from tightdp.mechanisms.scaled_rows import ScaledRows
+from tightdp.mechanisms.scaled_rows import MOST_TIMES, ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.on_lattice import lattice_body
@@ -43,6 +49,8 @@ NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not e
 _LEAST_EPSILON = Fraction(1, 1 << 33)
 _LEVEL_BITS, _FINEST_BITS = 44, 40
 _TOLERANCE = 2.0**-49  # of the gradient, relative to its size and for each column
+_WIDE = 2.0**-62  # two roundings of extended precision
+_COARSE_SLOPE = 0.25  # smaller ones are rounded as margins are, and known no better
 _RIDGE_BELOW_NOISE = 64.0
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
 _MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
@@ -257,6 +265,12 @@ class ObjectivePerturbation(PaidMechanism):
         self.facts = replace(self.facts, rounding=rounding)
         share = self._share(noise_share, main, least + self.penalty.strength)
         found = calibrate(self.facts, main, share)
+        if found.rate < LEAST_RATE:
+            fail(
+                f"`epsilon` = {float(self.epsilon):g} is too small for gradients that one person "
+                f"moves by up to {self.facts.difference * self.schema.rows_per_person:g}: state a "
+                "smaller `theta_set`, or fewer rows per person."
+            )
         # where the guarantee needs next to no ridge, keep one that the noise makes invisible:
         # without it the minimiser, and with it the solver, would have no hold in flat directions
         floor = (width + 1) / (_RIDGE_BELOW_NOISE * found.rate)
@@ -279,12 +293,16 @@ class ObjectivePerturbation(PaidMechanism):
         """Tolerance of the solver, and the exact noise that pays for it [step 6]."""
         width = len(self.names)
         typical = (width + 1) / self.calibration.rate * float(self.ball.bounding_box().max())
-        slope = self.loss.slope(self.facts.reach)
+        slope = max(self.loss.slope(self.facts.reach), _COARSE_SLOPE)
         root = math.sqrt(width)
         pull = root * (self.schema.rows * slope + typical)
         self.tolerance = _TOLERANCE * (width + 8) * pull
+        bend = width * (2.0 * self.loss.curvature * self.schema.rows + self.calibration.ridge)
+        if not self.penalty.smooth:  # a proximal map is rounded, at points as far as they can be
+            far = math.sqrt(MOST_TIMES * self.schema.rows * slope / convexity)
+            far = min(far + 4.0 * typical / convexity, self.penalty.reach)
+            self.tolerance += _WIDE * (width + 8) * far * MOST_TIMES * bend
         if isinstance(self.penalty, ConvexSet):  # no finer than its projection
-            bend = width * (2.0 * self.loss.curvature * self.schema.rows + self.calibration.ridge)
             reach = self.facts.reach
             pull = pull + self.calibration.ridge * reach
             self.tolerance += 8.0 * self.penalty.accuracy * (2.0 * reach * bend + pull)

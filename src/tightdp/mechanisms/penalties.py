@@ -18,6 +18,7 @@ class Penalty(ABC):
 
     strength: float = 0.0  # its strong convexity, which counts towards the ridge that privacy needs
     smooth: bool = False  # whether the proximal map is the identity, the penalty being smooth
+    reach: float = np.inf  # a bound on the Euclidean length of parameters
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Gradient of the smooth part."""
@@ -67,6 +68,8 @@ class Within(Penalty):
 
     def __init__(self, ball: LpBall) -> None:
         self.ball = ball
+        radius = ball.radius
+        self.reach = float(np.linalg.norm(radius) if ball.p == np.inf else radius[0])
 
     def prox(self, p: FloatArray, c: float) -> tuple[FloatArray, FloatArray]:
         radius = self.ball.radius
@@ -88,6 +91,10 @@ class Within(Penalty):
         return p - np.clip(p, -cut, cut), np.diag(np.abs(sign)) - np.outer(sign, sign) / (
             sign @ sign
         )
+
+    def error(self, p: FloatArray) -> float:
+        inside = float(self.ball.gauge(p.astype(np.float64))) < 1.0 - 1e-9
+        return 0.0 if inside else super().error(p)  # points of the set stay what they are
 
     def __repr__(self) -> str:
         radius = self.ball.radius.tolist()
