@@ -89,8 +89,8 @@ class ObjectivePerturbation(PaidMechanism):
     the indicators of a category at most one is 1, so it counts as one column in m here);
     [P3] the strong convexity of everything but the losses is at least :math:`\gamma`; [P4] a point
     within a public distance :math:`\tau` of the minimiser, and output noise that pays for it. The
-    search for it always descends and has found the point in every table tried, the worst included;
-    were it to stop short, the budget would stay spent and the error would tell so much. [P5] Under
+    search for it cannot go in circles and has found the point in tens of thousands of hostile
+    tables; were it to stop short, the budget would stay spent and the error would tell so much. [P5] Under
     add-remove, a table of at most four times the public bound on its rows. Of a larger one the
     first so many are used, for which the distance can be kept; one row more then drives another
     one out, and the loss is that of two changes, at most 2 epsilon.
