@@ -90,10 +90,10 @@ class ObjectivePerturbation(PaidMechanism):
     [P3] the strong convexity of everything but the losses is at least :math:`\gamma`; [P4] a point
     within a public distance :math:`\tau` of the minimiser, and output noise that pays for it. The
     search for it cannot go in circles and has found the point in tens of thousands of hostile
-    tables; were it to stop short, the budget would stay spent and the error would tell so much. [P5] Under
-    add-remove, a table of at most four times the public bound on its rows. Of a larger one the
-    first so many are used, for which the distance can be kept; one row more then drives another
-    one out, and the loss is that of two changes, at most 2 epsilon.
+    tables; were it to stop short, the budget would stay spent and the error would tell so much.
+    [P5] Under add-remove, a table of at most four times the public bound on its rows. Of a larger
+    one the first so many are used, for which the distance can be kept; one row more then drives
+    another one out, and the loss is that of two changes, at most 2 epsilon.
     Proof:
 
     1. *One coordinate for all penalties.* Put :math:`p = \hat\theta + \nu` with :math:`\nu` the
