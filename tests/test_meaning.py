@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -153,3 +154,7 @@ def test_the_picture_shows_the_bound() -> None:
         )
     with pytest.raises(ParameterError, match="epsilons"):
         plots.plot_power([])
+
+
+def test_exact_budgets_are_explained_like_floats():
+    assert explain(Fraction(1, 2), Fraction(1, 10**6)) == explain(0.5, 1e-6)

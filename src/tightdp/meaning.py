@@ -142,7 +142,7 @@ or how much they compute.
     )
     if delta:
         text += (
-            f" This counts delta = {delta:g}: with at most that chance the release may give you "
+            f" This counts delta = {float(delta):g}: with at most that chance the release may give you "
             "away altogether."
         )
     if guess >= 0.9:

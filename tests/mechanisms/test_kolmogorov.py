@@ -310,3 +310,20 @@ def test_a_release_of_another_mechanism_has_no_points(seed) -> None:
     release = one.release({"x": np.zeros(10)}, rng=seed)
     with pytest.raises(ParameterError, match="same cells and size"):
         other.points(release)
+
+
+def test_atoms_need_a_smaller_sample_than_the_default(seed) -> None:
+    """What the page says: half of the rows at each end."""
+    rows, cells = 1000, 100
+    table = np.zeros(cells, dtype=np.int64)
+    table[[0, -1]] = rows // 2
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
+    found = {}
+    for size in (None, 25):
+        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
+        levels, bits = mechanism.law_on(table), source(seed)
+        apart = [levels.paths.distance(levels.draw(bits)) for _ in range(10)]
+        found[mechanism.size] = np.mean(apart) / (rows * mechanism.size)
+    assert found[100] == pytest.approx(0.40, abs=0.04)  # six standard errors of ten draws
+    assert found[25] < 0.04
+    assert 25 <= rows / (8 * math.log(cells)) < 100

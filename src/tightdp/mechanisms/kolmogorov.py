@@ -58,6 +58,12 @@ class KolmogorovSample(PaidMechanism):
     stays a power below, and its own error, of order :math:`(\epsilon n)^{-5/9}`, below the
     sampling error :math:`n^{-1/2}` of the table.
 
+    **Atoms.** This is for tables that spread over their cells. Where most rows lie in a few of m
+    cells, a point that strays has m places to go, a weight of :math:`\ln m` for each: state a
+    ``size`` of at most :math:`\epsilon n / (8 r \ln m)`. With 1000 rows, half of them at each end
+    of 100 cells, and epsilon = 1, the mean distance is .40 at the default k = 100 and .02 at
+    k = 25. Draws also take longer there, up to minutes.
+
     References: Wasserman and Zhou (2010).
 
     Parameters
