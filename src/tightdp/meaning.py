@@ -142,8 +142,8 @@ or how much they compute.
     )
     if delta:
         text += (
-            f" This counts delta = {float(delta):g}: with at most that chance the release may give you "
-            "away altogether."
+            f" This counts delta = {float(delta):g}: with at most that chance the release may give "
+            "you away altogether."
         )
     if guess >= 0.9:
         text += " This is weak protection: a release with a smaller epsilon would promise more."
