@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import runpy
+import subprocess
+import sys
 import time
 from fractions import Fraction
 from operator import itemgetter
@@ -88,6 +90,28 @@ def test_coins_extend_the_same_number() -> None:
     assert answers == {True, False}
     assert below_exp(low - 1, Fraction(1), source(1))
     assert not below_exp(low + 2, Fraction(1), source(1))
+
+
+# --- functions in requests -----------------------------------------------------------------------
+
+
+def test_another_function_is_another_request() -> None:
+    """Equal names do not make equal requests; the same code in another process does."""
+    ledger = tdp.Ledger(epsilon=3)
+    first, second = (
+        tdp.ExponentialMechanism(range(3), f, sensitivity=1, epsilon=1.0)
+        for f in (lambda rows: rows, lambda rows: [-r for r in rows])
+    )
+    first.release([5, 1, 0], ledger=ledger, key="k")
+    with pytest.raises(ParameterError, match="another fingerprint"):
+        second.release([5, 1, 0], ledger=ledger, key="k")
+    assert ledger.spent.epsilon == 1
+    script = (
+        "from tightdp.mechanisms.functions import function_code as f;"
+        "print(f(lambda x: (x in {'a', 'b', 'c', 'd'}, [lambda y: y + 1])))"
+    )
+    run = [sys.executable, "-c", script]
+    assert len({subprocess.check_output(run) for _ in range(3)}) == 1
 
 
 # --- finite sets ---------------------------------------------------------------------------------

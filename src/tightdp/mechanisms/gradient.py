@@ -17,6 +17,7 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
+from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.rates import check_epsilon
@@ -117,8 +118,8 @@ class KNormGradient(PaidMechanism):
         return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient)"
 
     def _facts(self) -> list[str]:
-        name = getattr(self.norm, "__qualname__", type(self.norm).__name__)
-        return [f"KNormGradient({name})", repr(self.domain)]
+        label = f"KNormGradient({function_name(self.norm)})"
+        return [label, function_code(self.norm), repr(self.domain)]
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""

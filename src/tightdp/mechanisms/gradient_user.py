@@ -13,6 +13,7 @@ from tightdp.errors import DataError, FloatArray, check_count, check_positive, f
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.grids import check_box, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import called
+from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
@@ -191,8 +192,9 @@ class KNormRowGradient(PaidMechanism):
         )
 
     def _facts(self) -> list[str]:
-        name = getattr(self.gradient, "__qualname__", type(self.gradient).__name__)
-        return [f"KNormRowGradient({name})", ", ".join(self.columns), self.schema.to_json()]
+        label = f"KNormRowGradient({function_name(self.gradient)})"
+        code = function_code(self.gradient)
+        return [label, code, ", ".join(self.columns), self.schema.to_json()]
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)

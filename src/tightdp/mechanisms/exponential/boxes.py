@@ -16,6 +16,7 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
+from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.enclosures import exp_minus_bounds
 from tightdp.noise.tilted import below_exp
@@ -225,8 +226,8 @@ class BoxMechanism(PaidMechanism):
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def _facts(self) -> list[str]:
-        name = getattr(self.bounds, "__qualname__", type(self.bounds).__name__)
-        return [f"{type(self).__name__}({name})", repr(self.intervals)]
+        label = f"{type(self).__name__}({function_name(self.bounds)})"
+        return [label, function_code(self.bounds), repr(self.intervals)]
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""

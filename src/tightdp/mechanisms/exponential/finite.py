@@ -13,6 +13,7 @@ from tightdp.errors import DataError, DimensionError, exact_fraction, fail
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
+from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw, permute_and_flip
 from tightdp.privacy import Neighbors
@@ -146,8 +147,8 @@ class ExponentialMechanism(PaidMechanism):
 
     def _facts(self) -> list[str]:
         measure = "" if self.weights is None else str(self.weights.tolist())
-        name = getattr(self.utility, "__qualname__", type(self.utility).__name__)
-        return [f"ExponentialMechanism({name})", repr(self.candidates), measure]
+        label = f"ExponentialMechanism({function_name(self.utility)})"
+        return [label, function_code(self.utility), repr(self.candidates), measure]
 
     def choose(self, utilities: Any, *, rng: Any = None) -> int:
         """The place of a candidate drawn for given utilities; spends no budget by itself."""

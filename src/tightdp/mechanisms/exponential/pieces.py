@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tightdp.errors import DataError, FloatArray, fail
 from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
+from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.privacy import Neighbors
@@ -125,8 +126,8 @@ class PieceMechanism(PaidMechanism):
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def _facts(self) -> list[str]:
-        name = getattr(self.utility, "__qualname__", type(self.utility).__name__)
-        return [f"ExponentialMechanism.on_interval({name})", repr(self.interval)]
+        label = f"ExponentialMechanism.on_interval({function_name(self.utility)})"
+        return [label, function_code(self.utility), repr(self.interval)]
 
     def law_for(self, cuts: Any, values: Any) -> PieceLaw:
         """The law of the grid point for given pieces; **not private**."""
