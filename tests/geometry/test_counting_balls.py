@@ -139,11 +139,12 @@ def test_normals_are_polar_to_the_ball(ball):
     np.testing.assert_allclose(ball.support(a), 1.0, rtol=1e-12)
 
 
-@every_ball
+LISTED = [ball for ball in SMALL if ball.facets() is not None]  # the others have too many
+
+
+@pytest.mark.parametrize("ball", LISTED, ids=name)
 def test_facets_describe_the_ball_within_its_span(ball):
     facets = ball.facets()
-    if facets is None:
-        pytest.skip("no list of facets")
     x = vectors(ball, seed=3)
     np.testing.assert_allclose(np.abs(x @ facets.T).max(axis=1), ball.gauge(x), rtol=1e-12)
     assert ball.facets(most=0) is None or len(facets) == ball.dim
