@@ -288,7 +288,7 @@ class LatticeLaw(NoiseLaw):
     def _sample(self, count: int, bits: RandomSource) -> Integers: ...
 
     def _near_quantile(self, p: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        raise NotImplementedError  # laws with a `_quantile` of their own need no guess
 
     def _quantile(self, p: FloatArray) -> FloatArray:
         guess = self._near_quantile(p)
