@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tightdp.errors import check_choice, check_positive, check_real, fail
+from tightdp.errors import check_choice, check_count, check_positive, check_real, fail
 
 
 class Neighbors(StrEnum):
@@ -41,8 +41,13 @@ class Numerics(StrEnum):
 class Guarantee:
     """(epsilon, delta)-differential privacy under a neighbour relation.
 
+    What is protected is a row or, where ``rows_per_person`` is a number, a person: however many
+    rows somebody has in the table, at most so many are used.
+
     >>> print(Guarantee(epsilon=1.0, numerics=Numerics.EXACT))
     epsilon = 1, replace-one neighbours, exact
+    >>> print(Guarantee(epsilon=1.0, neighbors=Neighbors.ADD_REMOVE, rows_per_person=3))
+    epsilon = 1 per person with at most 3 rows used, add-remove neighbours, idealized-numerics
     """
 
     epsilon: float
@@ -50,18 +55,41 @@ class Guarantee:
     neighbors: Neighbors = Neighbors.REPLACE_ONE
     numerics: Numerics = Numerics.IDEALIZED
     seeded: bool = False
+    rows_per_person: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         if not 0 <= check_real("delta", self.delta) < 1:
             fail(f"`delta` must lie in [0, 1). Got {self.delta}.")
         Neighbors.of(self.neighbors)
+        if self.rows_per_person is not None:
+            check_count("rows_per_person", self.rows_per_person)
+
+    @property
+    def unit(self) -> str:
+        """What is protected: a row, or a person with at most so many rows used."""
+        if self.rows_per_person is None:
+            return "row"
+        rows = "row" if self.rows_per_person == 1 else "rows"
+        return f"person with at most {self.rows_per_person} {rows} used"
+
+    @property
+    def amount(self) -> str:
+        """Epsilon and delta, and for whom if that is a person: the short form of a guarantee.
+
+        >>> Guarantee(epsilon=0.5, delta=1e-6, rows_per_person=1).amount
+        'epsilon = 0.5, delta = 1e-06 per person with at most 1 row used'
+        """
+        lost = f", delta = {self.delta:g}" if self.delta else ""
+        return f"epsilon = {self.epsilon:g}{lost}{self.per_person}"
+
+    @property
+    def per_person(self) -> str:
+        """What follows an epsilon whose unit is a person; nothing where it is a row."""
+        return "" if self.rows_per_person is None else f" per {self.unit}"
 
     def __str__(self) -> str:
-        parts = [f"epsilon = {self.epsilon:g}"]
-        if self.delta:
-            parts.append(f"delta = {self.delta:g}")
-        parts += [f"{self.neighbors} neighbours", str(self.numerics)]
+        parts = [self.amount, f"{self.neighbors} neighbours", str(self.numerics)]
         if self.seeded:
             parts.append("SEEDED: not private")
         return ", ".join(parts)

@@ -293,6 +293,11 @@ class Schema:
         """Grid points per unit of a scaled column: ``2**bits``."""
         return 1 << self.bits
 
+    @property
+    def protected_rows(self) -> int | None:
+        """How many rows of a person are used, where a person is protected; None where a row is."""
+        return None if self.person is None else self.rows_per_person
+
     def select(self, names: Iterable[str]) -> dict[str, Interval | Category]:
         """The named columns, in that order."""
         return {name: self[name] for name in names}

@@ -23,6 +23,7 @@ from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_gri
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
+from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")
 
@@ -99,6 +100,9 @@ class PlaneGradient(PaidMechanism):
     def _set(self) -> str:
         norm = "sum of absolute values" if self.shape == "l1" else "absolute values"
         return f"multiples of 2^-{self.grid} with {norm} at most {self.radius}"
+
+    def _schema(self) -> Schema:
+        return self.rows.schema
 
     def _facts(self) -> list[str]:
         return [f"{type(self).__name__}({', '.join(self.names)})", *self.rows.facts()]

@@ -13,6 +13,7 @@ from tightdp.data.frames import check_frame
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import InfeasibleSamplingError, check_count, fail
 from tightdp.mechanisms.exponential import ExponentialMechanism
+from tightdp.schema import Schema
 
 Integers = NDArray[np.int64]
 
@@ -105,6 +106,9 @@ class JointKolmogorov(ExponentialMechanism):
             neighbors=cells.schema.neighbors,
             base_measure=self.scores.multiplicities(),
         )
+
+    def _schema(self) -> Schema:
+        return self.scores.cells.schema
 
     def _facts(self) -> list[str]:
         cells = self.scores.cells

@@ -14,6 +14,7 @@ from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
+from tightdp.schema import Schema
 
 
 class PaidMechanism(ABC):
@@ -59,7 +60,17 @@ class PaidMechanism(ABC):
             neighbors=self.neighbors,
             numerics=self.numerics,
             seeded=seeded,
+            rows_per_person=self._protected()[1],
         )
+
+    def _schema(self) -> Schema | None:
+        """The public facts of the rows; None where a function of the caller's reads the table."""
+        return getattr(getattr(self, "statistic", self), "schema", None)
+
+    def _protected(self) -> tuple[str | None, int | None]:
+        """The column that names a person and the rows used of one; None, None: a row."""
+        schema = self._schema()
+        return (None, None) if schema is None else (schema.person, schema.protected_rows)
 
     def release(
         self,

@@ -13,6 +13,7 @@ from tightdp.errors import fail
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
+from tightdp.schema import Schema
 
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
 
@@ -60,6 +61,9 @@ class Together(PaidMechanism):
     @property
     def law(self) -> str:
         return "; ".join(dict.fromkeys(part.law for part in self.parts))
+
+    def _schema(self) -> Schema | None:
+        return self.parts[0]._schema()
 
     def _facts(self) -> list[str]:
         # every part with its own law: those of all parts name each law once

@@ -43,6 +43,7 @@ class PlanPreview:
                 {
                     "name": name,
                     "epsilon": str(self.epsilon[name]),
+                    "protects": found.guarantee.unit,
                     "names": list(found.names),
                     "std": found.std.tolist(),
                     "half_width": found.half_width.tolist(),
@@ -57,19 +58,24 @@ class PlanPreview:
     def __str__(self) -> str:
         parts = [self.title, "=" * len(self.title)]
         for name, found in self.previews.items():
-            parts += ["", f"{name}: epsilon = {float(self.epsilon[name]):.6g}", str(_short(found))]
-        spent = float(sum(self.epsilon.values()))
-        return "\n".join([*parts, "", f"all releases: epsilon = {spent:.6g} of {self.caps}"])
+            parts += ["", self._head(name), str(_short(found))]
+        return "\n".join([*parts, "", self._total()])
 
     def _repr_html_(self) -> str:
         tables = [
-            f"<h4>{html.escape(name)}: epsilon = {float(self.epsilon[name]):.6g}</h4>"
-            f"{found._repr_html_()}"
+            f"<h4>{html.escape(self._head(name))}</h4>{found._repr_html_()}"
             for name, found in self.previews.items()
         ]
+        return f"{''.join(tables)}<p>{html.escape(self._total())}</p>"
+
+    def _head(self, name: str) -> str:
+        unit = self.previews[name].guarantee.per_person
+        return f"{name}: epsilon = {float(self.epsilon[name]):.6g}{unit}"
+
+    def _total(self) -> str:
         spent = float(sum(self.epsilon.values()))
-        total = html.escape(f"all releases: epsilon = {spent:.6g} of {self.caps}")
-        return f"{''.join(tables)}<p>{total}</p>"
+        unit = next(iter(self.previews.values())).guarantee.per_person  # one schema, one unit
+        return f"all releases: epsilon = {spent:.6g} of {self.caps}{unit}"
 
 
 def _short(found: Preview, most: int = 20) -> str:

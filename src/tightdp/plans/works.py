@@ -93,7 +93,11 @@ class ModelWork:
         return kind(epsilon=spent, bounds=self.schema, **self.options, **options)
 
     def guarantee(self) -> Guarantee:
-        return Guarantee(epsilon=float_up(self.epsilon), neighbors=self.schema.neighbors)
+        return Guarantee(
+            epsilon=float_up(self.epsilon),
+            neighbors=self.schema.neighbors,
+            rows_per_person=self.schema.protected_rows,
+        )
 
     def preview(self, confidence: float) -> Preview:
         if self.foresees is not None:

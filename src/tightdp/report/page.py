@@ -102,6 +102,7 @@ def _header(report: Report) -> str:
         (f"{total.epsilon:g}", "epsilon of this report"),
         (str(len(report.sections)), "releases" if len(report.sections) != 1 else "release"),
         (str(total.neighbors), "neighbours"),
+        (total.unit, "what is protected"),
         (str(total.numerics), "numerics of the proof"),
     ]
     if total.delta:
@@ -124,12 +125,9 @@ def _header(report: Report) -> str:
 
 
 def _sheet(section: Section) -> str:
-    guarantee = section.release.guarantee
-    spent = f"epsilon = {guarantee.epsilon:g}"
-    if guarantee.delta:
-        spent += f", delta = {guarantee.delta:g}"
     parts = [
-        f'<section class="sheet"><span class="badge">{_safe(spent)}</span>'
+        f'<section class="sheet"><span class="badge">{_safe(section.release.guarantee.amount)}'
+        "</span>"
         f"<h2>{_safe(section.name)}</h2>",
         f'<p class="about">{_safe(section.about)}</p>' if section.about else "",
         pictures.draw(section),

@@ -144,6 +144,8 @@ class Report:
                 "epsilon": total.epsilon,
                 "delta": total.delta,
                 "neighbors": str(total.neighbors),
+                "protects": total.unit,
+                "rows_per_person": total.rows_per_person,
                 "numerics": str(total.numerics),
                 "seeded": total.seeded,
                 "words": self.guarantee_words(),

@@ -9,8 +9,7 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
     "(the number of rows is public)",
-    Neighbors.ADD_REMOVE: "two tables of which one has a person more, with all of that person's "
-    "rows (the number of rows is private)",
+    Neighbors.ADD_REMOVE: "two tables of which one has a row more (the number of rows is private)",
 }
 
 NUMERICS = {
@@ -29,10 +28,29 @@ def guarantee_words(total: Guarantee, count: int) -> str:
     loss = f"epsilon = {total.epsilon:g}" + (f" and delta = {total.delta:g}" if total.delta else "")
     slack = f", plus {total.delta:g}" if total.delta else ""
     return (
-        f"{what} differentially private with {loss}. Take {NEIGHBOURS[total.neighbors]}: whatever "
-        f"could be published is at most e^{total.epsilon:g} = {_factor(total.epsilon)} times as "
-        f"probable under one as under the other{slack}."
+        f"{what} differentially private with {loss}{total.per_person}. Take {_apart(total)}: "
+        f"whatever could be published is at most e^{total.epsilon:g} = {_factor(total.epsilon)} "
+        f"times as probable under one as under the other{slack}. {_unit_words(total)}"
     )
+
+
+def _apart(total: Guarantee) -> str:
+    """Two neighbouring tables."""
+    if total.rows_per_person is None:
+        return NEIGHBOURS[total.neighbors]
+    return (
+        "two tables of which one has a person more, with all of that person's rows (the numbers "
+        "of persons and rows are private)"
+    )
+
+
+def _unit_words(total: Guarantee) -> str:
+    """Whom the guarantee protects, and whom it does not."""
+    most = total.rows_per_person
+    if most is None:
+        return "What is protected is one row: a person only if nobody has more than one."
+    rows = "row of anybody is" if most == 1 else "rows of anybody are"
+    return f"What is protected is a person: at most {most} {rows} used, however many there are."
 
 
 def _factor(epsilon: float) -> str:
@@ -56,6 +74,7 @@ def together(parts: list[Guarantee]) -> Guarantee:
         neighbors=parts[0].neighbors,
         numerics=max((part.numerics for part in parts), key=order.index),
         seeded=any(part.seeded for part in parts),
+        rows_per_person=parts[0].rows_per_person,
     )
 
 
@@ -69,7 +88,4 @@ CITE = (
 
 def cite(version: str, total: Guarantee) -> str:
     """A sentence to print with the numbers."""
-    short = f"epsilon = {total.epsilon:g}"
-    if total.delta:
-        short += f", delta = {total.delta:g}"
-    return CITE.format(version=version, guarantee=f"{short}, {total.neighbors} neighbours")
+    return CITE.format(version=version, guarantee=f"{total.amount}, {total.neighbors} neighbours")
