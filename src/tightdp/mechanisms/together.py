@@ -23,7 +23,7 @@ class Together(PaidMechanism):
 
     **Privacy.**
     Statement: a release is :math:`(\sum_i \epsilon_i, \sum_i \delta_i)`-DP under the neighbour
-    relation that the parts share.
+    relation, and for the row or person, that the parts share.
     Needs: [P1] every part is :math:`(\epsilon_i, \delta_i)`-DP; [P2] their draws are independent.
     Proof: basic composition of independent releases about the same rows [P1, P2].
     Numerics: the weakest of the parts.
@@ -34,7 +34,7 @@ class Together(PaidMechanism):
     Parameters
     ----------
     parts : sequence of PaidMechanism
-        Under one neighbour relation.
+        Under one neighbour relation, and with one ``person`` and ``rows_per_person``.
 
     Examples
     --------
@@ -53,6 +53,11 @@ class Together(PaidMechanism):
         self.neighbors = self.parts[0].neighbors
         if any(part.neighbors is not self.neighbors for part in self.parts):
             fail("`parts` must have one neighbour relation: epsilons of two do not add.")
+        if len({part._protected() for part in self.parts}) > 1:
+            fail(
+                "`parts` must protect the same: schemas with one `person` column and one "
+                "`rows_per_person`, or all without. Epsilons for rows and for persons do not add."
+            )
         self.epsilon = sum((part.epsilon for part in self.parts), Fraction(0))
         self.delta = sum((part.delta for part in self.parts), Fraction(0))
         kinds = {part.numerics for part in self.parts}
