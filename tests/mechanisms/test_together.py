@@ -92,7 +92,7 @@ def test_bad_parts_are_refused():
         schema(neighbors="add-remove", person=who, rows_per_person=most)
         for who, most in (("id", 3), ("id", 2), ("house", 3))
     ]
-    for given in others[1:] + [other]:
+    for given in [*others[1:], other]:
         with pytest.raises(ParameterError, match="`person` column and one `rows_per_person`"):
             Together([tdp.KNormMedian(s, "a", epsilon=1) for s in (others[0], given)])
     same = Together([tdp.KNormMedian(others[0], name, epsilon=1) for name in ("a", "b")])
