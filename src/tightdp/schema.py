@@ -19,7 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -228,6 +230,7 @@ class Schema:
     Parameters
     ----------
     columns : mapping from names to Interval or Category
+        Copied, and read-only from then on: facts that were checked stay as they were.
     rows : int
         The public number of rows (replace-one), or a public bound on it (add-remove).
     neighbors : {"replace-one", "add-remove"}
@@ -274,13 +277,30 @@ class Schema:
         finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
         chosen = min(DEFAULT_BITS, finest) if bits is None else check_count("bits", bits, most=26)
         _check_person(columns, person, rows_per_person, Neighbors.of(neighbors))
-        object.__setattr__(self, "columns", dict(columns))
+        object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "rows", count)
         object.__setattr__(self, "neighbors", Neighbors.of(neighbors))
         object.__setattr__(self, "bits", chosen)
         object.__setattr__(self, "person", person)
         most = check_count("rows_per_person", rows_per_person, most=_MOST_ROWS)
         object.__setattr__(self, "rows_per_person", most)
+
+    def __hash__(self) -> int:
+        columns = frozenset(self.columns.items())  # equal whatever their order, as mappings are
+        return hash((columns, self.rows, *self._options().values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies and the workers of Spark: a read-only mapping cannot be pickled."""
+        return partial(Schema, dict(self.columns), self.rows, **self._options()), ()
+
+    def _options(self) -> dict[str, Any]:
+        """What is stated beside columns and rows."""
+        return {
+            "neighbors": self.neighbors,
+            "bits": self.bits,
+            "person": self.person,
+            "rows_per_person": self.rows_per_person,
+        }
 
     def __getitem__(self, name: str) -> Interval | Category:
         return self.columns[check_choice("column", name, self.columns)]
@@ -311,14 +331,7 @@ class Schema:
         """
         if isinstance(names, str):
             fail("`names` must be a list of columns.")
-        return Schema(
-            self.select(names),
-            self.rows,
-            neighbors=self.neighbors,
-            bits=self.bits,
-            person=self.person,
-            rows_per_person=self.rows_per_person,
-        )
+        return Schema(self.select(names), self.rows, **self._options())
 
     # --- text and TOML ------------------------------------------------------------------------
 
