@@ -233,7 +233,7 @@ def test_bits_follow_the_resolution() -> None:
         (lambda s: Sums(s, "x"), "one string"),
         (lambda s: Sums(s, ["k"]), "Interval"),
         (lambda s: Counts(s, ["x"]), "Category"),
-        (lambda s: Sums(s, []), "no Interval"),
+        (lambda s: Sums(s, []), "at least one"),
         (lambda s: Moments(s, ["x"], "x"), "distinct"),
         (lambda s: Moments(s, ["k"], "x"), "Interval"),
         (lambda s: Histogram(s, "k", 3), "category"),
@@ -289,6 +289,67 @@ def test_a_column_may_be_called_rows() -> None:
     assert SumsAndRows(facts).names == ("rows", "number of rows")
     release = tdp.mean({"rows": [0.0, 1.0]}, ["rows"], schema=facts, epsilon=500)
     assert abs(release["rows"] - 0.5) < 0.1
+
+
+ONE_LINE = {
+    "sum": tdp.sum,
+    "mean": tdp.mean,
+    "variance": tdp.variance,
+    "count": tdp.count,
+}
+WRONG_COLUMNS = [
+    (["agee"], "Did you mean 'age'?"),
+    ("age", r"write \['age'\]"),
+    (5, "a list of names"),
+    ([3], "Got"),
+    ([], "at least one"),
+    (["pay:agee"], "'pay:agee'|'agee'"),
+]
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize(("columns", "words"), WRONG_COLUMNS)
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_one_line_releases_name_the_argument_that_was_typed(name, columns, words, neighbors):
+    if name == "variance" and neighbors == "add-remove":
+        pytest.skip("refused for its neighbours")
+    facts = {"age": tdp.Interval(0, 9), "pay": tdp.Interval(0, 9), "k": tdp.Category([0, 1])}
+    schema = tdp.Schema(facts, rows=4, neighbors=neighbors)
+    table, ledger = {c: np.zeros(4) for c in facts}, tdp.Ledger(1, neighbors=neighbors)
+
+    def refused(given, match):
+        with pytest.raises(ParameterError, match=match) as caught:
+            ONE_LINE[name](table, given, schema=schema, epsilon=1, ledger=ledger)
+        assert str(caught.value).startswith("`columns`")
+
+    refused(columns, words)
+    own, other = ("k", "age") if name == "count" else ("age", "k")
+    refused([own, own], "distinct")
+    refused([other], "Category" if name == "count" else "numeric, an Interval")
+    if name != "count":
+        refused(["age:pay"], "must be one of")  # a mean of products is not what it says
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("release", [tdp.histogram, tdp.median], ids=["histogram", "median"])
+def test_one_column_is_called_column(release):
+    schema = tdp.Schema({"age": tdp.Interval(0, 9)}, rows=4)
+    with pytest.raises(ParameterError, match="^`column` must be one of 'age'. Got 'agee'"):
+        release({"age": np.zeros(4)}, "agee", schema=schema, epsilon=1)
+
+
+def test_statistics_name_their_own_arguments():
+    schema = tdp.Schema({"age": tdp.Interval(0, 9), "pay": tdp.Interval(0, 9)}, rows=4)
+    for made, start in (
+        (lambda: tdp.Products(schema, ["agee"]), "`terms`"),
+        (lambda: tdp.Products(schema, "age"), "`terms`"),
+        (lambda: tdp.Moments(schema, ["agee"], "pay"), "`features`"),
+        (lambda: tdp.Moments(schema, ["age"], "payy"), "`target`"),
+        (lambda: tdp.Counts(schema), "`columns`"),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            made()
+        assert str(caught.value).startswith(start)
 
 
 def test_bins_that_six_digits_do_not_tell_apart_are_named_by_more() -> None:

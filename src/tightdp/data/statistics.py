@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
-from tightdp.errors import FloatArray, check_array, check_count, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    check_array,
+    check_choice,
+    check_count,
+    fail,
+)
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_sampling import Moments as Layout
 from tightdp.geometry.norm_balls import NormBall
@@ -142,6 +149,8 @@ class Products(Statistic):
 
     def __init__(self, schema: Schema, terms: Iterable[str] | None = None) -> None:
         self.schema = check_schema(schema)
+        if isinstance(terms, str):
+            fail(f"`terms` must be a list of terms. Got one string: write [{terms!r}].")
         self._terms = list(schema) if terms is None else list(terms)
         domain = {
             name: UNIT if isinstance(column, Interval) else column
@@ -255,8 +264,7 @@ class Sums(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        kind = _named(schema, columns, Interval)
-        super().__init__(schema, kind)
+        super().__init__(schema, _named(schema, columns, Interval))
 
 
 class Counts(Products):
@@ -273,7 +281,7 @@ class Counts(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        super().__init__(schema, _named(schema, columns, Category))
+        super().__init__(schema, _named(schema, columns, Category, joint=True))
 
 
 class SumsAndRows(Statistic):
@@ -414,7 +422,8 @@ class Moments(Statistic):
         self, schema: Schema, features: Sequence[str], target: str, *, kind: str | None = None
     ) -> None:
         self.schema = check_schema(schema)
-        self.columns = (*_named(schema, features, Interval), *_named(schema, [target], Interval))
+        x = _named(schema, features, Interval, "features")
+        self.columns = (*x, *_named(schema, [target], Interval, "target"))
         if len(set(self.columns)) < len(self.columns):
             fail("`features` and `target` must be distinct columns.")
         self._layout = Layout(len(self.columns) - 1)
@@ -481,21 +490,41 @@ def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named(
-    schema: Schema, columns: Iterable[str] | None, kind: type[Interval] | type[Category]
+    schema: Schema,
+    columns: Any,
+    kind: type[Interval] | type[Category],
+    name: str = "columns",
+    *,
+    joint: bool = False,
 ) -> list[str]:
-    """The named columns (default: all of the kind), each of the kind; ``"j:k"`` are checked too."""
+    """The named columns (default: all of the kind), each of the kind and named once.
+
+    ``name`` is the parameter that the caller wrote; ``joint`` ones may be ``"j:k"``.
+    """
     check_schema(schema)
-    if isinstance(columns, str):
-        fail("`columns` must be a list of names, not one string.")
-    names = (
-        list(columns) if columns is not None else [n for n in schema if isinstance(schema[n], kind)]
-    )
+    if columns is None:
+        columns = [column for column in schema if isinstance(schema[column], kind)]
+        if not columns:
+            fail(f"`{name}`: there is no {kind.__name__} column in the schema.")
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        got = f"one string: write [{columns!r}]" if isinstance(columns, str) else repr(columns)
+        fail(f"`{name}` must be a list of names. Got {got}.")
+    names = list(columns)
     if not names:
-        fail(f"There is no {kind.__name__} column in the schema: name the columns.")
-    for name in itertools.chain.from_iterable(read_term(schema.columns, n) for n in names):
-        if not isinstance(schema[name], kind):
-            fail(f"Column {name!r} must be of the kind {kind.__name__}.")
+        fail(f"`{name}` must name at least one column.", DimensionError)
+    read = read_term if joint else _one_column
+    terms = [read(schema.columns, column, name) for column in names]
+    for column in itertools.chain.from_iterable(terms):
+        if not isinstance(schema[column], kind):
+            words = "numeric, an Interval" if kind is Interval else "a Category"
+            fail(f"`{name}`: column {column!r} must be {words}.")
+    if len(set(map(frozenset, terms))) < len(terms):
+        fail(f"`{name}` must be distinct: the same column twice needs noise only once.")
     return names
+
+
+def _one_column(columns: Mapping[str, Any], column: Any, name: str) -> tuple[str]:
+    return (check_choice(name, column, columns),)
 
 
 def _entries(

@@ -118,15 +118,18 @@ def _check_domain(domain: Domain) -> None:
             fail(f"Column {name!r} must be an Interval or a Category with a string name.")
 
 
-def read_term(domain: Domain, term: str) -> tuple[str, ...]:
-    """The columns of one term, each at most once; the name of a column is that column."""
+def read_term(domain: Domain, term: str, name: str = "terms") -> tuple[str, ...]:
+    """The columns of one term, each at most once; the name of a column is that column.
+
+    ``name`` is that of the parameter, as errors call it.
+    """
     if not isinstance(term, str):
-        fail(f"A term must be a string such as 'x' or 'x:k'. Got {type(term).__name__}.")
+        fail(f"`{name}` must be strings such as 'x' or 'x:k'. Got {type(term).__name__}.")
     if term in domain:  # whatever colons and spaces are in it
         return (term,)
     factors = tuple(part.strip() for part in term.split(":"))
     for factor in factors:
-        check_choice("terms", factor, domain)
+        check_choice(name, factor, domain)
     if len(set(factors)) < len(factors):
         fail(
             f"The term {term!r} uses a column twice. Squares are not multi-affine: use "
