@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from tests.plans.conftest import HEAD, MEAN
 
 from tightdp.cli import main
-from tightdp.errors import LedgerError, ParameterError
+from tightdp.errors import BudgetError, LedgerError, ParameterError
 from tightdp.ledger import Ledger
 from tightdp.plans import Plan, request
 from tightdp.schema import Interval, Schema
@@ -150,7 +151,7 @@ def test_a_bad_plan_is_refused_with_line_and_key(name, folder):
         text = text.replace('columns = ["age"]', 'columns = ["wage"]')
     path = folder / "plan.toml"
     path.write_text(text)
-    with pytest.raises(ParameterError) as caught:
+    with pytest.raises(BudgetError if "over budget" in name else ParameterError) as caught:
         Plan.read(path)
     (message,) = str(caught.value).splitlines()[:1]
     assert message.startswith(f"{path}:{line_of(text, where)}: "), message
@@ -166,7 +167,7 @@ def test_the_command_says_it_in_lines_without_a_traceback(name, folder, capsys):
         swapped(old, new).replace('["age"]', '["wage"]' if "wage" in new else '["age"]')
     )
     for command in ("preview", "release"):
-        assert main([command, str(path)]) == 2
+        assert main([command, str(path)]) == (3 if "over budget" in name else 2)
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("tightdp: ")
@@ -253,6 +254,16 @@ def test_every_problem_has_its_line(plan):
     assert line_of(text, "wieght") in lines
 
 
+def test_other_faults_come_before_the_budget(plan, capsys):
+    asked = MEAN.replace("weight = 1", "epsilon = 5")
+    assert main(["release", str(plan(asked))]) == 3
+    assert main(["release", str(plan(asked.replace('["age"]', '["agee"]') + "bin = 3\n"))]) == 2
+    assert main(["preview", "--json", str(plan(asked))]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["kind"] == "BudgetError"
+    assert said["error"]["exit"] == 3
+
+
 def test_a_schema_file_has_lines_of_its_own(folder, plan):
     facts = "rows = 200\n[columns.age]\nlow = 0\n"
     (folder / "facts.toml").write_text(facts)
@@ -280,7 +291,7 @@ def test_a_budget_that_was_spent_elsewhere_is_refused_before_anything_is_paid(fo
     both = MEAN.replace("weight = 1", "epsilon = 1") + MEAN.replace("means", "again").replace(
         "weight = 1", "epsilon = 1"
     )
-    assert main(["release", str(plan(both))]) == 2
+    assert main(["release", str(plan(both))]) == 3
     assert "over budget" in capsys.readouterr().err
     assert spent(folder) == ["elsewhere"]
 
@@ -288,14 +299,14 @@ def test_a_budget_that_was_spent_elsewhere_is_refused_before_anything_is_paid(fo
 def test_other_terms_than_the_ledger_has_are_refused(folder, plan, capsys):
     Ledger(epsilon=3, path=folder / "ledger.db").close()
     path = plan()
-    assert main(["release", str(path)]) == 2
+    assert main(["release", str(path)]) == 4
     assert f"{path}:{line_of(HEAD, 'ledger =')}: " in capsys.readouterr().err
     assert spent(folder) == []
 
 
 def test_a_file_that_is_no_ledger_is_refused(folder, plan, capsys):
     (folder / "ledger.db").write_text("something else")
-    assert main(["release", str(plan())]) == 2
+    assert main(["release", str(plan())]) == 4
     assert "ledger" in capsys.readouterr().err
     assert (folder / "ledger.db").read_text() == "something else"
 

@@ -33,7 +33,7 @@ MEANINGS = {
     Exit.NO: "the answer is no: not proved, violated, or a release without an answer",
     Exit.WRONG: "a wrong argument, plan or file; nothing was spent",
     Exit.BUDGET: "the budget does not cover the request; nothing was spent",
-    Exit.LEDGER: "the ledger cannot be trusted, read or written",
+    Exit.LEDGER: "the ledger cannot be trusted, read or written, or was made for other terms",
     Exit.DATA: "the table could not be read to its end; what was paid for stays paid",
     Exit.FAULT: "a fault of tightdp itself; TIGHTDP_TRACEBACK=1 shows where",
     Exit.INTERRUPTED: "interrupted; run it again, nothing is spent twice",

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import BurnedError, ParameterError, PendingError, fail
+from tightdp.errors import BudgetError, BurnedError, ParameterError, PendingError, fail
 from tightdp.ledger import Budget, Ledger
 from tightdp.mechanisms.additive import Preview
 from tightdp.plans.answers import Answer
@@ -189,7 +189,11 @@ class Plan:
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
-        """A plan from its file, checked whole; the error has a line for every problem."""
+        """A plan from its file, checked whole; the error has a line for every problem.
+
+        It is a :class:`~tightdp.BudgetError` if all that is wrong is that the budget does not
+        cover the releases, a :class:`~tightdp.LedgerError` if it is the ledger.
+        """
         found = read(path)
         refuse(found.problems)
         assert found.schema is not None
@@ -232,7 +236,8 @@ class Plan:
         if not new.fits(left):
             fail(
                 f"`epsilon`: over budget. What is not released yet asks for {new}; the ledger "
-                f"has {left} left."
+                f"has {left} left.",
+                BudgetError,
             )
 
     def states(self) -> dict[str, str]:

@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.errors import (
+    BudgetError,
+    LedgerError,
+    ParameterError,
     TightdpError,
     check_choice,
     check_probability,
@@ -37,6 +40,9 @@ _BUDGET = ("epsilon", "delta", "ledger", "confidence")
 _COMMON = ("name", "kind", "key", "epsilon", "weight")
 
 
+_KEPT = (BudgetError, LedgerError)  # other errors are about what the plan says
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A release of a plan: its name, the key under which the ledger keeps it, and the request.
@@ -55,7 +61,7 @@ class Found:
     """What was read, and what is wrong with it."""
 
     text: Text
-    problems: list[str] = field(default_factory=list)
+    problems: list[TightdpError] = field(default_factory=list)
     title: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     frame: Any = None
@@ -65,9 +71,14 @@ class Found:
     confidence: float = 0.95
     releases: list[Planned] = field(default_factory=list)
 
-    def complain(self, place: tuple[str | int, ...], message: str) -> None:
+    def complain(
+        self,
+        place: tuple[str | int, ...],
+        message: str,
+        kind: type[TightdpError] = ParameterError,
+    ) -> None:
         """Note a problem with the line of its place."""
-        self.problems.append(f"{self.text.where(*place)}: {message}")
+        self.problems.append(kind(f"{self.text.where(*place)}: {message}"))
 
     def attempt(self, place: tuple[str | int, ...], step: Callable[[], T]) -> T | None:
         """The result of a step, or None with its error noted at the place."""
@@ -76,7 +87,8 @@ class Found:
         except TightdpError as error:
             inner = _named_key(str(error))
             at = (*place, inner) if inner and (*place, inner) in self.text.lines else place
-            self.complain(at, " ".join(str(error).split()))
+            kind = next((kind for kind in _KEPT if isinstance(error, kind)), ParameterError)
+            self.complain(at, " ".join(str(error).split()), kind)
             return None
 
     def beside(self, path: str) -> Path:
@@ -145,12 +157,12 @@ def _read_schema(found: Found) -> None:
         found.problems += problems
 
 
-def read_schema(path: str | Path) -> tuple[Schema | None, list[str]]:
+def read_schema(path: str | Path) -> tuple[Schema | None, list[TightdpError]]:
     """The schema of a file of its own, and what is wrong with it, one line each."""
     return _schema_of(read_text(path))
 
 
-def _schema_of(text: Text) -> tuple[Schema | None, list[str]]:
+def _schema_of(text: Text) -> tuple[Schema | None, list[TightdpError]]:
     inner = Found(Text(text.name, {"schema": text.record}, _below("schema", text)))
     for key, message in check_keys(list(text.record), _SCHEMA[1:], "a schema"):
         inner.complain(("schema", key), message)
@@ -337,6 +349,7 @@ def _shared(
             ("budget", "epsilon"),
             f"`epsilon`: over budget. The releases ask for {asked:g} of "
             f"{float(found.caps.epsilon):g}{more}.",
+            BudgetError,
         )
         return None
     if weights:
@@ -386,10 +399,17 @@ def _check_columns(found: Found) -> None:
             ("budget", "delta"),
             f"`delta`: over budget. The releases ask for {float(delta):g} of "
             f"{float(caps.delta):g}.",
+            BudgetError,
         )
 
 
-def refuse(problems: list[str]) -> None:
-    """Raise what is wrong with a plan, one line each."""
+def refuse(problems: list[TightdpError]) -> None:
+    """Raise what is wrong with a plan, one line each.
+
+    Where the plan itself is right and only its budget is too small, or only its ledger unfit, the
+    error is of that kind, as it would be from the ledger.
+    """
     if problems:
-        fail("\n".join(problems))
+        kinds = {type(problem) for problem in problems}
+        kind = kinds.pop() if len(kinds) == 1 else ParameterError
+        fail("\n".join(map(str, problems)), kind)
