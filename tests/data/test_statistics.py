@@ -334,7 +334,7 @@ def test_one_line_releases_name_the_argument_that_was_typed(name, columns, words
 @pytest.mark.parametrize("release", [tdp.histogram, tdp.median], ids=["histogram", "median"])
 def test_one_column_is_called_column(release):
     schema = tdp.Schema({"age": tdp.Interval(0, 9)}, rows=4)
-    with pytest.raises(ParameterError, match="^`column` must be one of 'age'. Got 'agee'"):
+    with pytest.raises(ParameterError, match=r"^`column` must be one of 'age'\. Got 'agee'"):
         release({"age": np.zeros(4)}, "agee", schema=schema, epsilon=1)
 
 
