@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tightdp.data.arrow import arrow_cells, batch_cells, pyarrow, unreadable_type
 from tightdp.data.cells import Cells, CodedCells, array_cells, unreadable_array
 from tightdp.data.csv_lines import read_names, read_rows, text_cell
+from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DimensionError, fail, require
 from tightdp.schema import Schema
 
@@ -29,7 +30,9 @@ Chunk = dict[str, Cells]
 
 
 class Table(ABC):
-    """A table of some engine."""
+    """A table of some engine; ``once`` says that its rows can be read one time only."""
+
+    once = False
 
     @abstractmethod
     def names(self) -> list[Any]:
@@ -139,6 +142,12 @@ class ArrowTable(Table):
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         return batch_cells(self._scan(names, rows), names, rows)
+
+
+class ReaderTable(ArrowTable):
+    """A stream of record batches."""
+
+    once = True
 
 
 class PolarsTable(Table):
@@ -288,7 +297,7 @@ def recognise(frame: Any, schema: Schema) -> Table:
 
 def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
     if ("pyarrow", "RecordBatchReader") in roots:
-        return ArrowTable(frame.schema, lambda names, rows: frame)
+        return _reader(frame)
     if ("pyarrow", "Dataset") in roots:
         return ArrowTable(frame.schema, lambda names, rows: _scan(frame, names, rows))
     fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
@@ -302,10 +311,13 @@ def _in_memory(table: Any) -> Table:
     )
 
 
+def _reader(reader: Any) -> Table:
+    """A record batch reader, which can be read once; it is asked nothing but its schema."""
+    return ReaderTable(unread(reader).schema, lambda names, rows: reading(reader))
+
+
 def _stream(frame: Any) -> Table:
-    return _arrow_source(
-        pyarrow().RecordBatchReader.from_stream(frame), {("pyarrow", "RecordBatchReader")}
-    )
+    return _reader(opened(frame, pyarrow().RecordBatchReader.from_stream))
 
 
 def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:

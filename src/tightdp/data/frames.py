@@ -40,6 +40,7 @@ __all__ = [
     "blocks",
     "check_frame",
     "check_public_rows",
+    "check_read_again",
     "distributed_sums",
     "exact_gram",
     "integer_sums",
@@ -85,6 +86,25 @@ def check_public_rows(frame: Any, schema: Schema) -> None:
     rows = _guard(lambda: _recognise(frame, schema).known_rows())
     if rows is not None and rows != schema.rows:
         fail(_other_rows(rows, schema))
+
+
+def check_read_again(frame: Any, schema: Schema, times: int) -> None:
+    """Raise if the rows can be read once only and are wanted more often; reads no row.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from tightdp.schema import Interval
+    >>> reader = pa.table({"x": [1.0]}).to_reader()
+    >>> check_read_again(reader, Schema({"x": Interval(0, 1)}, rows=1), times=2)
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table is a stream, which can be read once, and ...
+    """
+    if times > 1 and _guard(lambda: _recognise(frame, schema)).once:
+        fail(
+            f"The table is a stream, which can be read once, and this release reads it {times} "
+            "times: pass a table, such as `reader.read_all()`."
+        )
 
 
 def _other_rows(rows: int, schema: Schema) -> str:

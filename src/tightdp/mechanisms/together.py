@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.data.frames import check_read_again
 from tightdp.errors import fail
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.privacy import Numerics
@@ -78,6 +79,9 @@ class Together(PaidMechanism):
     def _check(self, frame: Any) -> None:
         for part in self.parts:
             part._check(frame)
+            schema = part._schema()
+            if schema is not None:
+                check_read_again(frame, schema, len(self.parts))
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
