@@ -33,6 +33,8 @@ from tightdp.privacy import Neighbors
 DEFAULT_BITS = 16
 _SUM_BITS = 62
 _MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
+_DECIMALS = (".", ",")
+_THOUSANDS = ("", ",", ".", "'", "_", " ")
 _LARGEST = 1e60  # fourth powers of widths, which errors of variances have, are finite, not zero
 
 
@@ -46,16 +48,25 @@ class Interval:
         Bounds; cells outside are moved to the nearer one, infinite ones included.
     missing : float, optional
         What a missing cell (null, NaN, unparsable) becomes; the middle by default.
+    decimal : {".", ","}
+        How texts are written: what stands before the fraction.
+    thousands : {"", ",", ".", "'", "_", " "}
+        What may divide thousands in texts; " " stands for all blanks, and "'" for its curved form
+        too. Columns of numbers are not texts, and have no marks.
 
     Examples
     --------
     >>> Interval(-2, 5).width, Interval(0, 10).missing
     (7.0, 5.0)
+    >>> Interval(0, 9e5, decimal=",", thousands=".").describe()  # 1.234,5 and 1234,5 are numbers
+    '[0, 900000], missing -> 450000, written 1.234,5'
     """
 
     low: float
     high: float
     missing: float | None = None
+    decimal: str = "."
+    thousands: str = ""
 
     def __post_init__(self) -> None:
         low, high = check_real("low", self.low), check_real("high", self.high)
@@ -69,6 +80,9 @@ class Interval:
         missing = middle if self.missing is None else check_real("missing", self.missing)
         if not low <= missing <= high:
             fail(f"`missing` must lie in [{low}, {high}]. Got {missing}.")
+        check_choice("decimal", self.decimal, _DECIMALS)
+        if check_choice("thousands", self.thousands, _THOUSANDS) == self.decimal:
+            fail(f"`thousands` must differ from `decimal`. Got {self.decimal!r} for both.")
         for name, value in (("low", low), ("high", high), ("missing", missing)):
             object.__setattr__(self, name, value)
 
@@ -138,7 +152,13 @@ class Interval:
         """The rule in words; two rules that differ read differently."""
         assert self.missing is not None  # set in __post_init__
         low, high, missing = map(_exactly, (self.low, self.high, self.missing))
-        return f"[{low}, {high}], missing -> {missing}"
+        written = "" if self.plain else f", written 1{self.thousands}234{self.decimal}5"
+        return f"[{low}, {high}], missing -> {missing}{written}"
+
+    @property
+    def plain(self) -> bool:
+        """Whether texts are written 1234.5, as Python reads them."""
+        return (self.decimal, self.thousands) == (".", "")
 
 
 def _exactly(number: float) -> str:
@@ -376,6 +396,8 @@ class Schema:
                     "high": column.high,
                     "missing": column.missing,
                 }
+                if not column.plain:
+                    columns[name] |= {"decimal": column.decimal, "thousands": column.thousands}
             else:
                 columns[name] = {"levels": list(column.levels), "other": column.other}
         record: dict[str, Any] = {
@@ -413,8 +435,8 @@ class Schema:
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
 
-        A numeric column has ``low`` and ``high`` (and ``missing``), a category has ``levels`` (and
-        ``other``).
+        A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``), a
+        category has ``levels`` (and ``other``).
         """
         try:
             record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -428,7 +450,8 @@ class Schema:
 def _column(name: str, facts: Any) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
-    allowed = ("levels", "other") if "levels" in facts else ("low", "high", "missing")
+    numeric = ("low", "high", "missing", "decimal", "thousands")
+    allowed = ("levels", "other") if "levels" in facts else numeric
     for key in facts:
         check_choice(f"columns.{name}", key, allowed)
     if "levels" in facts:
@@ -441,7 +464,7 @@ def _column(name: str, facts: Any) -> Interval | Category:
     for key in ("low", "high"):
         if key not in facts:
             fail(f"Column {name!r} needs `{key}`: bounds are public facts, never read off data.")
-    return Interval(facts["low"], facts["high"], facts.get("missing"))
+    return Interval(**facts)
 
 
 def _check_columns(columns: Any) -> None:

@@ -24,7 +24,8 @@ _SCHEMA_HEAD = """\
 #                 missing      what empty and unreadable cells become; by default the middle
 #   a category    levels       all values that are told apart
 #                 other        the level of empty and other cells; by default the first
-# Numbers are written 1234.5. Others (1,234.5 or 1234,5), and dates, are unreadable here: clean them
+# Numbers are written 1234.5. For texts such as 1,234.5 add thousands = ","; for 1.234,5 add
+# decimal = "," and thousands = ".". Others ($12, 12 %), and dates, are unreadable here: clean them
 # first, for instance with `sql` in the plan.
 
 # The number of rows, if everybody may know it. If it is private: a number that it cannot exceed,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tightdp.data.cells import Cells, CodedCells, Integers, NumberCells
 from tightdp.errors import FloatArray, require
-from tightdp.schema import Category
+from tightdp.schema import Category, Interval
 
 _MOST_EXACT = 1 << 53
 _MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
@@ -83,8 +83,8 @@ class LazyCells(Cells):
     def __len__(self) -> int:
         return len(self._array)
 
-    def numbers(self) -> FloatArray:
-        return _coded(self._array).numbers()
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        return _coded(self._array).numbers(rule)
 
     def codes(self, rule: Category) -> Integers:
         return _coded(self._array).codes(rule)
@@ -96,8 +96,10 @@ class LazyCells(Cells):
 class TextCells(LazyCells):
     """Text. What Arrow reads as numbers, Python reads as the same ones, so Arrow may try first."""
 
-    def numbers(self) -> FloatArray:
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
         pa = pyarrow()
+        if rule is not None and not rule.plain:
+            return super().numbers(rule)  # Arrow knows 1234.5 only
         try:
             numbers = self._array.cast(pa.float64())
         except pa.ArrowException:
@@ -118,7 +120,7 @@ class DecimalCells(LazyCells):
             array = array.cast(pyarrow().decimal128(kind.precision, kind.scale))
         super().__init__(array)
 
-    def numbers(self) -> FloatArray:
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
         kind = self._array.type
         if kind.bit_width != 128 or not 0 <= kind.scale <= _MOST_SCALE or not len(self._array):
             return super().numbers()

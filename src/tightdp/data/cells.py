@@ -4,9 +4,10 @@ Every engine's columns become :class:`NumberCells` or :class:`CodedCells`, and a
 same rules whatever the engine:
 
 - A number is a bool, an integer, a float, a decimal, or text that Python's ``int`` or ``float``
-  reads; the words ``true`` and ``false``, in any case, are 1 and 0. Everything else is missing, and
-  so are null and NaN. In a numeric column a number counts as the nearest double; one too large for
-  a double is infinite.
+  reads, with or without blanks around it; the words ``true`` and ``false``, in any case, are 1 and
+  0. Everything else is missing, and so are null and NaN. Where an interval states how numbers are
+  written, texts with digits are numbers if they are written so, and missing if not. In a numeric
+  column a number counts as the nearest double; one too large for a double is infinite.
 - A category compares by value: numbers with numeric levels (``1``, ``1.0`` and ``True`` are equal,
   a decimal that is not an integer counts as the nearest double), text exactly with text levels, and
   text that is no level but reads as a number with numeric levels. A number never equals a text
@@ -25,9 +26,10 @@ import math
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,7 @@ _BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 _SCALARS = frozenset(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biuf")
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
 _WORDS = {"true": 1.0, "false": 0.0}
+_MARKS = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # blanks of all widths; typed and printed
 
 
 class Cells(ABC):
@@ -59,8 +62,8 @@ class Cells(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def numbers(self) -> FloatArray:
-        """The nearest doubles, NaN where a cell is missing or no number."""
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        """The nearest doubles, NaN where a cell is missing or no number, as the rule writes it."""
 
     @abstractmethod
     def codes(self, rule: Category) -> Integers:
@@ -75,7 +78,7 @@ class Cells(ABC):
         if isinstance(rule, Category):
             out[:] = self.codes(rule)
         else:
-            rule.to_grid(self.numbers(), bits, out)
+            rule.to_grid(self.numbers(rule), bits, out)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -94,7 +97,7 @@ class NumberCells(Cells):
     def __len__(self) -> int:
         return len(self._values)
 
-    def numbers(self) -> FloatArray:
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
         with np.errstate(all="ignore"):
             out: FloatArray = self._values.astype(np.float64, copy=self._missing is not None)
         if self._missing is not None:
@@ -139,8 +142,12 @@ class CodedCells(Cells):
     def __len__(self) -> int:
         return len(self._places)
 
-    def numbers(self) -> FloatArray:
-        return np.array([*map(nearest_double, self._values), np.nan])[self._places]
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        cells = self._values
+        if rule is not None and not rule.plain:
+            form, marks = _form(rule.decimal, rule.thousands)
+            cells = [_unmarked(plain_cell(cell), form, marks) for cell in cells]
+        return np.array([*map(nearest_double, cells), np.nan])[self._places]
 
     def codes(self, rule: Category) -> Integers:
         levels = {level for level in rule.levels if isinstance(level, str)}
@@ -205,6 +212,32 @@ def nearest_double(cell: Any) -> float:
         return math.inf if cell > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
+
+
+@cache
+def _form(decimal: str, thousands: str) -> tuple[re.Pattern[str], dict[int, str]]:
+    """How a number with these marks is written, and what makes Python's form of it.
+
+    Groups have three digits, inner ones two or three (1,00,000); a fraction is not grouped.
+    """
+    marks = _MARKS.get(thousands, thousands)
+    grouped = f"[0-9]{{1,3}}(?:[{re.escape(marks)}][0-9]{{2,3}})*[{re.escape(marks)}][0-9]{{3}}|"
+    point = re.escape(decimal)
+    form = (
+        rf"[+-]?(?:(?:{grouped if marks else ''}[0-9]+)(?:{point}[0-9]*)?|{point}[0-9]+)"
+        r"(?:[eE][+-]?[0-9]+)?"
+    )
+    return re.compile(form), {ord(mark): "" for mark in marks} | {ord(decimal): "."}
+
+
+def _unmarked(cell: Any, form: re.Pattern[str], marks: Mapping[int, str]) -> Any:
+    """A text as Python writes it, None if it has digits and is written otherwise."""
+    if not isinstance(cell, str):
+        return cell
+    word = cell.strip()
+    if form.fullmatch(word):
+        return word.translate(marks)
+    return None if any(letter.isdigit() for letter in word) else word
 
 
 def exact_value(cell: Any) -> int | float | None:

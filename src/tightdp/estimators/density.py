@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -282,4 +283,4 @@ def _widened(column: Interval | Category) -> Interval | Category:
     if isinstance(column, Category):
         return column
     half = column.half
-    return Interval(column.low - half, column.high + half, column.missing)
+    return replace(column, low=column.low - half, high=column.high + half)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -84,7 +85,7 @@ class RegressionRows:
         if self.intercept:
             return column
         reach = max(abs(column.low), abs(column.high))
-        return Interval(-reach, reach, missing=column.missing)
+        return replace(column, low=-reach, high=reach)
 
     @property
     def columns(self) -> tuple[str, ...]:
