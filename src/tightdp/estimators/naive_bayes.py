@@ -3,134 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # scipy.special is loaded at its first use: importing it is slow
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.class_moments import ClassMoments, RecordLayout
+from tightdp.data.class_moments import ClassMoments
 from tightdp.errors import FloatArray, check_count, check_real, fail
 from tightdp.estimators.base import PrivateEstimator
+from tightdp.estimators.class_tables import ClassTable, log_joint, read_classes
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.mechanisms.class_release import ClassMechanism
-from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
-
-_LEAST = 1e-12  # an exactly empty table has equal shares
-_UNIFORM = 1 / 3  # variance of a mean, and of 2x^2 - 1, that may be anywhere in [-1, 1]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassTable:
-    """What the release says about the classes; scaled units, public facts and noisy sums only.
-
-    Attributes
-    ----------
-    counts : array, shape (classes,)
-        At least 1.
-    prior : array, shape (classes,)
-    means, variances : array, shape (classes, numbers)
-    levels : dict
-        Probabilities of the levels of each category, shape (classes, levels), none of them 0.
-    """
-
-    counts: FloatArray
-    prior: FloatArray
-    means: FloatArray
-    variances: FloatArray
-    levels: dict[str, FloatArray]
-
-
-def read_classes(
-    moments: ClassMoments,
-    values: FloatArray,
-    covariance: FloatArray,
-    *,
-    alpha: float = 1.0,
-    smoothing: float = 1e-3,
-) -> ClassTable:
-    r"""Posterior means under flat public priors: they stay finite and modest at any noise.
-
-    Shares of classes: shrunk to equal ones by :math:`w = n^2 p/(n^2 p + v)`, v the variance of the
-    noise and p that of a share if all are equally likely; n is public under replace-one, else the
-    noisy total. Sizes are n times the shares, at least 1. Means: a sum S = n m + noise and a prior
-    variance 1/3 of m (uniform on [-1, 1]) give :math:`m = nS/(n^2 + 3v)`, which goes to the middle
-    where there is only noise; squares q likewise. Variances: the mean of a normal law around
-    :math:`q - m^2`, with the error of that difference, cut at 0, and a part 1/n more for the
-    error of the mean. Levels: shrunk as the classes, smoothed with ``alpha`` pseudo-counts.
-    """
-    layout, classes = moments.layout, len(moments.classes)
-    values = values.reshape(classes, -1)
-    spread = np.diag(covariance).reshape(classes, -1)
-    total = float(moments.schema.rows)
-    if moments.schema.neighbors is not Neighbors.REPLACE_ONE:
-        total = float(np.clip(values[:, 0].sum(), 1.0, total))
-    prior = _shares(values[None, :, 0], np.array([[total]]), spread[None, :, 0])[0]
-    counts = np.maximum(total * prior, 1.0)
-    size = counts[:, None]
-
-    def shrunk(at: Any) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances of means, from sums."""
-        sums, noise = values[:, at], spread[:, at] / size**2
-        weight = _UNIFORM / (_UNIFORM + noise)
-        return np.clip(weight * sums / size, -1.0, 1.0), weight * noise
-
-    last = 1 + 2 * len(layout.numbers)
-    means, of_mean = shrunk(slice(1, last, 2))
-    squares, of_square = shrunk(slice(2, last, 2))
-    apart = (1 + squares) / 2 - means**2
-    variances = _positive(apart, np.sqrt(of_square / 4 + 4 * means**2 * of_mean))
-    variances = np.clip(variances * (1 + 1 / size), smoothing, 1.0)
-    levels = {}
-    for name in layout.pairs:
-        contrast = shrunk(layout.place(name))[0]
-        levels[name] = _smoothed(np.hstack([1 + contrast, 1 - contrast]) / 2, size, alpha)
-    for name, _ in layout.tables:
-        at = layout.place(name)
-        levels[name] = _smoothed(_shares(values[:, at], size, spread[:, at]), size, alpha)
-    return ClassTable(counts, prior, means, variances, levels)
-
-
-def log_joint(
-    table: ClassTable, layout: RecordLayout, names: Sequence[str], cells: FloatArray
-) -> FloatArray:
-    """log(prior times likelihood) of scaled rows, shape (n, classes), up to a common constant."""
-    out = np.tile(np.log(table.prior), (len(cells), 1))
-    for name, column in zip(names, cells.T, strict=True):
-        if name in table.levels:
-            out += np.log(table.levels[name])[:, column.astype(np.int64)].T
-            continue
-        k = layout.numbers.index(name)
-        mean, variance = table.means[:, k], table.variances[:, k]
-        out -= (column[:, None] - mean) ** 2 / (2 * variance) + np.log(variance) / 2
-    return out
-
-
-def _shares(counts: FloatArray, total: FloatArray, noise: FloatArray) -> FloatArray:
-    """Shares of noisy counts in each row, shrunk to equal ones by their noise; they sum to 1."""
-    width = counts.shape[1]
-    spread = (width - 1) / (width**2 * (width + 1)) * total**2  # of counts, all shares alike
-    weight = spread / (spread + noise)
-    shares = weight * np.clip(counts / total, 0.0, 1.0) + (1 - weight) / width + _LEAST
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _positive(value: FloatArray, error: FloatArray) -> FloatArray:
-    """The mean of N(value, error^2) given that it is positive."""
-    t = value / np.maximum(error, 1e-12)
-    hazard = np.sqrt(2 / np.pi) / scipy.special.erfcx(-t / np.sqrt(2))
-    return np.where(t > 30, value, value + error * hazard)
-
-
-def _smoothed(shares: FloatArray, size: FloatArray, alpha: float) -> FloatArray:
-    return np.asarray((shares * size + alpha) / (size + alpha * shares.shape[1]))
 
 
 class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -150,7 +38,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         count_share: Any = "auto",
         classes: Any = None,
         alpha: float = 1.0,
-        var_smoothing: float = 1e-3,
+        var_smoothing: float = 1e-6,
         progress: bool = False,
         ledger: Any = None,
         random_state: Any = None,
@@ -247,6 +135,11 @@ class GaussianNB(NaiveBayes):
     squares, and counts of levels. A record belongs to one class, so noise is drawn for each class
     in the shape of one record: the hull of (1, x, 2x^2 - 1) and its mirror image, exactly.
 
+    What is published is read as what it is, noisy values of a known law: classes are pulled
+    together by as much as noise could have driven them apart, and doubt widens the laws of new rows
+    (:mod:`tightdp.estimators.class_tables`). So probabilities can be taken at their word at any
+    epsilon; with nothing but noise they are equal.
+
     **Privacy.**
     Statement: what ``fit`` publishes is :attr:`release_`, (epsilon, delta)-DP under the neighbour
     relation of the schema (replace-one by default), delta = 0 for ``noise="hull"``.
@@ -273,10 +166,11 @@ class GaussianNB(NaiveBayes):
     classes : sequence of labels, or "observed"
         All public classes, those that are not in the table included.
     alpha : float
-        Pseudo-counts of every level of a category.
+        Pseudo-counts of every level of a category, and the number of rows of the variance that all
+        classes have in common that are added to those of each class: a column that is constant in
+        a class of few rows does not decide alone.
     var_smoothing : float
-        Least variance of a column scaled to [-1, 1]: by default that of a standard deviation of
-        1.6 % of the range, so that columns that are constant within a class decide nothing alone.
+        Least variance of a column scaled to [-1, 1].
     progress : bool
         Show a progress bar while the table is read.
     ledger : Ledger, optional
@@ -286,7 +180,7 @@ class GaussianNB(NaiveBayes):
     Attributes
     ----------
     theta_, var_ : array, shape (classes, numeric columns)
-        Means and variances within classes, noise allowed for.
+        Means and variances within classes, noise allowed for; without noise those of the rows.
     class_prior_, class_count_ : array
     level_prob_ : dict
         Tables of the categories, shape (classes, levels).
