@@ -1,0 +1,110 @@
+"""Several quantiles at once: the joint law, its losses, its order."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from laws import fit
+from quantile_laws import HALF, TENTH, ranks, schema
+
+import tightdp as tdp
+from tightdp.mechanisms.joint_quantiles import JointLaw
+from tightdp.randomness import source
+
+# --- several quantiles ---------------------------------------------------------------------------
+
+THREE = [Fraction(1, 4), HALF, 9 * TENTH]
+
+
+def enumerated(law: JointLaw) -> tuple[list[tuple[int, ...]], Any]:
+    """All ordered tuples and their chances."""
+    line = range(law.start, law.end)
+    tuples = list(itertools.combinations_with_replacement(line, len(law.taus)))
+    logs = np.array([-float(law.rate) * law.score(np.array(t)) for t in tuples])
+    weights = np.exp(logs - logs.max())
+    return tuples, weights / weights.sum()
+
+
+@pytest.mark.parametrize("rate", [HALF, Fraction(1, 10**6), Fraction(5), Fraction(300)])
+@pytest.mark.parametrize("rows", [[1, 1, 4, 6, 7], [3], [], [2] * 6])
+def test_joint_draws_follow_the_law(rate: Fraction, rows: list[int], seed: int) -> None:
+    law = JointLaw(np.array(rows, dtype=np.int64), 0, 9, THREE, rate)
+    tuples, p = enumerated(law)
+    place, bits = {t: i for i, t in enumerate(tuples)}, source(seed)
+    found = [place[tuple(law.draw(bits).tolist())] for _ in range(1200)]
+    assert fit(np.bincount(found, minlength=len(tuples)), p) > 1e-4
+    if rate == HALF and len(rows) == 5:
+        wrong = p**0.5 / (p**0.5).sum()
+        assert fit(np.bincount(found, minlength=len(tuples)), wrong) < 1e-4
+
+
+def joint_loss(rows: Any, moved: Any, rate: Fraction) -> float:
+    laws = [
+        JointLaw(np.sort(np.array(r, dtype=np.int64)), 0, 7, THREE, rate) for r in (rows, moved)
+    ]
+    one, two = (enumerated(law)[1] for law in laws)
+    return float(np.abs(np.log(one / two)).max())
+
+
+def test_joint_losses(seed: int) -> None:
+    """Sensitivity 2 when a row is replaced; with 1 (a broken twin) pairs beyond epsilon appear."""
+    rng, most, broken, added = np.random.default_rng(seed), 0.0, 0.0, 0.0
+    steps = 1 - min(Fraction(1, 10), Fraction(1, 4))
+    for _ in range(40):
+        rows = rng.integers(0, 7, 6)
+        moved = rows.copy()
+        moved[0] = rng.integers(0, 7)
+        most = max(most, joint_loss(rows, moved, Fraction(1, 4)))
+        broken = max(broken, joint_loss(rows, moved, Fraction(1, 2)))
+        added = max(added, joint_loss(rows, rows[1:], 1 / (4 * steps)))
+    assert most <= 1 + 1e-9
+    assert added <= 1 + 1e-9
+    assert broken > 1
+    facts = schema(rows=6, neighbors="add-remove")
+    assert tdp.KNormQuantiles(facts, "x", THREE, epsilon=1).budget.rate == 1 / (4 * steps)
+
+
+def test_joint_laws_of_long_denominators(seed: int) -> None:
+    """Counts times denominators that exceed 64 bits are Python integers, with the same law."""
+    long = [tau + Fraction(1, 10**30) for tau in THREE]
+    law = JointLaw(np.array([1, 1, 4, 6, 7]), 0, 9, long, HALF)
+    tuples, p = enumerated(JointLaw(law.rows, 0, 9, THREE, HALF))
+    place, bits = {t: i for i, t in enumerate(tuples)}, source(seed)
+    found = [place[tuple(law.draw(bits).tolist())] for _ in range(600)]
+    assert fit(np.bincount(found, minlength=len(tuples)), p) > 1e-4
+
+
+def test_names_are_short_and_distinct() -> None:
+    taus = [0.1234567, 0.1234568, 1 / 3]
+    names = tdp.KNormQuantiles(schema(rows=3), "x", taus, epsilon=1).names
+    assert len(set(names)) == 3
+    assert names[2] == "x[1/3]"
+
+
+def test_one_joint_quantile_is_the_quantile() -> None:
+    rows = np.array([1, 3, 3, 8, 12])
+    joint = JointLaw(rows, 0, 16, [Fraction(3, 10)], Fraction(1, 4))
+    _, p = enumerated(joint)
+    counts = np.searchsorted(rows, np.arange(16), side="right")
+    q = np.exp(-0.5 * np.abs(counts - 1.5))
+    np.testing.assert_allclose(p, q / q.sum(), atol=1e-14)
+
+
+def test_joint_releases_are_ordered_and_better_than_split_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, deciles = rng.normal(size=2000), [i / 10 for i in range(1, 10)]
+    facts = schema(-5, 5, rows=2000)
+    truth = np.quantile(rows, deciles)
+    joint = tdp.KNormQuantiles(facts, "x", deciles, epsilon=1)
+    law = joint.law_on(ranks(rows, facts), source(seed))
+    bits = source(seed + 1)
+    values = np.array([law.draw(bits) >> joint.finer for _ in range(150)]) / facts.resolution * 5
+    assert (np.diff(values, axis=1) >= 0).all()
+    split = [tdp.KNormQuantile(facts, "x", tau, epsilon=1 / 9) for tau in deciles]
+    apart = [q.law_on(ranks(rows, facts)).sample(150, bits) / facts.resolution * 5 for q in split]
+    error, other = np.abs(values - truth).mean(), np.abs(np.transpose(apart) - truth).mean()
+    assert error < 0.5 * other

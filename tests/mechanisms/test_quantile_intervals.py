@@ -1,0 +1,116 @@
+"""Intervals for quantiles, and bounds for columns of unknown size: coverage and privacy."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from laws import largest_loss
+from quantile_laws import schema
+from scipy.stats import norm
+
+import tightdp as tdp
+from tightdp.errors import ParameterError
+from tightdp.mechanisms.dyadic_bounds import BoundsFinder
+from tightdp.mechanisms.ranks import Ranks
+
+# --- intervals and bounds ------------------------------------------------------------------------
+
+
+def covered(facts: tdp.Schema, draws: Any, truth: Any, seed: int, **options: Any) -> float:
+    mechanism = tdp.KNormQuantile(facts, "x", **options)
+    hits = []
+    for i in range(400):
+        rows = draws(i)
+        release = mechanism.release({"x": rows}, confidence=0.8, rng=seed + i)
+        low, high = mechanism.conf_int(release)
+        wanted = truth(rows)
+        hits.append(low <= wanted <= high)
+        assert release.interval[0, 0] <= low
+        assert release.interval[0, 1] >= high
+    return float(np.mean(hits))
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_sample_intervals_cover(neighbors: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.exponential(size=300)
+    facts = schema(0, 10, rows=300, neighbors=neighbors)
+    share = covered(
+        facts,
+        lambda i: rows,
+        lambda r: np.quantile(r, 0.7),
+        seed,
+        tau=0.7,
+        epsilon=2,
+        interval="sample",
+    )
+    assert share >= 0.8 - 5 * 0.4 / 20
+
+
+def test_population_intervals_cover(seed: int) -> None:
+    facts = schema(-5, 5, rows=400)
+    share = covered(
+        facts,
+        lambda i: np.random.default_rng(seed + i).normal(size=400),
+        lambda r: norm.ppf(0.25),
+        seed,
+        tau=0.25,
+        epsilon=2,
+        interval="population",
+    )
+    assert share >= 0.8 - 5 * 0.4 / 20
+
+
+def test_intervals_are_paid_from_the_same_epsilon() -> None:
+    facts = schema(rows=9)
+    plain, wide = (tdp.KNormMedian(facts, "x", epsilon=3, interval=i) for i in ("none", "sample"))
+    assert wide._rate() + 2 * wide._end_rate() == plain._rate()
+    assert wide.guarantee().epsilon == 3
+    with pytest.raises(ParameterError, match="interval"):
+        tdp.KNormQuantile.conf_int(plain.release({"x": np.zeros(9)}))
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_bounds_hold_all_but_a_few_rows(neighbors: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([rng.normal(0, 300, 2000), [1e9, -np.inf, np.nan]])
+    options: dict[str, Any] = {"rows": len(rows), "neighbors": neighbors, "epsilon": 1.0}
+    finder = BoundsFinder("x", smallest=2.0**-20, largest=2.0**40, **options)
+    good = []
+    for i in range(200):
+        release = tdp.find_bounds({"x": rows}, "x", rng=seed + i, **options)
+        low, high = release.value
+        cut = max(np.sum(rows < low), np.sum(rows > high))
+        good.append(cut <= finder.rows_cut(0.95) and -2048 <= low < high <= 2048)
+    assert np.mean(good) >= 0.95 - 5 * 0.22 / math.sqrt(200)
+    assert finder.rows_cut(0.95) < 100
+
+
+def test_bounds_protect_persons_with_several_rows(seed: int) -> None:
+    options: dict[str, Any] = {"rows": 400, "neighbors": "add-remove", "epsilon": 1.0}
+    given: dict[str, Any] = {"person": "id", "rows_per_person": 2, "smallest": 1, "largest": 100}
+    plain = BoundsFinder("x", smallest=1, largest=100, **options)
+    assert BoundsFinder("x", **given, **options).rate * 2 == plain.rate
+    table = {"x": np.linspace(1, 50, 400), "id": np.arange(400) // 4}
+    release = tdp.find_bounds(table, "x", rng=seed, **given, **options)
+    assert release["low"] < release["high"] <= 64
+
+
+def test_bounds_cost_at_most_epsilon(seed: int) -> None:
+    """Each of the two bins spends half: exact losses on dyadic grids, extreme rows included."""
+    rng = np.random.default_rng(seed)
+    finder = BoundsFinder(
+        "x", rows=8, neighbors="replace-one", epsilon=1, smallest=0.25, largest=4.0
+    )
+    pool = np.array([0.0, 0.3, -0.3, 1.0, 1e300, -np.inf, np.nan, 3.0, -2.0])
+    for target in (0, 3, 7, -4, 12):
+        for _ in range(30):
+            rows = rng.choice(pool, 8)
+            moved = np.append(rows[1:], rng.choice(pool))
+            both = [Ranks.of({"x": r}, finder.schema, "x") for r in (rows, moved)]
+            laws = [r.law(Fraction(target), finder.rate) for r in both]
+            assert largest_loss(*laws) <= 0.5 + 1e-12
