@@ -68,7 +68,8 @@ class LawSteps(StepNoise):
         self._make, self._words, self.factor = make, words, factor
         self._laws: dict[int, LatticeLaw] = {}
 
-    def _law(self, moved: int) -> LatticeLaw:
+    def law(self, moved: int) -> LatticeLaw:
+        """The noise for a query that moves by at most ``moved`` steps."""
         if moved not in self._laws:
             self._laws[moved] = self._make(moved)
         return self._laws[moved]
@@ -79,10 +80,10 @@ class LawSteps(StepNoise):
 
     def variance(self) -> float:
         steps = self.factor << 20
-        return float(self._law(steps).variance()) / float(steps) ** 2
+        return float(self.law(steps).variance()) / float(steps) ** 2
 
     def prepare(self, moved: int, rng: RandomSource) -> Answer:
-        z = int(self._law(moved).sample(1, rng=rng)[0])
+        z = int(self.law(moved).sample(1, rng=rng)[0])
         return lambda query: query + z
 
 
@@ -163,11 +164,15 @@ class RangeSteps(StepNoise):
             / float(self.design.resolution << 20) ** 2
         )
 
-    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+    def law(self, moved: int) -> RangeNoise:
+        """The noise for a query that moves by at most ``moved`` steps, in integers from 0."""
         points = -(-moved // self.design.resolution)
         if points not in self._noises:
             self._noises[points] = self._wide(points)
-        noise = self._noises[points]
+        return self._noises[points]
+
+    def prepare(self, moved: int, rng: RandomSource) -> Answer:
+        noise = self.law(moved)
         drawn, first = noise.prepare(rng)[0], self.low * noise.points
 
         def answer(query: int) -> int:
