@@ -70,6 +70,7 @@ def test_penalties_make_coefficients_sparse(seed):
     assert counts[2] == 0
 
 
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of a large delta
 def test_every_noise_learns(seed):
     X, y = rows(seed)
     best = Plain(C=np.inf).fit(X, y).score(X, y)

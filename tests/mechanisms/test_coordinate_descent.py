@@ -86,7 +86,7 @@ def test_a_step_of_laplace_noise_loses_its_share_and_a_cut_is_caught():
     mech = mechanism(noise="laplace", epsilon=1, passes=3)
     h = np.zeros(2, dtype=np.int64)
     moved = mech.sensitivity(h, 0)
-    law = mech.noise._law(moved)
+    law = mech.noise.law(moved)
     rate = Fraction(law.epsilon).limit_denominator(10**6) / law.sensitivity
     loss = queries(mech, h, 0) * rate
     assert loss * mech.steps == 1  # six steps, the whole epsilon, reached at h = 0
@@ -108,7 +108,7 @@ def test_lossy_steps_by_enumeration():
     made = step_noise(
         "truncated-laplace", Fraction(epsilon), Fraction(1, 5), 2, least=4, most=16, furthest=10
     )
-    law = made._law(moved)
+    law = made.law(moved)
     printed = tdp.TruncatedLaplace(epsilon=epsilon, delta=delta).lattice(Fraction(1, moved))
 
     def joint(one):
@@ -260,12 +260,6 @@ def test_more_budget_buys_more_passes():
 def test_bad_input(options, text):
     with pytest.raises(ParameterError, match=text):
         mechanism(**options)
-
-
-def test_private_numbers_of_rows_are_refused():
-    columns = {"x": tdp.Interval(0, 1), "y": tdp.Category([0, 1])}
-    with pytest.raises(ParameterError, match="replace-one"):
-        CoordinateDescent(tdp.Schema(columns, rows=9, neighbors="add-remove"), epsilon=1)
 
 
 @pytest.mark.parametrize("sensitivity", [1, 1 << 18, 3 << 17])

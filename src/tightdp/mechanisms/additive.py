@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -13,14 +12,14 @@ from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
-from tightdp.errors import FloatArray, PublicFactWarning, check_choice, check_confidence, fail
+from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.privacy import Guarantee, Neighbors
+from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomSource
 from tightdp.tables import html_table
 
@@ -216,18 +215,7 @@ class AdditiveMechanism(PaidMechanism):
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
-        self._warn_of_delta()
-
-    def _warn_of_delta(self) -> None:
-        """A delta of 1/n allows to publish one of n rows as it is; n is spoken of if public."""
-        schema = self.statistic.schema
-        if self.neighbors is Neighbors.REPLACE_ONE and self.delta * schema.rows > 1:
-            warnings.warn(
-                f"`delta` = {float(self.delta):g} is more than 1 / {schema.rows}: so much would "
-                "allow to publish somebody's row as it is. State a delta far below 1 / rows.",
-                PublicFactWarning,
-                stacklevel=4,
-            )
+        warn_of_delta(self.delta, self.statistic.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -14,7 +14,7 @@ from tightdp.data.blocks import Integers
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import FloatArray, check_choice, check_count, check_positive, check_real, fail
 from tightdp.mechanisms.coordinate_noise import check_share
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.step_noise import StepNoise, step_noise
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
@@ -45,9 +45,11 @@ class CoordinateDescent(PaidMechanism):
        \quad S(t, c) = \mathrm{sign}(t)(|t| - c)_+ .
 
     **Privacy.**
-    Statement: a release is (epsilon, delta)-DP under replace-one neighbours, all steps together.
-    Needs: [P1] bounds, labels, the number of rows, of steps and their order are public; [P2] with
-    :math:`r = \sum_{j \ne l} |h_j|`, replacing a row moves the sum by at most
+    Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
+    person with at most ``rows_per_person`` rows, all steps together.
+    Needs: [P1] bounds, labels, n (the ``rows`` of the schema), the number of steps and their order
+    are public; [P2] with :math:`r = \sum_{j \ne l} |h_j|`, adding or removing a row moves the sum
+    by at most :math:`\sigma(r + |h_l|)`, replacing one by at most
     :math:`\sigma(r + |h_l|) + \max_{0 \le z \le 1} z\,\sigma(r - |h_l| z)`; [P3] the noise of
     a step is private for that sensitivity, and all of it together is (epsilon, delta)-DP
     (:mod:`~tightdp.mechanisms.step_noise`).
@@ -55,9 +57,12 @@ class CoordinateDescent(PaidMechanism):
     are known before it is asked [P1]. 2. The slope of a row is :math:`z\,\sigma(v)`, z = -y x_l in
     [-1, 1] and v at most :math:`r + z h_l`; so slopes lie between
     :math:`-\max_z z\sigma(r - z h_l)` and :math:`\max_z z\sigma(r + z h_l)`, z in [0, 1], of
-    which the one with the sign of :math:`h_l` is reached at z = 1. The integer table that stands
-    for :math:`\sigma` is nondecreasing, so this holds on the lattice, where the other maximum is
-    taken over all cells [P2]. 3. Adaptive composition [P3].
+    which the one with the sign of :math:`h_l` is reached at z = 1 and is the larger one. A row more
+    or fewer moves the sum by its slope, another row by the difference of two, and k rows of a
+    person k times as far. The integer table that stands for :math:`\sigma` is nondecreasing, so
+    this holds on the lattice, where the other maximum is taken over all cells [P2]. 3. Adaptive
+    composition [P3]. A private number of rows enters nowhere else: the sum is divided by the public
+    n, so a table of half as many rows takes steps of half the size.
     Numerics: ``exact``. Margins, the table, slopes and noise are integers; floats serve the
     proximal step only, which sees released numbers.
     Order of events: parameters, names and types are checked, the ledger is charged for all steps at
@@ -80,7 +85,8 @@ class CoordinateDescent(PaidMechanism):
         which the budget is divided among the steps; or a noise of your own for every step, in units
         of its sensitivity. A data-dependent one brings its public partition of the range.
     l1, l2 : float
-        :math:`\lambda` and :math:`\mu`, for the mean loss and scaled coefficients.
+        :math:`\lambda` and :math:`\mu`, for the mean loss and scaled coefficients; under
+        add-remove neighbours the mean is the sum divided by the ``rows`` of the schema.
     passes : int or "auto"
         Steps for each coordinate; "auto" is :func:`best_passes`.
     step_size : float
@@ -102,8 +108,6 @@ class CoordinateDescent(PaidMechanism):
     True
     """
 
-    neighbors = Neighbors.REPLACE_ONE
-
     def __init__(
         self,
         schema: Schema,
@@ -121,7 +125,7 @@ class CoordinateDescent(PaidMechanism):
         average: bool = False,
         fit_intercept: bool = True,
     ) -> None:
-        self.schema = schema
+        self.schema, self.neighbors = schema, schema.neighbors
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
         *names, last = list(schema)
         self.target = last if target is None else target
@@ -139,8 +143,6 @@ class CoordinateDescent(PaidMechanism):
         self.noise = self._noise(noise, self.steps)
 
     def _check_facts(self) -> None:
-        if self.schema.neighbors is not Neighbors.REPLACE_ONE:
-            fail("Steps are scaled by the public number of rows: use neighbors='replace-one'.")
         if not self.features:
             fail("There is no feature: the schema names the target only.")
         for name in self.features:
@@ -153,22 +155,29 @@ class CoordinateDescent(PaidMechanism):
     def _passes(self, passes: Any) -> int:
         if isinstance(passes, str):
             check_choice("passes", passes, ["auto"])
-            return best_passes(self.schema.rows, self.width, self.epsilon, self.delta)
+            moved = math.sqrt(0.5) * self._slopes * self.schema.rows_per_person
+            return best_passes(self.schema.rows, self.width, self.epsilon, self.delta, moved)
         return check_count("passes", passes, most=10_000)
 
     def _noise(self, noise: Any, steps: int) -> StepNoise:
-        least = 1 << (self.bits + _SLOPE - 1)  # sigma(r + |h|) >= 1/2
+        # sigma(r + |h|) lies between 1/2 and 1, and so does the slope of a row
+        least = self.schema.rows_per_person << (self.bits + _SLOPE - 1)
         return step_noise(
             noise,
             self.epsilon,
             self.delta,
             steps,
             least=least,
-            most=4 * least,  # two slopes of at most 1
+            most=2 * self._slopes * least,
             furthest=self.schema.rows,
         )
 
     # --- facts known in advance ---------------------------------------------------------------
+
+    @property
+    def _slopes(self) -> int:
+        """How many rows differ where one does: it is replaced by another, or there or not."""
+        return 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
 
     @property
     def steps(self) -> int:
@@ -200,14 +209,15 @@ class CoordinateDescent(PaidMechanism):
                     yield coordinate
 
     def sensitivity(self, h: Integers, coordinate: int) -> int:
-        """How far one row moves the slope at h, on the lattice of slopes [P2]."""
+        """How far one person moves the slope at h, on the lattice of slopes [P2]."""
         own = abs(int(h[coordinate]))
         rest = int(np.abs(h).sum()) - own
         z = np.arange((1 << self.bits) + 1)
-        with_sign = _slope((rest + own) * z[-1:], self.bits) * z[-1]
-        against = _slope(rest * z[-1] - own * z, self.bits) * z
+        moved = int((_slope((rest + own) * z[-1:], self.bits) * z[-1])[0])
+        if self._slopes == 2:
+            moved += int((_slope(rest * z[-1] - own * z, self.bits) * z).max())
         grain = 1 << (self.bits + _SLOPE - _GRAIN)
-        return -(-int(with_sign[0] + against.max()) // grain) * grain
+        return -(-moved // grain) * grain * self.schema.rows_per_person
 
     # --- the release --------------------------------------------------------------------------
 
@@ -218,6 +228,7 @@ class CoordinateDescent(PaidMechanism):
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
+        warn_of_delta(self.delta, self.schema)
 
     def rows(self, frame: Any, *, progress: bool = False) -> Integers:
         """-y times the scaled row (and the intercept's 1), shape (width, n). **Not private.**"""
@@ -318,13 +329,20 @@ def _penalty(name: str, value: Any) -> float:
 
 
 @lru_cache(maxsize=256)
-def best_passes(rows: int, width: int, epsilon: Fraction, delta: Fraction) -> int:
+def best_passes(
+    rows: int,
+    width: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    sensitivity: float = math.sqrt(2),
+) -> int:
     r"""The number of passes with the least error in a public reference model.
 
     Along a column the mean loss has curvature c; a step of size s leaves the part
     :math:`1 - sc` of the way. After p passes an effect of size 1 is missed by
     :math:`(1-sc)^{2p}`, and the noise of variance v(p) in every slope, which grows with the number
-    of steps, adds :math:`(s/n)^2 v(p) (1-(1-sc)^{2p})/(1-(1-sc)^2)`. Public facts alone enter.
+    of steps, adds :math:`(s/n)^2 v(p) (1-(1-sc)^{2p})/(1-(1-sc)^2)`. Public facts alone enter;
+    ``sensitivity`` is that of a slope on the way, about 1.4 if a row is replaced.
 
     >>> [best_passes(rows, 10, Fraction(1), Fraction(0)) for rows in (1000, 10**6)]
     [3, 24]
@@ -335,7 +353,7 @@ def best_passes(rows: int, width: int, epsilon: Fraction, delta: Fraction) -> in
         noise = step_noise("best", epsilon, delta, passes * width, **facts)
         left, step = 1 - 4 * _CURVATURE, 4.0
         missed = left ** (2 * passes)
-        spread = (step / rows) ** 2 * 2 * noise.variance()  # sensitivities of about 1.4
+        spread = (step * sensitivity / rows) ** 2 * noise.variance()
         return missed + spread * (1 - missed) / (1 - left**2)
 
     best, least = 1, math.inf

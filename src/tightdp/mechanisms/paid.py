@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import PendingError, check_confidence, fail
+from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fail
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.noise.enclosures import float_up
@@ -104,6 +105,20 @@ class PaidMechanism(ABC):
             release = Release(**drawn, **common, receipt=charge.receipt())
             charge.store(release.to_dict())
         return release
+
+
+def warn_of_delta(delta: Fraction, schema: Schema) -> None:
+    """A delta of 1/n allows to publish one of n rows as it is; n is spoken of if public.
+
+    To be called by ``_check``: the warning points to who called ``release``.
+    """
+    if schema.neighbors is Neighbors.REPLACE_ONE and delta * schema.rows > 1:
+        warnings.warn(
+            f"`delta` = {float(delta):g} is more than 1 / {schema.rows}: so much would allow to "
+            "publish somebody's row as it is. State a delta far below 1 / rows.",
+            PublicFactWarning,
+            stacklevel=4,
+        )
 
 
 def _known(ledger: Any, key: str | None) -> bool:
