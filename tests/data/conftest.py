@@ -1,4 +1,8 @@
-"""One local Spark session for the whole run; tests that need it are skipped without Java."""
+"""Every engine for the tests that ask for one, and one local Spark session for the whole run.
+
+The helpers of this folder are importable, here and in the workers of Spark. Tests that need Spark
+are skipped without Java.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,35 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+HERE = str(Path(__file__).parent)
+sys.path.insert(0, HERE)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with ``to_engine`` runs on all of them."""
+    if "to_engine" in metafunc.fixturenames:
+        from engine_tables import ENGINES  # by those who use it: it needs all engines
+
+        metafunc.parametrize("to_engine", ENGINES, indirect=True)
+
+
+@pytest.fixture
+def to_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A function from an Arrow table to the same table on an engine."""
+    from engine_tables import ENGINES
+
+    build = ENGINES[request.param]
+
+    def make(table: Any) -> Any:
+        return build(table, tmp_path)
+
+    make.kind = request.param  # type: ignore[attr-defined]
+    return make
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +57,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own
         session = (

@@ -1,0 +1,111 @@
+"""Spark: the same integers from its workers, and not a word about cells."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from canaries import CANARY_SCHEMA, canary_table, loud, quiet
+from engine_tables import (
+    ENGINES,
+    NAMES,
+    SCHEMA,
+    expected,
+    gram,
+    million,
+    nasty,
+    person_schema,
+    visits,
+)
+
+from tightdp.data.frames import distributed_sums, exact_gram, integer_sums, quantized_matrix
+from tightdp.errors import DataError, ParameterError
+from tightdp.schema import Interval, Schema
+
+pa = pytest.importorskip("pyarrow")
+
+
+def on_spark(session: Any, table: Any, parts: int = 3) -> Any:
+    """An Arrow table as a Spark frame in several partitions; Spark has no dictionaries."""
+    plain = table.cast(
+        pa.schema(
+            [
+                (f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
+                for f in table.schema
+            ]
+        )
+    )
+    return session.createDataFrame(plain).repartition(parts)
+
+
+def by_rows(matrix: np.ndarray) -> list[list[int]]:
+    return sorted(matrix.tolist())
+
+
+def steps(rows: np.ndarray) -> np.ndarray:
+    return np.maximum(rows, 0)
+
+
+@pytest.mark.filterwarnings("ignore")  # Spark's own
+class TestSpark:
+    """The nasty table, a million rows, persons and errors on a real local session."""
+
+    def test_integers(self, spark):
+        names = [name for name in NAMES if name != "nothing"]
+        frame = on_spark(spark, nasty().select(names))
+        want = expected(names)
+        assert by_rows(quantized_matrix(frame, SCHEMA, names)) == by_rows(want)
+        gram_of = exact_gram(np.concatenate([np.ones((12, 1), dtype=int), want], axis=1), 16)
+        width = (len(names) + 1) ** 2
+        assert integer_sums(frame, SCHEMA, names, gram, width=width) == gram_of.ravel().tolist()
+        positive = steps(want).sum(axis=0).tolist()
+        assert distributed_sums(frame, SCHEMA, names, steps, len(names)) == positive
+        empty = frame.limit(0)
+        assert integer_sums(empty, SCHEMA, names, gram, width=width) == [0] * width
+        assert quantized_matrix(empty, SCHEMA, names).shape == (0, len(names))
+        odd = on_spark(spark, pa.table({"a.`b": [1.0]}))
+        schema = Schema({"a.`b": Interval(0, 1)}, rows=1, bits=1)
+        assert quantized_matrix(odd, schema, ["a.`b"]).tolist() == [[2]]
+
+    def test_a_million_rows(self, spark, tmp_path):
+        table, schema = million()
+        path = ENGINES["parquet-folder"](table, tmp_path)
+        frame = spark.read.option("recursiveFileLookup", "true").parquet(path)
+        names = list(schema)
+        want = integer_sums(table, schema, names, gram, width=36)
+        assert integer_sums(frame, schema, names, gram, width=36) == want
+
+    @pytest.mark.parametrize("kind", ["int64", "string", "float64"])
+    def test_persons(self, spark, kind):
+        table = visits()
+        if kind != "int64":
+            table = table.set_column(0, "person", table.column("person").cast(kind))
+        schema = person_schema(2)
+        frame = on_spark(spark, table)
+        want = quantized_matrix(table, schema, ["x", "k"])
+        assert by_rows(quantized_matrix(frame, schema, ["x", "k"])) == by_rows(want)
+        sums = distributed_sums(frame, schema, ["x", "k"], steps, 2)
+        assert sums == steps(want).sum(axis=0).tolist()
+
+    def test_errors_say_nothing_about_cells(self, spark, capfd):
+        frame = on_spark(spark, pa.table(canary_table()))
+        tries = [
+            lambda: integer_sums(frame, CANARY_SCHEMA, ["x"], loud, width=1),
+            lambda: quantized_matrix(frame, CANARY_SCHEMA, ["absent"]),
+            lambda: quantized_matrix(frame, CANARY_SCHEMA, ["day"]),
+            lambda: integer_sums(
+                frame,
+                Schema({"x": Interval(0, 1)}, rows=3, person="k", neighbors="add-remove"),
+                ["x"],
+                loud,
+                width=1,
+            ),
+        ]
+        for attempt in tries:
+            with pytest.raises((DataError, ParameterError)) as caught:
+                attempt()
+            printed = capfd.readouterr()
+            quiet(caught.value, printed.out, printed.err)
+        pickle.loads(pickle.dumps(CANARY_SCHEMA))
