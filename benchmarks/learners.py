@@ -45,6 +45,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -353,10 +354,8 @@ def main() -> None:
     frames = {name: frame for name, frame in read.items() if frame is not None}
     if frames:
         size = {"splits": options.splits, "jobs": options.jobs}
-        parts = [explained(options.splits, options.draws)]
-        for learner in options.learners:
-            parts += LEARNERS[learner](frames, draws=options.draws, **size)
-        for part in parts:
+        tables = (LEARNERS[name](frames, draws=options.draws, **size) for name in options.learners)
+        for part in chain([explained(options.splits, options.draws)], chain.from_iterable(tables)):
             text += ["", *part]
             if options.out:  # after every table: they take a while
                 options.out.write_text("\n".join(text) + "\n")

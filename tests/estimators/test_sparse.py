@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import duckdb
 import numpy as np
@@ -161,6 +162,37 @@ def test_every_engine_gives_the_same_release(seed):
     shuffled = frame.sample(frac=1, random_state=1)  # exact sums do not know the order of rows
     again = tdp.SparseLogisticRegression(bounds=schema, random_state=3).fit(shuffled, "y")
     assert again.release_.integers in released
+
+
+def test_rows_of_persons_and_a_private_number_of_rows(seed):
+    """Under add-remove neighbours half as much noise; persons with two rows pay for both."""
+    X, y = rows(seed)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)]).assign(y=y, who=np.arange(4000))
+    columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(6)}
+    columns["y"] = tdp.Category([0, 1])
+    facts = {"rows": 4500, "neighbors": "add-remove"}
+    model = tdp.SparseLogisticRegression(
+        4.0, bounds=tdp.Schema(columns, **facts), passes=6, random_state=1
+    ).fit(frame, "y")
+    features = frame[list(columns)[:-1]]
+    assert model.score(features, y) > Plain(C=np.inf).fit(X, y).score(X, y) - 0.03
+    assert str(model.guarantee_.neighbors) == "add-remove"
+    person = tdp.Schema(columns, **facts, person="who", rows_per_person=2)
+    twice = tdp.SparseLogisticRegression(4.0, bounds=person, passes=6, random_state=1)
+    twice.fit(frame, "y")
+    assert twice.guarantee_.rows_per_person == 2
+    start = np.zeros(7, dtype=np.int64)
+    one, two = (m.mechanism_.sensitivity(start, 0) for m in (model, twice))
+    assert two == 2 * one == sparse(passes=6).fit(X, y).mechanism_.sensitivity(start, 0)
+
+
+@pytest.mark.parametrize(("delta", "said"), [(0.006, True), (0.005, False)])
+def test_a_delta_above_one_in_n_is_spoken_of(delta, said, seed):
+    X, y = rows(seed, 200)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sparse(delta=delta).fit(X, y)
+    assert [w.category for w in caught] == [tdp.PublicFactWarning] * said
 
 
 # --- money ---------------------------------------------------------------------------------------

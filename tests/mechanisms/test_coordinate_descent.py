@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -269,3 +270,124 @@ def test_laws_on_integers_are_refused_before_anything_is_paid(sensitivity):
     with pytest.raises(ParameterError, match="sensitivity"):
         mechanism(noise=law)
     mechanism(noise=tdp.Geometric(epsilon=0.01, sensitivity=1 << 19))
+
+
+# --- rows that are there or not ------------------------------------------------------------------
+
+
+def added(width=2, *, bits=2, rows=10, most=1, **options):
+    """The mechanism for add-remove neighbours, or for persons with up to ``most`` rows."""
+    columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(width)}
+    person = {"person": "who", "rows_per_person": most} if most > 1 else {}
+    schema = tdp.Schema(
+        {**columns, "y": tdp.Category([0, 1])},
+        rows=rows,
+        bits=bits,
+        neighbors="add-remove",
+        **person,
+    )
+    return CoordinateDescent(
+        schema, **{"epsilon": 1, "passes": 2, "fit_intercept": False} | options
+    )
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_row_more_moves_a_slope_by_its_own_by_brute_force(most, seed, monkeypatch):
+    monkeypatch.setattr(coordinate_descent, "_GRAIN", 14)
+    mech, rng = added(bits=3, most=most), np.random.default_rng(seed)
+    other = mechanism(bits=3)
+    for _ in range(60):
+        h = (rng.normal(0, 3, mech.width) * UNIT).astype(np.int64)
+        coordinate = int(rng.integers(2))
+        moved = most * int(np.abs(slopes(mech, h, coordinate)).max())
+        stated = mech.sensitivity(h, coordinate)
+        assert moved <= stated <= moved + most * (1 << (mech.bits + 16 - 14))
+        assert moved > 0.8 * stated  # a fifth less would be too little
+        assert stated <= most * other.sensitivity(h, coordinate) <= 2 * stated
+
+
+def test_the_whole_budget_is_reached_and_a_cut_is_caught_when_a_row_is_added():
+    """At h = 0 the extreme row has a slope of one half, in every step."""
+    for most in (1, 2):
+        mech = added(noise="laplace", epsilon=1, passes=3, most=most)
+        law = mech.noise.law(mech.sensitivity(np.zeros(2, dtype=np.int64), 0))
+        assert law.sensitivity == most << (mech.bits + 16 - 1)
+        rate = Fraction(law.epsilon).limit_denominator(10**6) / law.sensitivity
+        each = np.abs(slopes(mech, np.zeros(2, dtype=np.int64), 0)).max()
+        loss = mech.steps * most * int(each) * rate
+        assert loss == 1
+        assert loss * Fraction(5, 4) > 1
+
+
+def loss_of_a_step(mech, tables, seed):
+    """The largest log ratio of the exact laws of the first released slope of two tables."""
+    law = mech.noise.law(mech.sensitivity(np.zeros(mech.width, dtype=np.int64), 0))
+    queries = []
+    for table in tables:
+        z = mech.rows(table)
+        queries.append(int(_slope(np.zeros(z.shape[1], dtype=np.int64), mech.bits) @ z[0]))
+    points = np.arange(-(1 << 20), 1 << 20, 999)
+    first, second = (law.log_pmf(points - query) for query in queries)
+    return np.abs(first - second).max()
+
+
+def test_exact_losses_of_tables_of_different_lengths(seed):
+    """One row more, an empty table, a person of three rows; a twin for one row is caught."""
+    few = {"x0": np.array([0.5, -1.0]), "y": np.array([1, 0])}
+    more = {"x0": np.array([0.5, -1.0, 1.0]), "y": np.array([1, 0, 1])}
+    none = {"x0": np.array([]), "y": np.array([], dtype=int)}
+    alone = {"x0": np.array([1.0]), "y": np.array([1])}
+    one = added(1, noise="laplace", passes=1)
+    assert loss_of_a_step(one, (few, more), seed) == pytest.approx(1, rel=1e-6)
+    assert loss_of_a_step(one, (none, alone), seed) == pytest.approx(1, rel=1e-6)
+    absent = {**few, "who": np.array(["a", "b"])}
+    person = {
+        "x0": np.array([0.5, -1.0, 1.0, 1.0, 1.0, 1.0]),
+        "y": np.array([1, 0, 1, 1, 1, 1]),
+        "who": np.array(["a", "b", "c", "c", "c", "c"]),
+    }
+    three = added(1, noise="laplace", passes=1, most=3)
+    assert loss_of_a_step(three, (absent, person), seed) == pytest.approx(1, rel=1e-6)
+    three.noise = one.noise
+    broken = three.noise.law(one.sensitivity(np.zeros(1, dtype=np.int64), 0))
+    three.sensitivity = lambda h, coordinate: broken.sensitivity  # one row of a person only
+    assert loss_of_a_step(three, (absent, person), seed) > 2.9
+
+
+def test_a_private_number_of_rows_enters_nowhere_but_in_the_sum(seed):
+    """Half of the rows of the schema: steps of half the size, the same law of the noise."""
+    x = np.linspace(-1, 1, 500)
+    table = {"x0": x, "y": (x > 0).astype(int)}
+    fits = []
+    for rows in (500, 1000):
+        mech = added(1, bits=8, rows=rows, epsilon=1000, passes=1, step_size=1.0)
+        fits.append(mech.release(table, rng=seed).value[0])
+    assert fits[0] == pytest.approx(2 * fits[1], rel=0.05)
+    assert fits[0] == pytest.approx(0.25, rel=0.05)  # mean of |x| / 2
+    guarantee = added(1).guarantee()
+    assert guarantee.neighbors is tdp.Neighbors.ADD_REMOVE
+
+
+def test_data_dependent_steps_take_rows_that_are_there_or_not(seed):
+    design = tdp.design_data_dependent_noise(**DESIGN)
+    mech = added(1, noise=design, epsilon=2, delta=0.5, passes=1)
+    x = np.linspace(-1, 1, 30)  # more rows than the schema says: slopes beyond the range
+    release = mech.release({"x0": x, "y": (x > 0).astype(int)}, rng=seed)
+    assert np.isfinite(release.value).all()
+
+
+# --- facts that cannot all be meant --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("delta", "make", "said"),
+    [(0.101, mechanism, True), (0.1, mechanism, False), (0.101, added, False)],
+)
+def test_a_delta_above_one_in_n_is_spoken_of_where_n_is_public(delta, make, said):
+    x = np.linspace(-1, 1, 10)
+    frame = {"x0": x, "x1": x, "y": (x > 0).astype(int)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make(delta=delta).release(frame, rng=1)
+    assert [w.category for w in caught] == [tdp.PublicFactWarning] * said
+    assert all(w.filename == __file__ for w in caught)

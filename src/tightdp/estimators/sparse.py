@@ -23,10 +23,12 @@ class SparseLogisticRegression(TwoClassLogit):
     For few columns :class:`~tightdp.LogisticRegression`, which perturbs once, is more accurate.
 
     **Privacy.**
-    Statement: ``fit`` is (epsilon, delta)-DP under replace-one neighbours, all steps together.
-    Needs: ``bounds``, the two labels and the number of rows are public facts. The labels are stated
-    with ``classes`` or in a schema; with ``classes="observed"`` it is you who says that those in
-    ``y`` are public.
+    Statement: ``fit`` is (epsilon, delta)-DP under the neighbour relation of the schema
+    (replace-one by default), all steps together.
+    Needs: ``bounds``, the two labels and the number of rows are public facts; under add-remove
+    neighbours the ``rows`` of the schema stand for that number. The labels are stated with
+    ``classes`` or in a schema; with ``classes="observed"`` it is you who says that those in ``y``
+    are public.
     Proof: 1. :attr:`release_` is (epsilon, delta)-DP by the proof of the mechanism. 2. Predictions
     are functions of it and of public facts.
     Numerics: ``exact``.
@@ -43,7 +45,7 @@ class SparseLogisticRegression(TwoClassLogit):
         of its sensitivity, which epsilon and delta must cover.
     l1 : float
         Weight of the l1 norm of the coefficients of columns scaled to [-1, 1], beside the mean
-        loss.
+        loss (under add-remove neighbours the sum divided by the ``rows`` of the schema).
     l2 : float
         Weight of half their squared length.
     passes : int or "auto"
