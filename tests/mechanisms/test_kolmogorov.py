@@ -279,9 +279,9 @@ def test_proposals_are_bounded_by_their_band(seed) -> None:
     paths = BandPaths(np.array([1, 4, 5, 7]), size=5)
     band, bits = paths.band(10), source(seed)
     for _ in range(200):
-        counts, chance = paths.propose(band, bits)
+        counts, above, below = paths.propose(band, bits)
         assert paths.distance(counts) <= 10
-        ratio = paths.weight(counts) / chance / exp_up(band.log_total)
+        ratio = Fraction(above, below) / exp_up(band.log_total)
         assert 1 - Fraction(1, 10**6) < ratio <= 1 + Fraction(1, 1 << 20)
 
 

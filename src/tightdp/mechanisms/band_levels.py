@@ -6,6 +6,9 @@ drawn together with a level q, with joint weight :math:`\prod 1/c_j! \cdot e^{-r
 level serves all, and what lies above the level is rejected. The last block has no end and no band:
 its proposals are independent uniform points. Every decision is an exact coin, so what is accepted
 has exactly the law; floats only choose the blocks, that is, how long it takes.
+
+Blocks end just before a distance that some path can have: between two such distances all levels
+have the same paths, however many there are, and a block of them wastes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from tightdp.noise.tilted import TiltedLaw, below_exp
 from tightdp.randomness import RandomSource
 
 _TAIL = 30.0  # nats below the heaviest block at which the tail may begin
-_REJECTED = 12.0  # proposals for a draw, at most about this many
+_REJECTED = 40.0  # proposals for a draw, at most about this many; a third of it is common
 _BLOCKS = 1000
 _BITS = 100  # of the weight of the heaviest block
 
@@ -75,14 +78,24 @@ class BandLevels:
         return self._known[level]
 
     def _upper(self, start: int, end: int) -> float:
-        drop = float(self.rate * (start - self.paths.least))
-        return self._log_weight(end) + math.log(end - start + 1) - drop
-
-    def _lower(self, start: int, end: int) -> float:
+        """Log of the weight of all proposals in a block."""
         drop = float(self.rate * (start - self.paths.least))
         spread = -math.expm1(-float(self.rate * (end - start + 1)))
-        width = spread / -math.expm1(-float(self.rate))
-        return self._log_weight(max(start - 1, self.paths.least)) + math.log(width) - drop
+        return self._log_weight(end) + math.log(spread / -math.expm1(-float(self.rate))) - drop
+
+    def _lower(self, start: int, end: int) -> float:
+        """Log of the weight of what is accepted, from below or, in a short block, about."""
+        upper = self._upper(start, end)
+        if self._flat(start, end):
+            return upper
+        rise = self._log_weight(end) - self._log_weight(max(start - 1, self.paths.least))
+        if self.rate * (end - start + 1) > 1:
+            return upper - rise
+        # wherever the paths come in, about one level in 2 to 4 + rise has them
+        return upper - min(rise, math.log(4 + max(rise, 0.0)))
+
+    def _flat(self, start: int, end: int) -> bool:
+        return self.paths.next_distance(start) > end
 
     def _doubled(self) -> list[int]:
         """Ends of blocks that double, until what follows weighs next to nothing."""
@@ -93,7 +106,7 @@ class BandLevels:
         ends: list[int] = []
         while True:
             start = ends[-1] + 1 if ends else least
-            end = min(start + width - 1, last)
+            end = min(self.paths.next_distance(start + width - 1) - 1, last)
             ends.append(end)
             # from below: blocks of this length are far lighter than their bounds
             best = max(best, self._lower(start, end))
@@ -103,7 +116,7 @@ class BandLevels:
             width *= 2
 
     def _refined(self, ends: list[int]) -> list[int]:
-        """Split the block that wastes most until few proposals are wasted."""
+        """Split the blocks that waste most until few proposals are wasted."""
         while len(ends) < _BLOCKS:
             starts = [self.paths.least, *(end + 1 for end in ends[:-1])]
             pairs = list(zip(starts, ends, strict=True))
@@ -113,12 +126,20 @@ class BandLevels:
             waste = np.exp(upper - top) - np.exp(lower - top)
             if np.exp(upper - top).sum() <= _REJECTED * np.exp(lower - top).sum():
                 break
-            splittable = np.array([end > start for start, end in pairs])
-            if not splittable.any():
+            # no waste, no cut: what is split has paths that come in on the way
+            worst = np.flatnonzero((waste > 0) & (waste >= waste.max() / 8))
+            if not len(worst):
                 break
-            worst = np.flatnonzero(splittable & (waste >= waste[splittable].max() / 8))
-            ends = sorted({*ends, *(sum(pairs[i]) // 2 for i in worst)})
+            ends = sorted({*ends, *(self._cut(*pairs[i]) for i in worst)})
         return ends
+
+    def _cut(self, start: int, end: int) -> int:
+        """The end of the first of two blocks: near the middle, where paths come in next."""
+        cut = self.paths.next_distance((start + end) // 2) - 1
+        if cut < end:
+            return cut
+        # none in the second half: just before the last that comes in within the first
+        return self.paths.last_distance((start + end) // 2) - 1
 
     # --- the law: integers --------------------------------------------------------------------
 
@@ -133,12 +154,15 @@ class BandLevels:
             whole_up(ratio_bound(self._log_weight(end)) * self._unit) for end in self._ends
         ]
         tail = whole_up(self.paths.total() * self._unit)
-        lengths = [e - s + 1 for s, e in zip(self._starts, self._ends, strict=False)]
-        weights = [b * n for b, n in zip(self._bounds, lengths, strict=True)]
+        weights = [b * self._span(i) for i, b in enumerate(self._bounds)]
         weights.append(2 * self._reach * tail)
         self._bounds.append(tail)
         levels = np.array([s - self.paths.least for s in self._starts], dtype=object)
         return TiltedLaw(np.array(weights, dtype=object), levels, self.rate)
+
+    def _span(self, i: int) -> int:
+        """Levels of weight 1 that the levels of a block are drawn from."""
+        return min(self._ends[i] - self._starts[i] + 1, 2 * self._reach)
 
     def _band(self, i: int) -> Band:
         if i not in self._bands:
@@ -154,20 +178,22 @@ class BandLevels:
             level = self._level(i, rng)
             if level is None:
                 continue
-            counts, chance = self._propose(i, rng)
+            counts, above, below = self._propose(i, rng)
             if self.paths.distance(counts) > level:
                 continue
-            kept = self.paths.weight(counts) * self._unit / (chance * self._bounds[i])
-            assert kept <= 1, "the bound of a band was computed wrongly"
-            if rng.below(kept.denominator) < kept.numerator:
+            above *= self._unit.numerator
+            below *= self._unit.denominator * self._bounds[i]
+            assert above <= below, "the bound of a band was computed wrongly"
+            if rng.below(below) < above:
                 return counts
 
     def _level(self, i: int, rng: RandomSource) -> int | None:
         """A level of the block with weight exp(-rate * level), or None when the coin says no."""
-        if i < len(self._ends):
-            width, jump = self._ends[i] - self._starts[i] + 1, 0
-        else:  # blocks without end: the j-th with chance 2**-(j+1), kept with (2 e^{-r reach})^j
-            width, jump = self._reach, 0
+        ends = i < len(self._ends)
+        width, jump = self._ends[i] - self._starts[i] + 1 if ends else 0, 0
+        if not ends or width > 2 * self._reach:
+            # parts of one length: the j-th with chance 2**-(j+1), kept with (2 e^{-r reach})^j
+            width = self._reach
             while rng.below(2):
                 jump += 1
             x = self.rate * self._reach * jump
@@ -176,10 +202,12 @@ class BandLevels:
         inside = rng.below(width)
         if not below_exp(int(rng.words(1)[0]), self.rate * inside, rng):
             return None
-        return self._starts[i] + jump * width + inside
+        level = self._starts[i] + jump * width + inside
+        return None if ends and level > self._ends[i] else level
 
-    def _propose(self, i: int, rng: RandomSource) -> tuple[NDArray[np.int64], Fraction]:
+    def _propose(self, i: int, rng: RandomSource) -> tuple[NDArray[np.int64], int, int]:
         if i < len(self._ends):
             return self.paths.propose(self._band(i), rng)
+        total = self.paths.total()
         counts = any_sample(self.paths.cells, self.paths.size, rng)
-        return counts, self.paths.weight(counts) / self.paths.total()
+        return counts, total.numerator, total.denominator

@@ -6,13 +6,35 @@ paths that stay within a distance q of a centre are weighed by :math:`\prod 1/c_
 step by step, backwards. Floats decide which proposals are made; the probability of every proposal
 is a ratio of integers, known exactly, and its bound is proved:
 
-**Lemma.** Let :math:`\hat V_0 = 1`, :math:`U_j(s) = \sum_{s'} \hat V_{j-1}(s') / (s - s')!` over
+**Lemma.** Let :math:`\hat V_0 = 1`, :math:`U_j(s) = \sum_{s'} \hat V_{j-1}(s') K_j(s - s')` over
 the band, and :math:`\hat V_j \ge U_j` anything. The chain that goes from :math:`S_j = s` to s' with
-probability :math:`\hat V_{j-1}(s')/((s-s')!\,U_j(s))` proposes a path with probability
-:math:`\prod_j \frac{1}{c_j!} \cdot \frac{1}{U_G(k)} \prod_{0<j<G} \hat V_j(S_j)/U_j(S_j) \ge
-\prod_j \frac{1}{c_j!} / U_G(k)`.
+probability :math:`\hat V_{j-1}(s')\,K_j(s-s')/U_j(s)` proposes a path with probability
+:math:`\prod_j K_j(c_j) \cdot \frac{1}{U_G(k)} \prod_{0<j<G} \hat V_j(S_j)/U_j(S_j) \ge
+\prod_j K_j(c_j) / U_G(k)`.
 So :math:`U_G(k)` bounds the ratio of weight to proposal for every path at once; rounding errors of
 the floats enter with a relative ``2**-10``, thousands of times what they can add up to.
+
+**Skeleton.** The band is asked for at some of the grid points only. Of l cells between two of them,
+the weights of all ways to place c points sum up to :math:`K(c) = l^c/c!`, and given c every point
+lies in each of the cells with probability 1/l. The ratio of the weight of a path to the probability
+of its proposal is that of the skeleton: the factorials of the cells cancel. Paths that leave the
+band between the points are proposed too; whoever asks for the distance rejects them.
+
+**Windows.** A row is kept as :math:`\hat V(s) = e^{\sigma - \tau s} A(s)`. With
+:math:`\Lambda = l e^{\tau'}`, the retilted :math:`\tilde A(s) = e^{(\tau' - \tau)(s - s^*)} A(s)`,
+:math:`s^*` the end of the band at which it is largest against A, and :math:`\pi` the Poisson law
+of mean :math:`\Lambda`,
+
+.. math:: U(s) = e^{\sigma + (\tau' - \tau) s^* + \Lambda - \tau' s}
+          \sum_c \tilde A(s - c)\, \pi(c).
+
+The sum is taken over the states of a body and the steps of a window around :math:`\Lambda`. The
+states outside the body have at most a floor o, and what they add is at most o, because
+:math:`\pi` sums to 1. The steps outside the window add at most the sum of the body times the
+largest :math:`\pi` there, which is that next to the window, because :math:`\pi` rises up to
+:math:`\Lambda` and falls from there. Both are added to every state, so :math:`\hat V \ge U` as the
+lemma asks, whatever the shape of the rows. Means :math:`\Lambda` along the taut string keep the
+states that matter far above the floor.
 """
 
 from __future__ import annotations
@@ -26,27 +48,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
+from tightdp.mechanisms.taut_strings import skeleton, taut_string
 from tightdp.randomness import RandomSource
 
 Integers = NDArray[np.int64]
 
 _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SLACK = Fraction(1, 1 << 10)
+_TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bounded, not summed
+_FLOOR = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
+_NARROW = 256
+_FLATTEST = 0.1  # points that a string without slope is taken to gain on the whole grid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """The weights of the paths to the states low..high of one point of the skeleton.
+
+    They are ``exp(-tilt * s)`` times ``body`` for the states from ``first`` on and times ``floor``
+    for all others, in units of their own.
+    """
+
+    low: int
+    high: int
+    first: int
+    body: FloatArray
+    floor: float
+    tilt: float
+
+    def logs(self, upto: int) -> FloatArray:
+        """Log weights of the states low..upto."""
+        out = np.full(upto - self.low + 1, math.log(self.floor) if self.floor else -np.inf)
+        start, stop = self.first - self.low, min(self.first + len(self.body), upto + 1) - self.low
+        if stop > start:
+            out[start:stop] = np.log(self.body[: stop - start])
+        return out - self.tilt * np.arange(len(out))
+
+    def tilted(self, tilt: float) -> tuple[FloatArray, float, int]:
+        """Body and floor under another tilt, and the state at which they are what they were."""
+        change, stop = tilt - self.tilt, self.first + len(self.body)
+        if change > 0:  # all factors are at most 1
+            pivot = self.high
+            nearest = pivot if stop <= pivot else self.first - 1
+        else:
+            pivot = self.low
+            nearest = pivot if self.first > pivot else stop
+        body = self.body * np.exp(change * np.arange(self.first - pivot, stop - pivot))
+        return body, self.floor * math.exp(change * (nearest - pivot)), pivot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """The states low[j]..high[j] for j = 0..G, and log weights of the paths that lead to them."""
+    """The skeleton of a band: its points 0..G, the rows of all but the last, their steps."""
 
-    low: Integers
-    high: Integers
-    logs: tuple[FloatArray, ...]
-    log_scale: FloatArray  # log U_j - logs[j]: rows are kept near 0
-
-    @property
-    def log_total(self) -> float:
-        """Log of the weight of all paths in the band, to within rounding."""
-        return float(self.log_scale[-1] + self.logs[-1][0])
+    points: Integers
+    rows: tuple[Row, ...]
+    log_total: float  # log of U_G(k): the weight of all paths in the band, hardly more
 
 
 def ratio_bound(log_total: float) -> Fraction:
@@ -79,6 +136,7 @@ class BandPaths:
         self.cells = len(cumulative)
         rest = self.centre % self.rows
         self.least = int(np.minimum(rest, self.rows - rest).max())
+        self._rests = np.unique(np.concatenate([rest, (self.rows - rest) % self.rows]))
         self.log_factorials = np.array([math.lgamma(c + 1.0) for c in range(size + 1)])
 
     def distance(self, counts: Integers) -> int:
@@ -86,42 +144,116 @@ class BandPaths:
         path = np.concatenate([[0], np.cumsum(counts)])
         return int(np.abs(self.rows * path - self.centre).max())
 
+    def next_distance(self, distance: int) -> int:
+        """The least distance above this one that a path could have."""
+        whole, rest = divmod(distance + 1, self.rows)
+        place = int(np.searchsorted(self._rests, rest))
+        if place == len(self._rests):
+            whole, place = whole + 1, 0
+        return whole * self.rows + int(self._rests[place])
+
+    def last_distance(self, distance: int) -> int:
+        """The largest distance not above this one that a path could have."""
+        whole, rest = divmod(distance, self.rows)
+        place = int(np.searchsorted(self._rests, rest, side="right")) - 1
+        return whole * self.rows + int(self._rests[place])  # 0 is the first of the rests
+
     def band(self, distance: int) -> Band:
-        """All paths within a distance that is not below ``least``."""
+        """All paths within a distance that is not below ``least``, and some beyond."""
         low = np.maximum(-((distance - self.centre) // self.rows), 0)
         high = np.minimum((self.centre + distance) // self.rows, self.size)
         low[0] = high[0] = 0
         low[-1] = high[-1] = self.size
-        logs, scale = [np.zeros(1)], np.zeros(self.cells + 1)
-        for j in range(1, self.cells + 1):
-            terms = self._terms(logs[-1], int(low[j - 1]), np.arange(low[j], high[j] + 1))
-            top = terms.max(axis=1)
-            row = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
-            shift = float(row.max())
-            logs.append(row - shift)
-            scale[j] = scale[j - 1] + shift
-        return Band(low, high, tuple(logs), scale)
+        knots, heights = taut_string(low, high)
+        points = skeleton(low, high, knots, heights)
+        cells = np.diff(points)
+        means = np.diff(np.interp(points, knots, heights))
+        means = np.maximum(means, cells * (_FLATTEST / self.cells))
+        steps = list(
+            zip(
+                low[points[1:]].tolist(),
+                high[points[1:]].tolist(),
+                means.tolist(),
+                np.log(means / cells).tolist(),
+                strict=True,
+            )
+        )
+        for tail in _TAILS:
+            rows, log_total = self._count(steps, tail)
+            if max(row.floor for row in rows) < _FLOOR:
+                break
+        return Band(points, rows, log_total)
 
-    def _terms(self, row: FloatArray, low: int, states: Integers) -> FloatArray:
-        """Log weights of the steps from low, low + 1, ... (columns) to the states (rows)."""
-        steps = states[:, None] - (low + np.arange(len(row)))
-        return np.where(steps < 0, -np.inf, row - self.log_factorials[np.maximum(steps, 0)])
+    def _count(
+        self, steps: list[tuple[int, int, float, float]], tail: float
+    ) -> tuple[tuple[Row, ...], float]:
+        """The rows of a skeleton, from the band, the mean and the tilt of every step."""
+        row, log_scale, rows = Row(0, 0, 0, np.ones(1), 0.0, steps[0][3]), 0.0, []
+        for low, high, mean, tilt in steps:
+            rows.append(row)
+            row, scale = self._step(row, low, high, mean, tilt, tail)
+            log_scale += scale
+        return tuple(rows), log_scale + math.log(row.body[0]) - row.tilt * self.size
 
-    def propose(self, band: Band, rng: RandomSource) -> tuple[Integers, Fraction]:
-        """The counts of a path in the band, and the exact probability of the proposal."""
+    def _step(
+        self, row: Row, low: int, high: int, mean: float, tilt: float, tail: float
+    ) -> tuple[Row, float]:
+        """The next row, and how much its scale grows."""
+        body, floor, pivot = row.tilted(tilt)
+        last = row.first + len(body) - 1
+        window, left_out = self._window(mean, max(low - last, 0), high - row.first, tail)
+        first = max(low, row.first + int(window[0]))
+        sums = np.convolve(body, self._poisson(window, mean))
+        sums = sums[first - row.first - int(window[0]) :][: high - first + 1]
+        top, least = float(sums.max()), math.exp(-tail)
+        rest = (floor + float(body.sum()) * left_out) / top + least
+        if high - low < _NARROW:  # all states are kept
+            new = np.full(high - low + 1, rest)
+            new[first - low : first - low + len(sums)] += sums / top
+            return Row(low, high, low, new, 0.0, tilt), (tilt - row.tilt) * pivot + mean + math.log(
+                top
+            )
+        new = sums / top + rest
+        # states that weigh hardly more than what was left out join those outside
+        seen = np.flatnonzero(new > rest + least)
+        start, stop = int(seen[0]), int(seen[-1]) + 1
+        new_row = Row(low, high, first + start, new[start:stop], rest + least, tilt)
+        return new_row, (tilt - row.tilt) * pivot + mean + math.log(top)
+
+    def _window(self, mean: float, least: int, most: int, tail: float) -> tuple[Integers, float]:
+        """Steps from ``least`` to ``most`` that matter, and a bound of the law of all others."""
+        begin = math.ceil(mean - math.sqrt(2 * mean * tail))
+        end = math.floor(mean + tail / 3 + math.sqrt(tail**2 / 9 + 2 * mean * tail))
+        begin = max(least, min(begin, most))
+        end = max(begin, min(end, most))
+        outside = [c for c in (begin - 1, end + 1) if least <= c <= most]
+        bounds = self._poisson(np.array(outside, dtype=np.int64), mean)
+        return np.arange(begin, end + 1), float(bounds.max(initial=0.0))
+
+    def _poisson(self, steps: Integers, mean: float) -> FloatArray:
+        return np.exp(steps * math.log(mean) - mean - self.log_factorials[steps])
+
+    def propose(self, band: Band, rng: RandomSource) -> tuple[Integers, int, int]:
+        """The counts of a path, and the ratio of its weight to the probability of its proposal.
+
+        The ratio is exact, as the numerator and the denominator of a fraction.
+        """
         counts = np.zeros(self.cells, dtype=np.int64)
-        state, above, below = self.size, 1, 1
-        for j in range(self.cells, 0, -1):
-            before = int(band.low[j - 1])
-            logs = self._terms(band.logs[j - 1], before, np.array([state]))[0]
-            reach = int(np.count_nonzero(logs > -np.inf))  # steps >= 0: a prefix
-            weights = step_weights(logs[:reach])
+        state, above, below = self.size, [1], [1]
+        for i in range(len(band.rows) - 1, -1, -1):
+            row, (begin, end) = band.rows[i], band.points[i : i + 2].tolist()
+            logs = row.logs(min(row.high, state))
+            steps = state - row.low - np.arange(len(logs))
+            logs += steps * math.log(end - begin) - self.log_factorials[steps]
+            weights = step_weights(logs)
             edges = np.cumsum(weights)
-            i = int(np.searchsorted(edges, rng.below(int(edges[-1])), side="right"))
-            above, below = above * int(weights[i]), below * int(edges[-1])
-            counts[j - 1] = state - (before + i)
-            state = before + i
-        return counts, Fraction(above, below)
+            chosen = int(np.searchsorted(edges, rng.below(int(edges[-1])), side="right"))
+            step = int(steps[chosen])
+            above += [int(edges[-1]), (end - begin) ** step]
+            below += [int(weights[chosen]), math.factorial(step)]
+            counts[begin:end] = any_sample(end - begin, step, rng)
+            state -= step
+        return counts, math.prod(above), math.prod(below)
 
     def weight(self, counts: Integers) -> Fraction:
         """The exact weight of a path."""

@@ -26,7 +26,8 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
     Proof: :math:`e^{-x} = (e^{-y})^{2^k}` with :math:`y = x/2^k \le 1/2`. The terms
     :math:`y^j/j!` fall, so the alternating sums enclose :math:`e^{-y}`; each term, sum and square
-    is kept as a pair of integers, the lower one rounded down, the upper one up. For
+    is kept as a pair of integers, the lower one rounded down, the upper one up, in units that
+    shrink with the squares: of a small :math:`e^{-x}` the digits asked for are few. For
     :math:`x \ge` bits, :math:`e^{-x} < 2^{-\text{bits}}`.
 
     >>> low, high = exp_minus_bounds(Fraction(1), 60)
@@ -38,7 +39,8 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     if x >= bits:
         return 0, 1
     halvings = max(0, math.ceil(2 * x).bit_length())
-    places = bits + halvings + 32
+    # bits of e^-x above 2^-bits: 1.4426 < 1/ln 2
+    places = max(0, bits - math.floor(x * Fraction(14426, 10000))) + halvings + 32
     num, den = x.numerator, x.denominator << halvings
     one = 1 << places
     term, sums, j = (one, one), (one, one), 0
@@ -50,10 +52,12 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
         else:
             sums = sums[0] + term[0], sums[1] + term[1]
     low, high = sums[0] - term[1], min(sums[1] + term[1], one)
-    for _ in range(halvings):
-        low, high = low * low >> places, -(-high * high >> places)
     shift = places - bits
-    return low >> shift, -(-high >> shift)
+    for _ in range(halvings):
+        low, high, shift = low * low, high * high, 2 * shift + bits
+        spare = high.bit_length() - places
+        low, high, shift = low >> spare, -(-high >> spare), shift - spare
+    return (low >> shift, -(-high >> shift)) if shift > 0 else (low << -shift, high << -shift)
 
 
 def float_up(x: Fraction) -> float:

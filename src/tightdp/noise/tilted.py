@@ -30,6 +30,7 @@ Integers = NDArray[Any]  # int64, or Python integers of any size
 PLACES = 30
 _GUARD = 34  # further places of the recurrences behind the tables
 _STEP = Fraction(1, 256)  # levels are grouped while r times the group is at most this
+_LEADING = 2 * PLACES + _GUARD  # places of a wide bound beyond its leading zeros, at least
 _MOST_WEIGHT = 1 << 31  # above it, int64 sums of w * T could overflow
 
 
@@ -151,7 +152,9 @@ class TiltedLaw:
         for level in self.levels:
             if int(level) not in known:
                 x = self.rate * int(level)
-                known[int(level)] = max(1, exp_minus_bounds(x, self._places)[1])
+                places = min(self._places, math.ceil(x * 3 / 2) + _LEADING)
+                bound = exp_minus_bounds(x, places)[1] << (self._places - places)
+                known[int(level)] = max(1, bound)
         return np.array([known[int(level)] for level in self.levels], dtype=object)
 
     def draw(self, rng: RandomSource) -> int:
