@@ -178,17 +178,23 @@ class Category:
     other : optional
         The level that missing cells and unseen values count as: one of ``levels``, by default the
         first of them.
+    loose : bool
+        Whether texts count as a level whatever their case and the blanks around them; by default
+        they must be the same to the letter.
 
     Examples
     --------
     >>> Category(["a", "b"]).levels, Category(["a", "b", "rest"], other="rest").other
     (('a', 'b'), 'rest')
+    >>> Category(["No", "Yes"], loose=True).codes(["yes", " YES ", "no", "y"])
+    array([1, 1, 0, 0])
     """
 
     levels: tuple[Any, ...]
     other: Any
+    loose: bool
 
-    def __init__(self, levels: Iterable[Any], other: Any = None) -> None:
+    def __init__(self, levels: Iterable[Any], other: Any = None, *, loose: bool = False) -> None:
         if isinstance(levels, str):
             fail("`levels` must be a list of levels, not one string.")
         if not isinstance(levels, Iterable):
@@ -201,8 +207,13 @@ class Category:
         rest = values[0] if other is None else _level("other", other)
         if rest not in values:
             fail("`other` must be one of `levels`: add it to them.")
+        if not isinstance(loose, bool):
+            fail(f"`loose` must be True or False. Got {type(loose).__name__}.")
         object.__setattr__(self, "levels", values)
         object.__setattr__(self, "other", rest)
+        object.__setattr__(self, "loose", loose)
+        if len(set(map(self.key, values))) != len(values):
+            fail("`levels` must differ in more than case and blanks, or `loose` must be False.")
 
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
         """The position of every cell among the levels; unseen and missing cells become `other`.
@@ -210,13 +221,18 @@ class Category:
         >>> Category(["a", "b", "rest"], other="rest").codes(["b", None, "a", "zzz"])
         array([1, 2, 0, 2])
         """
-        place = {level: i for i, level in enumerate(self.levels)}
-        rest = place[self.other]
-        return np.fromiter((_lookup(place, cell, rest) for cell in cells), dtype=np.int64)
+        place = {self.key(level): i for i, level in enumerate(self.levels)}
+        rest = place[self.key(self.other)]
+        return np.fromiter((_lookup(place, self.key(cell), rest) for cell in cells), dtype=np.int64)
+
+    def key(self, cell: Any) -> Any:
+        """What is compared of a cell: the cell itself, or a text without case and blanks."""
+        return cell.strip().casefold() if self.loose and isinstance(cell, str) else cell
 
     def describe(self) -> str:
         """The rule in words."""
-        return f"{', '.join(map(str, self.levels))}; missing, unseen -> {self.other}"
+        loose = ", whatever case and blanks" if self.loose else ""
+        return f"{', '.join(map(str, self.levels))}{loose}; missing, unseen -> {self.other}"
 
 
 def _level(name: str, value: Any) -> Any:
@@ -400,6 +416,8 @@ class Schema:
                     columns[name] |= {"decimal": column.decimal, "thousands": column.thousands}
             else:
                 columns[name] = {"levels": list(column.levels), "other": column.other}
+                if column.loose:
+                    columns[name]["loose"] = True
         record: dict[str, Any] = {
             "rows": self.rows,
             "neighbors": str(self.neighbors),
@@ -436,7 +454,7 @@ class Schema:
         """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
 
         A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``), a
-        category has ``levels`` (and ``other``).
+        category has ``levels`` (and ``other``, ``loose``).
         """
         try:
             record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -451,11 +469,11 @@ def _column(name: str, facts: Any) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
     numeric = ("low", "high", "missing", "decimal", "thousands")
-    allowed = ("levels", "other") if "levels" in facts else numeric
+    allowed = ("levels", "other", "loose") if "levels" in facts else numeric
     for key in facts:
         check_choice(f"columns.{name}", key, allowed)
     if "levels" in facts:
-        return Category(facts["levels"], facts.get("other"))
+        return Category(**facts)
     if not facts:
         fail(
             f"Column {name!r} is empty: it needs `low` and `high` if it is a number, `levels` if "

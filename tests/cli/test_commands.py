@@ -53,6 +53,19 @@ def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
     assert tightdp("ledger", "verify", "survey.ledger", "--receipt", "out.json").code == 0
 
 
+def test_every_release_that_a_new_plan_proposes_is_allowed(here, tightdp):
+    """Also where the number of rows is private, and so there is no linear regression."""
+    (here / "plan.toml").unlink()
+    facts = (here / "schema.toml").read_text()
+    assert 'neighbors = "add-remove"' not in facts
+    (here / "schema.toml").write_text('neighbors = "add-remove"\n' + facts)
+    assert tightdp("plan", "init", "survey.csv").code == 0
+    plan = (here / "plan.toml").read_text()
+    model = plan.index("# [[releases]]")
+    (here / "plan.toml").write_text(plan[:model] + plan[model:].replace("# ", ""))
+    assert "median of" in tightdp("preview", "plan.toml").out
+
+
 def test_schema_init_reads_the_header_alone(here, tightdp):
     secret = "age,region\n987654,Atlantis\n"
     (here / "secret.csv").write_text(secret)

@@ -12,6 +12,7 @@ from tightdp.cli.arguments import command, group, write_file
 from tightdp.cli.output import Exit, Speaker
 from tightdp.data.sources import HeaderColumn, read_header
 from tightdp.errors import fail
+from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Schema
 
 _SCHEMA_HEAD = """\
@@ -24,6 +25,7 @@ _SCHEMA_HEAD = """\
 #                 missing      what empty and unreadable cells become; by default the middle
 #   a category    levels       all values that are told apart
 #                 other        the level of empty and other cells; by default the first
+#                 loose        true, if case and blanks around a text do not matter
 # Numbers are written 1234.5. For texts such as 1,234.5 add thousands = ","; for 1.234,5 add
 # decimal = "," and thousands = ".". Others ($12, 12 %), and dates, are unreadable here: clean them
 # first, for instance with `sql` in the plan.
@@ -193,7 +195,7 @@ def _from(folder: Path, path: Path) -> str:
 
 
 def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema) -> str:
-    """A plan that releases means and counts, with a regression to uncomment."""
+    """A plan that releases means and counts, with a model to uncomment that its facts allow."""
     head = _PLAN.format(
         name=name,
         title=_quoted(stem),
@@ -209,10 +211,14 @@ def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema)
     parts += [
         _release(f"counts of {c}", "count", f"columns = {json.dumps([c])}") for c in categories
     ]
-    if len(numeric) > 1:
-        more = f"target = {_quoted(numeric[-1])}\nfeatures = {json.dumps(numeric[:-1])}"
-        model = _release("regression", "linear_regression", more)
-        parts.append("".join(f"# {line}\n" for line in model.splitlines()))
+    more = ""
+    if numeric and schema.neighbors is Neighbors.ADD_REMOVE:  # regressions need the number of rows
+        more = _release(f"median of {numeric[0]}", "median", f"column = {_quoted(numeric[0])}")
+    elif len(numeric) > 1:
+        facts = f"target = {_quoted(numeric[-1])}\nfeatures = {json.dumps(numeric[:-1])}"
+        more = _release("regression", "linear_regression", facts)
+    if more:
+        parts.append("".join(f"# {line}\n" for line in more.splitlines()))
     return "\n".join([head, *parts])
 
 

@@ -9,9 +9,9 @@ same rules whatever the engine:
   written, texts with digits are numbers if they are written so, and missing if not. In a numeric
   column a number counts as the nearest double; one too large for a double is infinite.
 - A category compares by value: numbers with numeric levels (``1``, ``1.0`` and ``True`` are equal,
-  a decimal that is not an integer counts as the nearest double), text exactly with text levels, and
-  text that is no level but reads as a number with numeric levels. A number never equals a text
-  level.
+  a decimal that is not an integer counts as the nearest double), text exactly with text levels, or
+  without case and blanks where the category is loose, and text that is no level but reads as a
+  number with numeric levels. A number never equals a text level.
 - A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
 
 Nothing here raises on account of a cell, and no ``repr`` shows one. No code of a cell's own class
@@ -150,8 +150,8 @@ class CodedCells(Cells):
         return np.array([*map(nearest_double, cells), np.nan])[self._places]
 
     def codes(self, rule: Category) -> Integers:
-        levels = {level for level in rule.levels if isinstance(level, str)}
-        plain = [plain_cell(cell) for cell in self._values]
+        levels = {rule.key(level) for level in rule.levels if isinstance(level, str)}
+        plain = [rule.key(plain_cell(cell)) for cell in self._values]
         cells = [cell if _is_level(cell, levels) else exact_value(cell) for cell in plain]
         return rule.codes([*cells, None])[self._places]
 
