@@ -172,6 +172,7 @@ class Ledger(LedgerView):
         label: str = "",
         fingerprint: str = "",
         partition: tuple[str, str | int] | None = None,
+        protects: str | None = None,
     ) -> Charge:
         """A block that pays for a guarantee and must end with ``charge.store(record)``.
 
@@ -197,6 +198,7 @@ class Ledger(LedgerView):
             partition=partition,
             seeded=guarantee.seeded,
             neighbors=guarantee.neighbors,
+            protects=protects,
         )
         return Charge(self, pay)
 
@@ -211,6 +213,7 @@ class Ledger(LedgerView):
         partition: tuple[str, str | int] | None = None,
         seeded: bool = False,
         neighbors: str | Neighbors | None = None,
+        protects: str | None = None,
     ) -> Receipt:
         """Pay before data are read; the receipt is needed to :meth:`store` the release.
 
@@ -230,6 +233,9 @@ class Ledger(LedgerView):
             Whether the noise comes from a seed.
         neighbors : optional
             The relation of the guarantee; the ledger's own by default.
+        protects : str, optional
+            Whom the guarantee is about: ``"rows"``, or such as ``"persons in column 'id'"``. All
+            spends of a ledger protect the same; by default whom those before it do.
         """
         given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
         if not isinstance(seeded, bool):
@@ -242,7 +248,9 @@ class Ledger(LedgerView):
             )
         asked, name = check_amount(epsilon, delta), check_key(key)
         texts = check_text("label", label), check_text("fingerprint", fingerprint)
-        request = Request(asked, given, seeded, *texts, *check_place(partition))
+        unit = None if protects is None else check_text("protects", protects)
+        part, cell = check_place(partition)
+        request = Request(asked, given, seeded, *texts, part, cell, unit)
         price = cost(asked, given, self.neighbors)
         with self._store.write() as change:
             store._checkpoint("begun")
@@ -269,18 +277,30 @@ class Ledger(LedgerView):
                 NOTHING if cell is None else cell.amount("cell"),
                 NOTHING if whole is None else whole.amount("partition"),
             ]
+        unit = self._unit(change, request.protects)
         amounts = advance(last, price, *before)
         if not amounts["total"].fits(self.caps):
             refuse(amounts["total"] - last, self.caps - last)
         return change.append(
             "spend",
             _now(),
-            request.body(owners.this_process()),
+            request.body(owners.this_process()) | unit,
             key=key,
             partition=request.partition,
             cell=request.cell,
             amounts=amounts,
         )
+
+    def _unit(self, look: Transaction, asked: str | None) -> dict[str, str]:
+        """Whom a spend protects, as its entry says it; refused if others protect somebody else."""
+        kept = look.protects()
+        if asked is not None and kept is not None and asked != kept:
+            fail(
+                f"`ledger`: its releases protect {kept}, this one protects {asked}. Epsilons for "
+                "the two do not add: use another ledger, or a schema with the same `person`."
+            )
+        unit = asked if kept is None else kept
+        return {} if unit is None else {"protects": unit}
 
     def _partition(self, look: Transaction, name: str) -> Partition:
         if name not in self._partitions:

@@ -156,6 +156,11 @@ class Transaction:
         where = f"WHERE kind = 'spend' AND partition = ? AND cell = ? {latest}"
         return self._one(where, partition, cell)
 
+    def protects(self) -> str | None:
+        """Whom the spends protect: each says it once one has."""
+        spend = self._one("WHERE kind = 'spend' ORDER BY number DESC LIMIT 1")
+        return None if spend is None else spend.facts().get("protects")
+
     def all(self) -> Iterator[Entry]:
         """Every entry, first to last, whole or not."""
         for row in self._connection.execute(f"{_SELECT} ORDER BY number"):

@@ -71,6 +71,7 @@ class Request:
     fingerprint: str
     partition: str | None
     cell: str | None
+    protects: str | None = None
 
     def body(self, owner: str) -> dict[str, Any]:
         """The body of a spend."""

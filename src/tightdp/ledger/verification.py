@@ -60,6 +60,7 @@ class _Auditor:
         self.largest: dict[str, Budget] = {}
         self.keys: set[str] = set()
         self.unended: set[int] = set()
+        self.protects: str | None = None
 
     def take(self, entry: Entry) -> None:
         if entry.number != self.head.counter + 1 or entry.previous != self.head.hash:
@@ -91,6 +92,9 @@ class _Auditor:
             fail("a seeded release was let in", LedgerError)
         if entry.key is not None and entry.key in self.keys:
             fail("its key was used before", LedgerError)
+        if facts.get("protects") != (self.protects or facts.get("protects")):
+            fail("it protects something else than the spends before it", LedgerError)
+        self.protects = facts.get("protects")
         self.keys.update([entry.key] if entry.key is not None else [])
         now = self._advance(entry, given)
         if any(entry.amount(of) != now.get(of, NOTHING) for of in ("cell", "partition")):

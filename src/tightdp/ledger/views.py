@@ -55,6 +55,12 @@ class LedgerView:
     # --- looking --------------------------------------------------------------------------------
 
     @property
+    def protects(self) -> str | None:
+        """Whom the spends so far protect: rows, or the persons in a column; None if none says."""
+        with self._store.read() as look:
+            return look.protects()
+
+    @property
     def spent(self) -> Budget:
         """The sum of everything spent so far, burned spends included."""
         with self._store.read() as look:
@@ -116,8 +122,9 @@ class LedgerView:
         with self._store.read() as look:
             rows = _rows(look, f"WHERE kind = 'spend' ORDER BY number DESC LIMIT {latest}")[::-1]
             ((count,),) = look.pragma("SELECT count(*) FROM entries WHERE kind = 'spend'")
-            spent = look.last().amount("total")
-        return summary(self._terms.brief(), spent, self.caps - spent), rows, int(count)
+            spent, whom = look.last().amount("total"), look.protects()
+        terms = self._terms.brief() + ("" if whom in (None, "rows") else f", for {whom}")
+        return summary(terms, spent, self.caps - spent), rows, int(count)
 
     def __str__(self) -> str:
         return self.table()

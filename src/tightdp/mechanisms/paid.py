@@ -68,6 +68,13 @@ class PaidMechanism(ABC):
         """The public facts of the rows; None where a function of the caller's reads the table."""
         return getattr(getattr(self, "statistic", self), "schema", None)
 
+    def _whom(self) -> str | None:
+        """Whom a ledger notes as protected; None where only the caller knows."""
+        if self._schema() is None:
+            return None
+        person, _ = self._protected()
+        return "rows" if person is None else f"persons in column {person!r}"
+
     def _protected(self) -> tuple[str | None, int | None]:
         """The column that names a person and the rows used of one; None, None: a row."""
         schema = self._schema()
@@ -97,7 +104,7 @@ class PaidMechanism(ABC):
             return Release(**self._publish(frame, bits, level, progress), **common)
         facts = [*self._facts(), self.law, str(level)]
         digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-        named = {"key": key, "label": facts[0], "fingerprint": digest}
+        named = {"key": key, "label": facts[0], "fingerprint": digest, "protects": self._whom()}
         with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
                 return Release.from_dict(charge.stored)
