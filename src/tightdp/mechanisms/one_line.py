@@ -30,6 +30,9 @@ def sum(
 ) -> Release:
     """Private sums of numeric columns, drawn exactly with the least noise.
 
+    Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says little
+    without the number of rows, a noisy number of rows of the same release puts them there.
+
     Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
     ``rng``, ``progress``), and ``noise`` and ``delta``.
 
@@ -38,7 +41,8 @@ def sum(
     >>> release.names, release.guarantee.epsilon
     (('x',), 1.0)
     """
-    return _released(Sums(schema, columns), frame, epsilon, options)
+    statistic = mean_statistic(schema, columns)
+    return sums_of(statistic, _released(statistic, frame, epsilon, options))
 
 
 def count(
@@ -111,7 +115,7 @@ def variance(
 
 
 def mean_statistic(schema: Schema, columns: Iterable[str]) -> Sums | SumsAndRows:
-    """What a mean is made of: sums, and the number of rows where it is private."""
+    """What sums and means are made of: sums, and the number of rows where it is private."""
     public = check_schema(schema).neighbors is Neighbors.REPLACE_ONE
     return Sums(schema, columns) if public else SumsAndRows(schema, columns)
 
@@ -121,6 +125,21 @@ def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares
     if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
         fail("`variance` needs replace-one neighbours: the number of rows must be public.")
     return SumsAndSquares(schema, columns)
+
+
+def sums_of(statistic: Sums | SumsAndRows, release: Release) -> Release:
+    """Sums in the units of their columns: ``half * S + middle * rows`` of scaled ones."""
+    if isinstance(statistic, Sums):
+        return release  # the number of rows is public, so they are
+    units, middles = _units(statistic)
+    slope = np.column_stack([np.diag(units), middles])
+    return replace(
+        release,
+        names=statistic.columns,
+        value=slope @ release.value,
+        covariance=slope @ release.covariance @ slope.T,
+        half_width=np.abs(slope) @ release.half_width,
+    )
 
 
 def means_of(statistic: Sums | SumsAndRows, release: Release) -> Release:

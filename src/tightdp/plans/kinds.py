@@ -216,6 +216,23 @@ _SCALED = (
 )
 
 
+def _sum(schema: Schema, options: Options, epsilon: Fraction) -> Work:
+    columns = _columns(KINDS["sum"], options, schema)
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        return MechanismWork(_additive(Sums(schema, columns), options, epsilon))
+
+    def foresee(found: Preview) -> Preview:
+        # half * S + middle * rows, whose noises are not correlated
+        rules = [c for c in schema.select(columns).values() if isinstance(c, Interval)]
+        half, middle = np.array([[c.half, abs(c.middle)] for c in rules]).T
+        std = np.hypot(half * found.std[:-1], middle * found.std[-1])
+        reach = half * found.half_width[:-1] + middle * found.half_width[-1]
+        return replace(found, names=columns, std=std, half_width=reach)
+
+    statistic = SumsAndRows(schema, columns)
+    return _one_line(one_line.sum, statistic, columns, options, epsilon, foresee)
+
+
 def _mean(schema: Schema, options: Options, epsilon: Fraction) -> Work:
     columns = _columns(KINDS["mean"], options, schema)
     public = schema.neighbors is Neighbors.REPLACE_ONE
@@ -278,7 +295,7 @@ register(
         "sum",
         "sums of numeric columns",
         {"columns": _COLUMNS, **_SHAPE},
-        _plain(lambda s, o: Sums(s, o.get("columns"))),
+        _sum,
     )
 )
 register(Kind("mean", "means of numeric columns", {"columns": _COLUMNS, **_SHAPE}, _mean))
