@@ -58,6 +58,12 @@ def test_copies_are_equal_hash_alike_and_are_read_only(copied: Any) -> None:
         other.columns["x"] = tdp.Interval(0, 1e9)
 
 
+def test_its_repr_makes_it_again() -> None:
+    names = {"Schema": tdp.Schema, "Interval": tdp.Interval, "Category": tdp.Category}
+    assert eval(repr(schema()), names) == schema()
+    assert "mappingproxy" not in repr(schema())
+
+
 def test_magnitudes_travel_too() -> None:
     finder = BoundsFinder("x", rows=9, neighbors="replace-one", epsilon=1, smallest=1, largest=100)
     assert pickle.loads(pickle.dumps(finder.schema)) == finder.schema

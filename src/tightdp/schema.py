@@ -321,6 +321,12 @@ class Schema:
         most = check_count("rows_per_person", rows_per_person, most=_MOST_ROWS)
         object.__setattr__(self, "rows_per_person", most)
 
+    def __repr__(self) -> str:
+        """What makes the same schema again."""
+        columns = ", ".join(f"{name!r}: {rule!r}" for name, rule in self.columns.items())
+        facts = [f"{name}={_plain(value)!r}" for name, value in self._options().items()]
+        return f"Schema({{{columns}}}, {self.rows}, {', '.join(facts)})"
+
     def __hash__(self) -> int:
         columns = frozenset(self.columns.items())  # equal whatever their order, as mappings are
         return hash((columns, self.rows, *self._options().values()))
@@ -463,6 +469,10 @@ class Schema:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             fail(f"The schema file is not valid TOML: {error}.")
         return cls.from_dict(record)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Neighbors) else value
 
 
 def _column(name: str, facts: Any) -> Interval | Category:

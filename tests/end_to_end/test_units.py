@@ -13,6 +13,7 @@ import pytest
 import tightdp as tdp
 from tightdp.cli.main import main
 from tightdp.data.joint_histograms import JointHistogram
+from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
 from tightdp.mechanisms.together import Together
@@ -37,6 +38,7 @@ MECHANISMS: dict[str, Callable[[tdp.Schema], Any]] = {
     "together": lambda s: Together([tdp.KNormMedian(s, c, epsilon=0.5) for c in ("x", "y")]),
     "geometric median": lambda s: tdp.KNormGeometricMedian(s.only(["x", "y"]), epsilon=1),
     "planes": lambda s: tdp.KNormQuantileRegression(s, features=["x"], target="y", epsilon=1),
+    "descent": lambda s: CoordinateDescent(s, ["x"], "k", epsilon=1),
     "logistic": lambda s: tdp.ObjectivePerturbation(s, ["x"], "k", epsilon=1),
     "sample": lambda s: tdp.KolmogorovSample(s, "x", epsilon=1),
     "joint sample": lambda s: JointKolmogorov(JointHistogram(s, ["x", "y"], 2), 2, epsilon=1),
