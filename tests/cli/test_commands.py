@@ -17,6 +17,7 @@ from tightdp.cli import main
 from tightdp.cli.completion import nodes, script
 from tightdp.cli.main import parser
 from tightdp.cli.output import MEANINGS, Exit, plain
+from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
 from tightdp.schema import Schema
 
@@ -380,6 +381,37 @@ def test_a_closed_pipe_is_no_error(here):
     )  # fmt: skip
     assert done.stdout.strip() == "0"
     assert "Traceback" not in Path("err").read_text()
+
+
+def test_a_closed_pipe_does_not_cost_the_report(here):
+    """`tightdp release ... --report out.md | head` writes what was paid for."""
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "tightdp.cli",
+        "release",
+        "plan.toml",
+        "--report",
+        "out.md",
+    ]
+    done = subprocess.run(
+        f"{' '.join(command)} 2>err | true; echo ${{PIPESTATUS[0]}}",
+        shell=True, executable=shutil.which("bash"), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "0"
+    assert "The guarantee" in (here / "out.md").read_text()
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_numbers(here, tightdp, monkeypatch):
+    def full(self, path):
+        raise ParameterError("The disk is full.")
+
+    monkeypatch.setattr("tightdp.report.Report.save", full)
+    said = tightdp("release", "plan.toml", "--report", "out.md")
+    assert said.code == 2
+    assert "means (released now)" in said.out
+    assert "The disk is full." in said.err
 
 
 def test_numbers_that_are_not_finite_are_texts_in_json():

@@ -219,12 +219,15 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
     plan = _read(given.plan)
     with _watched(speaker, len(plan.releases)) as watch:
         found = plan.release(progress=speaker.bars, watch=watch)
-    speaker.say(found.text(_MOST), found.to_dict())
-    if given.report:
-        report = Report.of_plan(plan, found)
-        for path in given.report:
-            report.save(path)
-            speaker.remark(f"written: {path}")
+    try:  # reports first: a reader who has seen enough, such as `head`, ends the printing
+        if given.report:
+            report = Report.of_plan(plan, found)
+            for path in given.report:
+                report.save(path)
+    finally:
+        speaker.say(found.text(_MOST), found.to_dict())
+    for path in given.report:
+        speaker.remark(f"written: {path}")
     for name in found.lost:
         speaker.remark(f"tightdp: {name!r} has no answer: see above.")
     return Exit.NO if found.lost else Exit.DONE

@@ -99,10 +99,9 @@ def _safe(text: str) -> str:
 def _header(report: Report) -> str:
     total = report.total
     cards = [
-        (f"{total.epsilon:g}", "epsilon of this report"),
+        (f"{total.epsilon:g}", f"epsilon of this report, per {total.unit}"),
         (str(len(report.sections)), "releases" if len(report.sections) != 1 else "release"),
         (str(total.neighbors), "neighbours"),
-        (total.unit, "what is protected"),
         (str(total.numerics), "numerics of the proof"),
     ]
     if total.delta:
