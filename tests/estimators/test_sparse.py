@@ -250,3 +250,62 @@ def test_a_key_gives_the_stored_fit_again(seed):
         clone(model).set_params(l1=0.1).fit(X, y, key="march")
     copy = pickle.loads(pickle.dumps(model.set_params(ledger=None)))
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+
+
+# --- calibration ---------------------------------------------------------------------------------
+
+TABLES = 48
+
+
+def logistic_tables(seed):
+    """Tables whose log odds are nearly constant, moderate or large, and new rows of each."""
+    for number in range(TABLES):
+        rng = np.random.default_rng([seed, number])
+        width, n = (2, 5, 12)[number % 3], (300, 3000)[number % 2]
+        size = np.exp(rng.uniform(np.log(0.1), np.log(8))) / np.sqrt(width)
+        slopes, start = size * rng.normal(size=width), rng.normal() / 2
+        fill = rng.uniform(0.5, 1, width)  # columns do not quite fill their bounds
+
+        def rows(many, rng=rng, slopes=slopes, start=start, fill=fill):
+            X = fill * rng.uniform(-1, 1, (many, len(slopes)))
+            return X, (rng.uniform(size=many) < 1 / (1 + np.exp(-X @ slopes - start))).astype(int)
+
+        yield number, rows(n), rows(1000)
+
+
+def differences(epsilon, seed, **options):
+    """Stated less true hits, summed in ten classes of confidence: shape (tables, 10), per row."""
+    out = []
+    for number, (X, y), (fresh, truth) in logistic_tables(seed):
+        model = tdp.SparseLogisticRegression(
+            epsilon,
+            delta=(0, 1e-6)[number // 2 % 2],
+            bounds=(-1, 1),
+            classes=[0, 1],
+            random_state=TABLES * seed + number,
+            **options,
+        )
+        proba = model.fit(X, y).predict_proba(fresh)
+        sure, hit = proba.max(axis=1), proba.argmax(axis=1) == truth
+        at = np.minimum((10 * sure).astype(int), 9)
+        out.append(np.bincount(at, weights=sure - hit, minlength=10) / len(truth))
+    return np.array(out)
+
+
+def limit(found):
+    """Five points, which the documentation allows, and chance: see test_class_tables.py."""
+    chance = found.std(axis=0) / np.sqrt(TABLES)
+    return 0.05 + 0.8 * chance.sum() + 5 * 0.61 * np.sqrt((chance**2).sum())
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3, 2.0])
+def test_probabilities_can_be_taken_at_their_word(epsilon, seed):
+    """Of predictions that are said to be right with probability p, a share of p is."""
+    found = differences(epsilon, seed)
+    assert np.abs(found.mean(axis=0)).sum() < limit(found)
+
+
+def test_long_steps_on_noise_are_too_sure(seed):
+    """The broken twin: steps of the size that is right without noise."""
+    found = differences(0.03, seed, step_size=4.0, passes=1)
+    assert found.mean(axis=0).sum() > limit(found)

@@ -13,7 +13,8 @@ from scipy import stats
 import tightdp as tdp
 from tightdp.errors import ParameterError
 from tightdp.mechanisms import coordinate_descent
-from tightdp.mechanisms.coordinate_descent import CoordinateDescent, _slope, _table, best_passes
+from tightdp.mechanisms.coordinate_descent import CoordinateDescent, _slope, _table
+from tightdp.mechanisms.descent_plan import best_step
 from tightdp.mechanisms.step_noise import GaussianSteps, LawSteps, RangeSteps, step_noise
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.randomness import source
@@ -233,10 +234,43 @@ def test_a_noise_of_ones_own_must_be_covered():
         mechanism(noise=short, epsilon=2, delta=0.5, passes=1)
 
 
-def test_more_budget_buys_more_passes():
-    found = [best_passes(n, 5, Fraction(1), Fraction(0)) for n in (100, 10_000, 1_000_000)]
-    assert found == sorted(found)
-    assert found[0] < found[-1]
+def test_more_budget_buys_more_passes_and_longer_steps():
+    found = [mechanism(rows=n, passes="auto") for n in (100, 10_000, 1_000_000)]
+    passes = [one.passes for one in found]
+    assert passes == sorted(passes)
+    assert passes[0] < passes[-1]
+    sizes = [mechanism(rows=100, epsilon=e, passes=1).step_size for e in (1e-6, 1e-2, 100)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 1e-6
+    assert sizes[-1] == 4
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("passes", [1, 4])
+def test_the_best_step_has_the_least_error_of_noisy_descents(passes, noise, seed):
+    """Descents of quadratics with the curvatures and effects of the public model, simulated."""
+    width, draws = 4, 20_000
+    rng = np.random.default_rng(seed)
+    size, stated = best_step(passes, width, noise)
+
+    def simulated(size):
+        errors = []
+        for curvature in (0.01, 0.03, 0.08):
+            missing = np.full(draws, np.sqrt(4 / width))
+            for _ in range(passes):
+                slope = curvature * missing + np.sqrt(noise) * rng.normal(size=draws)
+                missing = missing - size * slope
+            errors.append(missing**2)
+        errors = np.mean(errors, axis=0)
+        return errors.mean(), errors.std() / np.sqrt(draws)
+
+    mean, error = simulated(size)
+    assert abs(mean - stated) < 5 * error
+    for other in (size / 2, min(2 * size, 4.0)):
+        worse, doubt = simulated(other)
+        assert worse + 5 * doubt > mean - 5 * error
+    halved = best_step(passes, width, noise / 4)[1]  # a wrong noise would be seen
+    assert abs(mean - halved) > 5 * error or stated < 1.02 * halved
 
 
 @pytest.mark.parametrize(
@@ -251,6 +285,7 @@ def test_more_budget_buys_more_passes():
         ({"passes": 0}, "passes"),
         ({"passes": "many"}, "passes"),
         ({"step_size": 8}, "step_size"),
+        ({"step_size": "long"}, "step_size"),
         ({"sweep": 3}, "sweep"),
         ({"target": "x0"}, "two levels"),
         ({"features": []}, "feature"),

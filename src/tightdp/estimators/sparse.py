@@ -50,8 +50,9 @@ class SparseLogisticRegression(TwoClassLogit):
         Weight of half their squared length.
     passes : int or "auto"
         Steps for each coordinate; "auto" comes from the numbers of rows and columns and the budget.
-    step_size : float
-        In (0, 8); 4 is the inverse of the largest curvature.
+    step_size : float or "auto"
+        In (0, 8); 4 is the inverse of the largest curvature. "auto" shortens the steps where noise
+        is large, so that it is not taken for effects: probabilities stay honest at any epsilon.
     sweep : int, optional
         Coordinates between two public permutations.
     average : bool
@@ -95,7 +96,7 @@ class SparseLogisticRegression(TwoClassLogit):
         l1: float = 0.0,
         l2: float = 0.0,
         passes: Any = "auto",
-        step_size: float = 4.0,
+        step_size: Any = "auto",
         sweep: int | None = None,
         average: bool = False,
         fit_intercept: bool = True,

@@ -14,6 +14,7 @@ from tightdp.data.blocks import Integers
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import FloatArray, check_choice, check_count, check_positive, check_real, fail
 from tightdp.mechanisms.coordinate_noise import check_share
+from tightdp.mechanisms.descent_plan import best_passes, best_step
 from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.step_noise import StepNoise, step_noise
 from tightdp.noise.rates import check_epsilon
@@ -30,8 +31,6 @@ _FINE = 10  # margins are rounded to 2**-10 and cut at +-16, before the logistic
 _CUT = 16 << _FINE
 _GRAIN = 6  # sensitivities are rounded up to multiples of 2**-6: few laws serve all steps
 _ORDER_SEED = 2304_12681  # of the public order of coordinates
-_PASSES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-_CURVATURE = 0.07  # of the mean loss along a scaled column, in the public reference model
 
 
 class CoordinateDescent(PaidMechanism):
@@ -88,9 +87,10 @@ class CoordinateDescent(PaidMechanism):
         :math:`\lambda` and :math:`\mu`, for the mean loss and scaled coefficients; under
         add-remove neighbours the mean is the sum divided by the ``rows`` of the schema.
     passes : int or "auto"
-        Steps for each coordinate; "auto" is :func:`best_passes`.
-    step_size : float
-        s in (0, 8); 4 is the inverse of the largest curvature.
+        Steps for each coordinate.
+    step_size : float or "auto"
+        s in (0, 8); 4 is the inverse of the largest curvature. Both "auto" come from public facts,
+        see :mod:`tightdp.mechanisms.descent_plan`.
     sweep : int, optional
         Coordinates between two fresh public permutations; all of them by default.
     average : bool
@@ -120,7 +120,7 @@ class CoordinateDescent(PaidMechanism):
         l1: float = 0.0,
         l2: float = 0.0,
         passes: Any = "auto",
-        step_size: float = 4.0,
+        step_size: Any = "auto",
         sweep: int | None = None,
         average: bool = False,
         fit_intercept: bool = True,
@@ -132,15 +132,13 @@ class CoordinateDescent(PaidMechanism):
         self.features = tuple(names if features is None else features)
         self._check_facts()
         self.l1, self.l2 = (_penalty(name, value) for name, value in (("l1", l1), ("l2", l2)))
-        self.step_size = check_positive("step_size", step_size)
-        if not self.step_size < 8:
-            fail(f"`step_size` must be below 8, or steps overshoot. Got {step_size}.")
         self.fit_intercept, self.average = bool(fit_intercept), bool(average)
         self.width = len(self.features) + self.fit_intercept
         self.sweep = self.width if sweep is None else check_count("sweep", sweep, most=self.width)
         self.bits = min(schema.bits, _BITS)
         self.passes = self._passes(passes)
         self.noise = self._noise(noise, self.steps)
+        self.step_size = self._step_size(step_size)
 
     def _check_facts(self) -> None:
         if not self.features:
@@ -153,11 +151,27 @@ class CoordinateDescent(PaidMechanism):
             fail(f"The target {self.target!r} must be a Category with two levels.")
 
     def _passes(self, passes: Any) -> int:
-        if isinstance(passes, str):
-            check_choice("passes", passes, ["auto"])
-            moved = math.sqrt(0.5) * self._slopes * self.schema.rows_per_person
-            return best_passes(self.schema.rows, self.width, self.epsilon, self.delta, moved)
-        return check_count("passes", passes, most=10_000)
+        if not isinstance(passes, str):
+            return check_count("passes", passes, most=10_000)
+        check_choice("passes", passes, ["auto"])
+        return best_passes(
+            self.width,
+            lambda p: self._moved**2 * _variance(self.epsilon, self.delta, p * self.width),
+        )
+
+    def _step_size(self, size: Any) -> float:
+        if isinstance(size, str):
+            check_choice("step_size", size, ["auto"])
+            return best_step(self.passes, self.width, self._moved**2 * self.noise.variance())[0]
+        size = check_positive("step_size", size)
+        if not size < 8:
+            fail(f"`step_size` must be below 8, or steps overshoot. Got {size}.")
+        return size
+
+    @property
+    def _moved(self) -> float:
+        """About how far neighbours move a mean slope on the way."""
+        return math.sqrt(0.5) * self._slopes * self.schema.rows_per_person / self.schema.rows
 
     def _noise(self, noise: Any, steps: int) -> StepNoise:
         # sigma(r + |h|) lies between 1/2 and 1, and so does the slope of a row
@@ -306,6 +320,13 @@ class CoordinateDescent(PaidMechanism):
         }
 
 
+@lru_cache(maxsize=1024)
+def _variance(epsilon: Fraction, delta: Fraction, steps: int) -> float:
+    """The least variance of the noise of a step, in squared sensitivities."""
+    facts = {"least": 1 << 32, "most": 1 << 34, "furthest": 1}
+    return step_noise("best", epsilon, delta, steps, **facts).variance()
+
+
 @lru_cache(maxsize=1)
 def _table() -> Integers:
     """round(2**16 / (1 + exp(-t))) for t = -16, ..., 16 in steps of 2**-10; nondecreasing."""
@@ -326,40 +347,3 @@ def _penalty(name: str, value: Any) -> float:
     if number < 0:
         fail(f"`{name}` must be >= 0. Got {value}.")
     return number
-
-
-@lru_cache(maxsize=256)
-def best_passes(
-    rows: int,
-    width: int,
-    epsilon: Fraction,
-    delta: Fraction,
-    sensitivity: float = math.sqrt(2),
-) -> int:
-    r"""The number of passes with the least error in a public reference model.
-
-    Along a column the mean loss has curvature c; a step of size s leaves the part
-    :math:`1 - sc` of the way. After p passes an effect of size 1 is missed by
-    :math:`(1-sc)^{2p}`, and the noise of variance v(p) in every slope, which grows with the number
-    of steps, adds :math:`(s/n)^2 v(p) (1-(1-sc)^{2p})/(1-(1-sc)^2)`. Public facts alone enter;
-    ``sensitivity`` is that of a slope on the way, about 1.4 if a row is replaced.
-
-    >>> [best_passes(rows, 10, Fraction(1), Fraction(0)) for rows in (1000, 10**6)]
-    [3, 24]
-    """
-
-    def error(passes: int) -> float:
-        facts = {"least": 1 << 32, "most": 1 << 34, "furthest": 1}
-        noise = step_noise("best", epsilon, delta, passes * width, **facts)
-        left, step = 1 - 4 * _CURVATURE, 4.0
-        missed = left ** (2 * passes)
-        spread = (step * sensitivity / rows) ** 2 * noise.variance()
-        return missed + spread * (1 - missed) / (1 - left**2)
-
-    best, least = 1, math.inf
-    for passes in _PASSES:
-        found = error(passes)
-        if found > least:
-            break
-        best, least = passes, found
-    return best

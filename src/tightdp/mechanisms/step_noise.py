@@ -64,8 +64,14 @@ class LawSteps(StepNoise):
     (:mod:`~tightdp.mechanisms.composition`), each chosen after seeing the answers before it.
     """
 
-    def __init__(self, make: Callable[[int], LatticeLaw], words: str, factor: int = 1) -> None:
-        self._make, self._words, self.factor = make, words, factor
+    def __init__(
+        self,
+        make: Callable[[int], LatticeLaw],
+        words: str,
+        factor: int = 1,
+        unit: int = 1 << 20,
+    ) -> None:
+        self._make, self._words, self.factor, self._unit = make, words, factor, unit
         self._laws: dict[int, LatticeLaw] = {}
 
     def law(self, moved: int) -> LatticeLaw:
@@ -79,7 +85,7 @@ class LawSteps(StepNoise):
         return self._words
 
     def variance(self) -> float:
-        steps = self.factor << 20
+        steps = self.factor * self._unit
         return float(self.law(steps).variance()) / float(steps) ** 2
 
     def prepare(self, moved: int, rng: RandomSource) -> Answer:
@@ -232,10 +238,10 @@ def _family(name: str, epsilon: Fraction, delta: Fraction, steps: int, least: in
     return LawSteps(partial(maker, each, spare), words)
 
 
-def _scaled(law: NoiseLaw) -> LawSteps:
+def _scaled(law: NoiseLaw, **options: int) -> LawSteps:
     """A law in units of its own sensitivity, on lattices that its cells fit."""
     factor = law.cells_per_sensitivity() if isinstance(law, PiecewiseNoise) else 1
-    return LawSteps(partial(on_lattice, law), repr(law), factor)
+    return LawSteps(partial(on_lattice, law), repr(law), factor, **options)
 
 
 def _own(
@@ -254,10 +260,9 @@ def _own(
     else:
         law = noise.noise if isinstance(noise, Design) else noise
         made = _scaled(law)
-        if isinstance(law, LatticeLaw):
-            on_lattice(
-                law, most
-            )  # it cannot be scaled: refused now, not in the middle of the steps
+        if isinstance(law, LatticeLaw):  # it cannot be scaled
+            on_lattice(law, most)  # refused now, not in the middle of the steps
+            made = _scaled(law, unit=most)
         given = law.guarantee()
         each, lost = (exact_amount("noise", x) for x in (given.epsilon, given.delta))
     if composed_delta(each, lost, steps, epsilon) > delta:
