@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 import tightdp as tdp
@@ -176,9 +177,12 @@ def distances(n: int, seed: int) -> dict[str, float]:
     many = density.sample(n, random_state=seed)[:, 0]
     smooth = Smooth(density)
     balanced = empirical(near.sample_[:, 0])
+    more = tdp.SyntheticSample(method="kolmogorov", size=math.ceil(n ** (2 / 3)), **options)
+    larger = empirical(more.fit(rows[:, None]).sample_[:, 0])
     return {
         "table": float(np.abs(table - truth).max()),
         "KS sample": apart(balanced, truth),
+        "KS sample, n^(2/3) points": apart(larger, truth),
         "histogram sample, same size": apart(empirical(drawn.sample_[:, 0]), truth),
         "histogram of the notes, same size": apart(
             empirical(histogram_of_the_notes(rows, k, seed)), truth
@@ -186,6 +190,7 @@ def distances(n: int, seed: int) -> dict[str, float]:
         "histogram sample, n rows": apart(empirical(many), truth),
         "density": apart(smooth, truth),
         "KS sample from table": apart(balanced, table),
+        "KS sample, n^(2/3) points, from table": apart(larger, table),
         "density from table": apart(smooth, table),
     }
 
@@ -208,19 +213,86 @@ def rates(quick: bool) -> tuple[list[str], dict[str, dict[int, float]]]:
     return lines, found
 
 
+def shapes(n: int, cells: int) -> dict[str, NDArray[np.int64]]:
+    """Counts of tables: smooth ones, and atoms of several kinds."""
+    rng = np.random.default_rng(1)
+    spread = np.histogram(rng.beta(2, 5, n), cells, (0, 1))[0]
+    rounded = np.histogram(np.round(20 * rng.beta(2, 5, n)) / 20, cells, (0, 1))[0]
+    half = spread // 2
+    half[cells // 2] += n - half.sum()
+    ten = np.arange(cells // 20, cells, cells // 10)[:10]
+    five = rng.choice(cells, 5, replace=False)
+    noise = rng.multinomial(n // 2, np.full(cells, 1 / cells)) + atoms(n - n // 2, cells, five)
+    return {
+        "Beta(2, 5)": spread,
+        "one atom": atoms(n, cells, [cells // 2]),
+        "all in the first cell": atoms(n, cells, [0]),
+        "atoms at both ends": atoms(n, cells, [0, cells - 1]),
+        "two inner atoms": atoms(n, cells, [cells // 3, 2 * cells // 3]),
+        "ten atoms": atoms(n, cells, ten),
+        "half Beta, half an atom": half,
+        "half noise, half five atoms": noise,
+        "Beta rounded to 1/20": rounded,
+        "weights 2^-j": rng.multinomial(n, 0.5 ** np.minimum(np.arange(1, cells + 1), 1000)),
+    }
+
+
+def atoms(n: int, cells: int, places: ArrayLike) -> NDArray[np.int64]:
+    counts = np.zeros(cells, dtype=np.int64)
+    counts[places] = n // len(np.atleast_1d(places))
+    counts[np.atleast_1d(places)[0]] += n - counts.sum()
+    return counts
+
+
+def sample_of(n: int, cells: int, epsilon: float, size: int | None) -> tdp.KolmogorovSample:
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=n)
+    return tdp.KolmogorovSample(schema, "x", cells, epsilon=epsilon, size=size)
+
+
+def size_table(quick: bool) -> list[str]:
+    """Mean distance from the table at the default size, and at two that are larger."""
+    setups = ((1000, 100), (10_000, 400), (1_000_000, 1000))
+    sizes = {
+        (n, cells): [
+            sample_of(n, cells, EPSILON, None).size,
+            min(10_000, math.ceil(n / (8 * math.log(cells)))),
+            min(10_000, math.ceil(n ** (2 / 3))),
+        ]
+        for n, cells in setups
+    }
+    heads = [f"{n:,} / {m} / {k:,}" for (n, m), ks in sizes.items() for k in ks]
+    lines = ["| n / m / k | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    bits = source(1)
+    tables = {setup: shapes(*setup) for setup in setups}
+    for name in tables[setups[0]]:
+        cells_ = []
+        for setup, ks in sizes.items():
+            for k in ks:
+                law = sample_of(*setup, EPSILON, k).law_on(tables[setup][name])
+                assert law is not None
+                draws = 2 if quick else 40 if setup[0] < 10**6 else 6
+                found = [law.paths.distance(law.draw(bits)) for _ in range(draws)]
+                cells_.append(f"{np.mean(found) / setup[0] / k:.5f}")
+        lines.append(f"| {name} | " + " | ".join(cells_) + " |")
+    return lines
+
+
 def times() -> list[str]:
-    lines = ["| n | k | cells | seconds of processor time |", "|---|---|---|---|"]
-    for n, k, cells in (
-        (10_000, 464, 464),
-        (1_000_000, 1000, 1000),
-        (1_000_000, 10_000, 1000),
-    ):
-        rows = np.random.default_rng(1).beta(2, 5, n)
-        schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=n)
-        mechanism = tdp.KolmogorovSample(schema, "x", cells, epsilon=EPSILON, size=k)
-        before = time.process_time()
-        mechanism.release({"x": rows}, progress=True)
-        lines.append(f"| {n:,} | {k:,} | {cells:,} | {time.process_time() - before:.1f} |")
+    """One law and one draw each; the counts of a million rows add about a tenth of a second."""
+    setups, budgets = ((10_000, 464, 464), (10**6, 1000, 1000), (10**6, 10_000, 1000)), (0.1, 1, 10)
+    heads = [f"{n:,} / {k:,} / {e:g}" for n, k, _ in setups for e in budgets]
+    lines = ["| n / k / epsilon | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for name in shapes(1000, 100):
+        found = []
+        for n, k, cells in setups:
+            table = shapes(n, cells)[name]
+            for epsilon in budgets:
+                before = time.process_time()
+                law = sample_of(n, cells, epsilon, k).law_on(table)
+                assert law is not None
+                law.draw(source(1))
+                found.append(f"{time.process_time() - before:.2f}")
+        lines.append(f"| {name} | " + " | ".join(found) + " |")
     return lines
 
 
@@ -255,7 +327,15 @@ def report(peer: str | None, quick: bool) -> tuple[str, dict[str, dict[int, floa
         "close: the rates n^(-1/3) of the notes are upper bounds. Bins of the density are chosen "
         "for its squared error; with many rows their bias shows in its distribution function.",
         "",
-        "## Time of one Kolmogorov-Smirnov sample",
+        "## The size of a Kolmogorov-Smirnov sample: mean distance from the table, epsilon 1",
+        "",
+        *size_table(quick),
+        "",
+        "Of each three sizes the first is the default, min((epsilon n)^(1/2), epsilon n / (8 ln "
+        "m)), the second epsilon n / (8 ln m) and the third (epsilon n)^(2/3), both at most "
+        "10,000. The larger ones are better for smooth tables only.",
+        "",
+        "## Time of one Kolmogorov-Smirnov sample: seconds of processor time, law and draw",
         "",
         *times(),
         "",

@@ -135,12 +135,27 @@ def test_several_columns_reach_as_far_as_lists_do(seed):
 
 
 @pytest.mark.parametrize(
-    ("rows", "epsilon", "size"),
-    [(1000, 1.0, 100), (1000, 0.1, 22), (10**6, 1.0, 10_000), (10**9, 1.0, 10_000), (4, 64.0, 4)],
+    ("rows", "epsilon", "cells", "size"),
+    [
+        (10**4, 1.0, 100, 100),  # the root
+        (10**4, 0.04, 2, 20),
+        (1000, 1.0, 100, 28),  # 1000 / (8 ln 100) = 27.1
+        (1000, 0.1, 20, 5),
+        (10**6, 1.0, 1000, 1000),
+        (10**9, 1.0, 1000, 10_000),
+        (4, 64.0, 2, 4),
+        (5, 0.1, 1000, 1),
+    ],
 )
-def test_the_size_is_a_power_below_what_is_told(rows, epsilon, size):
+def test_the_size_is_the_root_of_what_is_told_or_less(rows, epsilon, cells, size):
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
-    assert public_size(schema, tdp.noise.rates.check_epsilon(epsilon)) == size
+    assert public_size(schema, tdp.noise.rates.check_epsilon(epsilon), cells) == size
+
+
+def test_a_person_with_many_rows_gets_the_size_of_a_smaller_budget():
+    facts = {"rows": 10**4, "neighbors": "add-remove", "person": "p"}
+    many = tdp.Schema({"x": tdp.Interval(0, 1)}, **facts, rows_per_person=25)
+    assert public_size(many, tdp.noise.rates.check_epsilon(1), 3) == 20
 
 
 def test_the_size_knows_epsilon(seed):
@@ -193,7 +208,7 @@ def test_a_sample_is_in_bounds_shuffled_and_paid_once(method, seed):
     X = np.sort(np.random.default_rng(seed).normal(3, 1, (600, 1)), axis=0)
     ledger = tdp.Ledger(epsilon=1)
     model = SyntheticSample(1.0, (0, 5), method, ledger=ledger).fit(X, key="sample")
-    assert model.sample_.shape[0] == (600 if method == "histogram" else 72)
+    assert model.sample_.shape[0] == (600 if method == "histogram" else 24)
     assert model.sample_.min() >= 0
     assert model.sample_.max() <= 5
     assert not (np.diff(model.sample_[:, 0]) >= 0).all()

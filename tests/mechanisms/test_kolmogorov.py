@@ -226,10 +226,10 @@ def test_a_release_is_paid_and_close(seed) -> None:
     assert ledger.remaining.epsilon == 0
     assert mechanism.release({"x": rows}, ledger=ledger, key="sample").integers == release.integers
     points = mechanism.points(release)
-    assert len(points) == mechanism.size == 737
+    assert len(points) == mechanism.size == 142
     grid = np.linspace(0, 1, 51)
     apart = np.abs(
-        np.searchsorted(np.sort(points), grid) / 737 - np.searchsorted(np.sort(rows), grid) / 20_000
+        np.searchsorted(np.sort(points), grid) / 142 - np.searchsorted(np.sort(rows), grid) / 20_000
     )
     assert apart.max() < 0.05
 
@@ -312,18 +312,59 @@ def test_a_release_of_another_mechanism_has_no_points(seed) -> None:
         other.points(release)
 
 
-def test_atoms_need_a_smaller_sample_than_the_default(seed) -> None:
+@pytest.mark.parametrize("places", [[50], [0, 99], [30, 70], [0], list(range(5, 100, 10))])
+@pytest.mark.parametrize("epsilon", [1.0, 20.0])
+def test_the_default_size_bears_atoms(places, epsilon, seed) -> None:
+    """The bound of the page, with a probability of one in a million for each of ten draws."""
+    rows, cells = 1000, 100
+    table = np.zeros(cells, dtype=np.int64)
+    table[places] = rows // len(places)
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
+    mechanism = KolmogorovSample(schema, "x", cells, epsilon=epsilon)
+    levels, bits = mechanism.law_on(table), source(seed)
+    bound = 1 / (2 * mechanism.size)
+    bound += 2 / (epsilon * rows) * (mechanism.size * math.log(cells) + math.log(1e6))
+    for _ in range(10):
+        assert levels.paths.distance(levels.draw(bits)) / (rows * mechanism.size) <= bound
+
+
+def test_atoms_need_a_smaller_sample_than_smooth_columns(seed) -> None:
     """What the page says: half of the rows at each end."""
     rows, cells = 1000, 100
     table = np.zeros(cells, dtype=np.int64)
     table[[0, -1]] = rows // 2
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
     found = {}
-    for size in (None, 25):
+    for size in (100, None):
         mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
         levels, bits = mechanism.law_on(table), source(seed)
         apart = [levels.paths.distance(levels.draw(bits)) for _ in range(10)]
         found[mechanism.size] = np.mean(apart) / (rows * mechanism.size)
     assert found[100] == pytest.approx(0.40, abs=0.04)  # six standard errors of ten draws
-    assert found[25] < 0.04
-    assert 25 <= rows / (8 * math.log(cells)) < 100
+    assert found[28] < 0.04
+
+
+def test_ten_atoms_need_the_root(seed) -> None:
+    """A share of epsilon n holds one atom or two; ten of them spread over their gaps."""
+    rows, cells = 1_000_000, 1000
+    table = np.zeros(cells, dtype=np.int64)
+    table[50::100] = rows // 10
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
+    found = {}
+    for size in (10_000, None):
+        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
+        levels = mechanism.law_on(table)
+        found[mechanism.size] = levels.paths.distance(levels.draw(source(seed)))
+        found[mechanism.size] /= rows * mechanism.size
+    assert rows / (8 * math.log(cells)) > 10_000
+    assert found[10_000] > 0.04
+    assert found[1000] < 0.001
+
+
+def test_what_is_refused_would_take_hours_and_what_is_not_takes_seconds() -> None:
+    """Public facts alone: the largest sample of a million rows passes at any epsilon."""
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1_000_000)
+    for epsilon in (0.01, 0.1, 1.0, 10.0):
+        assert KolmogorovSample(schema, "x", 1000, epsilon=epsilon, size=10_000).size == 10_000
+        with pytest.raises(InfeasibleSamplingError):
+            KolmogorovSample(schema, "x", 1000, epsilon=epsilon / 100, size=1_000_000)

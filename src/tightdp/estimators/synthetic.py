@@ -37,7 +37,7 @@ class SyntheticSample(Untargeted):
     F_z \rvert)`, exactly: no Markov chain (:class:`~tightdp.KolmogorovSample`). Its points are not
     independent but balanced: their distribution function is closer to the table's than that of as
     many independent draws. For one numeric column, up to a million rows, 10,000 points and 1,000
-    cells in seconds.
+    cells in seconds, whatever the table.
 
     **In several dimensions** the distance is a maximum over orthants. In one dimension they form
     a chain, a sample is a path, and paths in a band are counted by a recursion over the chain. In
@@ -66,10 +66,11 @@ class SyntheticSample(Untargeted):
     method : {"histogram", "kolmogorov"}
     size : int, optional
         Number of rows. By default the public number of rows for "histogram", and
-        :math:`\lceil (\epsilon n)^{2/3} \rceil`, at most 10,000, for "kolmogorov".
+        about :math:`(\epsilon n)^{1/2}`, at most 10,000, for "kolmogorov", see
+        :class:`~tightdp.KolmogorovSample`.
     bins : "auto", int, or one entry per column
-        Public cells. "auto": as for :class:`~tightdp.Density`; for "kolmogorov" as many cells as
-        points, at most 1,000, and 3 (from three columns on, 2) on each of several axes.
+        Public cells. "auto": as for :class:`~tightdp.Density`; for "kolmogorov" about as many cells
+        as points, at most 1,000, and 3 (from three columns on, 2) on each of several axes.
     smoothing : {"linear", "none"}
         For "histogram".
     progress : bool
@@ -95,7 +96,7 @@ class SyntheticSample(Untargeted):
     (2000, 2)
     >>> drawn = SyntheticSample(1.0, (0, 10), method="kolmogorov").fit(X[:, :1]).sample_
     >>> drawn.shape, bool(abs(np.median(drawn) - 2) < 1)
-    ((159, 1), True)
+    ((45, 1), True)
     """
 
     sample_: NDArray[Any]
@@ -172,10 +173,13 @@ class SyntheticSample(Untargeted):
 
     def _line(self, schema: Schema) -> KolmogorovSample:
         """One column: paths."""
-        size = public_size(schema, check_epsilon(self.epsilon)) if self.size is None else self.size
-        bins = max(2, min(size, _FINEST)) if isinstance(self.bins, str) else self.bins
+        bins = self.bins
+        if isinstance(bins, str):
+            # two cells bear the largest sample
+            most = public_size(schema, check_epsilon(self.epsilon), 2)
+            bins = max(2, min(most if self.size is None else self.size, _FINEST))
         (name,) = schema
-        return KolmogorovSample(schema, name, bins, epsilon=self.epsilon, size=size)
+        return KolmogorovSample(schema, name, bins, epsilon=self.epsilon, size=self.size)
 
     def _grid(self, schema: Schema) -> JointKolmogorov:
         """Several columns: a list."""
@@ -184,7 +188,8 @@ class SyntheticSample(Untargeted):
         cells = JointHistogram(schema, columns, bins)
         size = self.size
         if size is None:
-            size = listed_size(len(cells), public_size(schema, check_epsilon(self.epsilon)))
+            most = public_size(schema, check_epsilon(self.epsilon), len(cells))
+            size = listed_size(len(cells), most)
         if size == 0:
             fail(
                 f"{len(cells)} cells of {len(columns)} columns are too many for "

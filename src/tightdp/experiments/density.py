@@ -182,7 +182,8 @@ def _functions(cell: Cell, rng: RandomSource) -> Outcome:
         "laplace": AdditiveMechanism(histogram, noise="l1", epsilon=epsilon),
         "hull": AdditiveMechanism(histogram, noise="hull", epsilon=epsilon),
     }
-    sample = KolmogorovSample(schema, "x", cells, epsilon=epsilon)
+    size = math.ceil((epsilon * rows) ** (2 / 3))
+    sample = KolmogorovSample(schema, "x", cells, epsilon=epsilon, size=size)
     truth = true_function(np.arange(1, cells) / cells)
     out: dict[str, list[float]] = {name: [] for name in SERIES}
     for _ in range(cell["replicates"]):

@@ -21,7 +21,7 @@ from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
-_WORK = 1 << 36  # steps of the recursion that the public facts may ask for
+_WORK = 1 << 41  # terms of sums that the public facts may ask for: minutes
 _LARGEST = 10_000  # sample that is taken unasked
 
 
@@ -51,18 +51,31 @@ class KolmogorovSample(PaidMechanism):
     o(n): with two cells, n = 100 and epsilon = 1 the mean distance is .037 at k = 22 and .300 at
     k = 100,000 (E35). It also says that it is not clear how such samples can be drawn.
 
-    **Size.** Samples near the table are few: of k points about :math:`e^{-c/(k d^2)}` are within a
-    distance d, so that d is of order :math:`(\epsilon n k)^{-1/3}`, and :math:`1/(2k)` at least.
-    Every sample is also pulled to the uniform law, by a weight of order :math:`e^{k d}` against
-    :math:`e^{-\epsilon n d / 2}`: this wins when k is a share of :math:`\epsilon n`. The default
-    stays a power below, and its own error, of order :math:`(\epsilon n)^{-5/9}`, below the
-    sampling error :math:`n^{-1/2}` of the table.
+    **Size.** For every table, with probability :math:`1 - \beta` at least,
 
-    **Atoms.** This is for tables that spread over their cells. Where most rows lie in a few of m
-    cells, a point that strays has m places to go, a weight of :math:`\ln m` for each: state a
-    ``size`` of at most :math:`\epsilon n / (8 r \ln m)`. With 1000 rows, half of them at each end
-    of 100 cells, and epsilon = 1, the mean distance is .40 at the default k = 100 and .02 at
-    k = 25. Draws also take longer there, up to minutes.
+    .. math:: \sup \lvert F_X - F_z \rvert \le
+              \frac{1}{2k} + \frac{2r}{\epsilon n} \left(k \ln m + \ln \frac{1}{\beta}\right)
+
+    on m cells: rounding :math:`k F_X` gives a sample within :math:`1/(2k)`, and of all
+    :math:`m^k` samples those beyond d weigh :math:`m^k e^{-\epsilon n d/(2r)}` at most. So many
+    points are as wrong as few, and :math:`k = (\epsilon n / r)^{1/2}` balances the terms but for
+    the logarithm. That is the default: the error is of the order of the sampling error
+    :math:`n^{-1/2}` of the table itself, whatever the table.
+
+    **Atoms.** The second term is real where T cells hold most rows. At a distance d each of them
+    may lose 2kd points, and a point that strays has about m places to go: a weight of
+    :math:`2 T k d \ln m` or more against :math:`\epsilon n d / (2r)`. Atoms hold while
+    :math:`k < \epsilon n / (4 T r \ln m)`; beyond, points spread between them and d comes near
+    :math:`1/(2T)`. The default stays below :math:`\epsilon n / (8 r \ln m)`, which holds one atom,
+    or one at each end, however few the rows are; with more rows the root falls behind and holds
+    more and more of them.
+
+    **Smooth columns.** Where rows spread over their cells, few samples are near the table: a share
+    of about :math:`e^{-c/(k d^2)}` is within a distance d, so that d is of order
+    :math:`(\epsilon n k)^{-1/3}`, and :math:`1/(2k)` at least. A column that is publicly known to
+    be smooth bears a ``size`` of :math:`(\epsilon n / r)^{2/3}`. At a million rows and epsilon = 1
+    its mean distance from the table is .0006, and .0010 at the default; with ten atoms it is .044,
+    and 0 at the default.
 
     References: Wasserman and Zhou (2010).
 
@@ -74,8 +87,8 @@ class KolmogorovSample(PaidMechanism):
     bins : int or increasing edges
         The public grid of cells, as for :class:`~tightdp.Histogram`.
     size : int, optional
-        k; by default :math:`\lceil (\epsilon n / r)^{2/3} \rceil` for the public number of rows n,
-        at most n and 10,000.
+        k; by default :math:`(\epsilon n / r)^{1/2}` for the public number of rows n, at most
+        :math:`\epsilon n / (8 r \ln m)` for m cells, n and 10,000, rounded up.
     epsilon : float, Fraction or Decimal
 
     Examples
@@ -84,10 +97,10 @@ class KolmogorovSample(PaidMechanism):
     >>> mechanism = KolmogorovSample(schema, "x", bins=20, epsilon=2.0)
     >>> release = mechanism.release({"x": np.linspace(0, 1, 1000) ** 2})
     >>> int(release.value.sum()), mechanism.size
-    (159, 159)
+    (45, 45)
     >>> points = mechanism.points(release, rng=1)
     >>> points.shape, bool(points.max() <= 1)
-    ((159,), True)
+    ((45,), True)
     """
 
     def __init__(
@@ -102,18 +115,24 @@ class KolmogorovSample(PaidMechanism):
         self.statistic = Histogram(schema, column, bins)
         self.schema, self.neighbors = schema, schema.neighbors
         self.epsilon = check_epsilon(epsilon)
-        self.size = check_count("size", public_size(schema, self.epsilon) if size is None else size)
+        if size is None:
+            size = public_size(schema, self.epsilon, len(self.statistic))
+        self.size = check_count("size", size)
         self.rate = self.epsilon / (2 * self.size * schema.rows_per_person)
         self._check_work()
 
     def _check_work(self) -> None:
         """Refuse, from public facts, what the recursion cannot do."""
-        cells = len(self.statistic)
+        cells, root = len(self.statistic), math.sqrt(self.size)
         # the widest band: where exp(-rate * n * width) outweighs all samples
-        width = self.size * math.log(cells) + 60
-        width = min(width / float(self.rate * self.schema.rows), float(self.size))
+        width = (self.size * math.log(cells) + 60) / float(self.rate * self.schema.rows)
+        # rows of a band: their states and steps, some ten standard deviations on both sides; those
+        # of the steps add up to 20 (k m)^(1/2) at most. Bands: the levels that a sample can have
+        states = min(2 * width + 1, 20 * root, self.size + 1)
+        steps = 20 * root * math.sqrt(cells) + 30 * cells
+        bands = math.log(cells) * root
         # distances, up to size times rows, are 64-bit integers
-        if cells * (width + 1) ** 2 > _WORK or self.size * self.schema.rows >= 1 << 62:
+        if bands * states * steps > _WORK or self.size * self.schema.rows >= 1 << 62:
             fail(
                 f"`size` = {self.size} and `bins` = {cells} are too many for {self.schema.rows} "
                 f"rows at epsilon = {float(self.epsilon):g}: take a smaller sample or fewer bins.",
@@ -172,11 +191,12 @@ class KolmogorovSample(PaidMechanism):
         return np.clip(low + width * source(rng).uniform(self.size), interval.low, interval.high)
 
 
-def public_size(schema: Schema, epsilon: Fraction) -> int:
-    """The size of a sample, from public facts: a power below epsilon times the rows.
+def public_size(schema: Schema, epsilon: Fraction, cells: int) -> int:
+    """The size of a sample from public facts: the root of epsilon times the rows, or less.
 
-    >>> public_size(Schema({"x": Interval(0, 1)}, rows=1000), Fraction(1))
+    >>> public_size(Schema({"x": Interval(0, 1)}, rows=10_000), Fraction(1), cells=100)
     100
     """
     told = float(epsilon) * schema.rows / schema.rows_per_person
-    return min(max(1, math.ceil(round(told ** (2 / 3), 9))), schema.rows, _LARGEST)
+    size = min(math.sqrt(told), told / (8 * math.log(cells)))
+    return min(max(1, math.ceil(round(size, 9))), schema.rows, _LARGEST)
