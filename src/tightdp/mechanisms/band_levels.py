@@ -32,7 +32,8 @@ from tightdp.randomness import RandomSource
 
 _TAIL = 30.0  # nats below the heaviest block at which the tail may begin
 _REJECTED = 40.0  # proposals for a draw, at most about this many; a third of it is common
-_BLOCKS = 1000
+_BLOCKS = 4000
+_KEPT = 8  # bands for further proposals
 _BITS = 100  # of the weight of the heaviest block
 
 
@@ -166,7 +167,7 @@ class BandLevels:
 
     def _band(self, i: int) -> Band:
         if i not in self._bands:
-            if len(self._bands) > 16:  # bands are large; those in use come again and again
+            if len(self._bands) >= _KEPT:  # bands are large; those in use come again and again
                 self._bands.pop(next(iter(self._bands)))
             self._bands[i] = self.paths.band(self._ends[i])
         return self._bands[i]

@@ -56,8 +56,9 @@ Integers = NDArray[np.int64]
 _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SLACK = Fraction(1, 1 << 10)
 _TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bounded, not summed
-_FLOOR = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
-_NARROW = 256
+_REST = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
+_TINY = 1e-300  # far above the smallest doubles, whose rounding is not relative
+_NARROW = 256  # states that are kept even where they weigh nothing
 _FLATTEST = 0.1  # points that a string without slope is taken to gain on the whole grid
 
 
@@ -169,56 +170,51 @@ class BandPaths:
         cells = np.diff(points)
         means = np.diff(np.interp(points, knots, heights))
         means = np.maximum(means, cells * (_FLATTEST / self.cells))
-        steps = list(
-            zip(
-                low[points[1:]].tolist(),
-                high[points[1:]].tolist(),
-                means.tolist(),
-                np.log(means / cells).tolist(),
-                strict=True,
-            )
-        )
+        tilts = np.log(means / cells)
+        columns = (low[points[1:]], high[points[1:]], means, tilts)
+        steps = list(zip(*(column.tolist() for column in columns), strict=True))
         for tail in _TAILS:
-            rows, log_total = self._count(steps, tail)
-            if max(row.floor for row in rows) < _FLOOR:
+            rows, log_total, worst = self._count(steps, tail)
+            if worst < _REST:
                 break
         return Band(points, rows, log_total)
 
     def _count(
         self, steps: list[tuple[int, int, float, float]], tail: float
-    ) -> tuple[tuple[Row, ...], float]:
-        """The rows of a skeleton, from the band, the mean and the tilt of every step."""
-        row, log_scale, rows = Row(0, 0, 0, np.ones(1), 0.0, steps[0][3]), 0.0, []
+    ) -> tuple[tuple[Row, ...], float, float]:
+        """Rows from the band, mean and tilt of every step; the log total; the largest rest."""
+        row, log_total, rows, worst = Row(0, 0, 0, np.ones(1), 0.0, steps[0][3]), 0.0, [], 0.0
         for low, high, mean, tilt in steps:
             rows.append(row)
-            row, scale = self._step(row, low, high, mean, tilt, tail)
-            log_scale += scale
-        return tuple(rows), log_scale + math.log(row.body[0]) - row.tilt * self.size
+            row, scale, rest = self._step(row, low, high, mean, tilt, tail)
+            log_total, worst = log_total + scale, max(worst, rest)
+        return tuple(rows), log_total + math.log(row.body[0]) - row.tilt * self.size, worst
 
     def _step(
         self, row: Row, low: int, high: int, mean: float, tilt: float, tail: float
-    ) -> tuple[Row, float]:
-        """The next row, and how much its scale grows."""
+    ) -> tuple[Row, float, float]:
+        """The next row, how much its scale grows, and what was added to its states."""
         body, floor, pivot = row.tilted(tilt)
-        last = row.first + len(body) - 1
+        last, whole = row.first + len(body) - 1, float(body.sum())
         window, left_out = self._window(mean, max(low - last, 0), high - row.first, tail)
         first = max(low, row.first + int(window[0]))
         sums = np.convolve(body, self._poisson(window, mean))
         sums = sums[first - row.first - int(window[0]) :][: high - first + 1]
         top, least = float(sums.max()), math.exp(-tail)
-        rest = (floor + float(body.sum()) * left_out) / top + least
-        if high - low < _NARROW:  # all states are kept
-            new = np.full(high - low + 1, rest)
-            new[first - low : first - low + len(sums)] += sums / top
-            return Row(low, high, low, new, 0.0, tilt), (tilt - row.tilt) * pivot + mean + math.log(
-                top
-            )
+        if top * least < _TINY:  # too near to what underflows: the largest that sums can be
+            top = floor + whole
+            sums = np.full_like(sums, top)
+        rest = (floor + whole * left_out) / top + least  # [Windows]
         new = sums / top + rest
-        # states that weigh hardly more than what was left out join those outside
-        seen = np.flatnonzero(new > rest + least)
-        start, stop = int(seen[0]), int(seen[-1]) + 1
-        new_row = Row(low, high, first + start, new[start:stop], rest + least, tilt)
-        return new_row, (tilt - row.tilt) * pivot + mean + math.log(top)
+        if high - low < _NARROW:  # all states are kept
+            every = np.full(high - low + 1, rest)
+            every[first - low : first - low + len(new)] = new
+            following = Row(low, high, low, every, 0.0, tilt)
+        else:  # states that weigh hardly more than the rest join those outside
+            seen = np.flatnonzero(new > rest + least)
+            start, stop = int(seen[0]), int(seen[-1]) + 1
+            following = Row(low, high, first + start, new[start:stop], rest + least, tilt)
+        return following, (tilt - row.tilt) * pivot + mean + math.log(top), rest
 
     def _window(self, mean: float, least: int, most: int, tail: float) -> tuple[Integers, float]:
         """Steps from ``least`` to ``most`` that matter, and a bound of the law of all others."""
