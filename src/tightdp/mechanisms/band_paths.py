@@ -88,6 +88,8 @@ class Row:
     def tilted(self, tilt: float) -> tuple[FloatArray, float, int]:
         """Body and floor under another tilt, and the state at which they are what they were."""
         change, stop = tilt - self.tilt, self.first + len(self.body)
+        if not change:
+            return self.body, self.floor, self.low
         if change > 0:  # all factors are at most 1
             pivot = self.high
             nearest = pivot if stop <= pivot else self.first - 1
@@ -198,7 +200,8 @@ class BandPaths:
         last, whole = row.first + len(body) - 1, float(body.sum())
         window, left_out = self._window(mean, max(low - last, 0), high - row.first, tail)
         first = max(low, row.first + int(window[0]))
-        sums = np.convolve(body, self._poisson(window, mean))
+        law = np.exp(window * math.log(mean) - mean - self.log_factorials[window])
+        sums = np.convolve(body, law)
         sums = sums[first - row.first - int(window[0]) :][: high - first + 1]
         top, least = float(sums.max()), math.exp(-tail)
         if top * least < _TINY:  # too near to what underflows: the largest that sums can be
@@ -207,9 +210,10 @@ class BandPaths:
         rest = (floor + whole * left_out) / top + least  # [Windows]
         new = sums / top + rest
         if high - low < _NARROW:  # all states are kept
-            every = np.full(high - low + 1, rest)
-            every[first - low : first - low + len(new)] = new
-            following = Row(low, high, low, every, 0.0, tilt)
+            if len(new) <= high - low:
+                reached, new = new, np.full(high - low + 1, rest)
+                new[first - low : first - low + len(reached)] = reached
+            following = Row(low, high, low, new, 0.0, tilt)
         else:  # states that weigh hardly more than the rest join those outside
             seen = np.flatnonzero(new > rest + least)
             start, stop = int(seen[0]), int(seen[-1]) + 1
@@ -222,12 +226,12 @@ class BandPaths:
         end = math.floor(mean + tail / 3 + math.sqrt(tail**2 / 9 + 2 * mean * tail))
         begin = max(least, min(begin, most))
         end = max(begin, min(end, most))
-        outside = [c for c in (begin - 1, end + 1) if least <= c <= most]
-        bounds = self._poisson(np.array(outside, dtype=np.int64), mean)
-        return np.arange(begin, end + 1), float(bounds.max(initial=0.0))
-
-    def _poisson(self, steps: Integers, mean: float) -> FloatArray:
-        return np.exp(steps * math.log(mean) - mean - self.log_factorials[steps])
+        outside = [
+            math.exp(c * math.log(mean) - mean - float(self.log_factorials[c]))
+            for c in (begin - 1, end + 1)
+            if least <= c <= most
+        ]
+        return np.arange(begin, end + 1), max(outside, default=0.0)
 
     def propose(self, band: Band, rng: RandomSource) -> tuple[Integers, int, int]:
         """The counts of a path, and the ratio of its weight to the probability of its proposal.
