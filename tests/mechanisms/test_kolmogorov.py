@@ -303,6 +303,17 @@ def test_bad_input(change, error, text) -> None:
         KolmogorovSample(tdp.Schema(facts, rows=100), **given)
 
 
+def test_points_of_a_cell_share_it_evenly(seed) -> None:
+    schema = tdp.Schema({"x": tdp.Interval(0, 3)}, rows=900)
+    mechanism = KolmogorovSample(schema, "x", [0, 1, 3], epsilon=1.0, size=60)
+    release = mechanism.release({"x": np.linspace(0, 3, 900)}, rng=seed)
+    points = mechanism.points(release, rng=seed)
+    for low, high, count in zip((0, 1), (1, 3), release.integers, strict=True):
+        inside = points[(points >= low) & (points < high)]
+        shares = np.floor((inside - low) / (high - low) * count)
+        assert shares.tolist() == list(range(count))
+
+
 def test_a_release_of_another_mechanism_has_no_points(seed) -> None:
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10)
     one = KolmogorovSample(schema, "x", 4, epsilon=1.0, size=5)

@@ -180,15 +180,17 @@ class KolmogorovSample(PaidMechanism):
         }
 
     def points(self, release: Release, *, rng: Any = None) -> FloatArray:
-        """The sample in user units: points spread evenly over their cells. Costs nothing."""
+        """The sample in user units: a cell with c points has one in each c-th. Costs nothing."""
         counts: NDArray[np.int64] = np.array(release.integers, dtype=np.int64)
         if len(counts) != len(self.statistic) or counts.sum() != self.size:
             fail("`release` must come from a mechanism with the same cells and size.")
         edges = self.statistic.edges
         low, width = np.repeat(edges[:-1], counts), np.repeat(np.diff(edges), counts)
+        rank = np.arange(self.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        place = (rank + source(rng).uniform(self.size)) / np.repeat(counts, counts)
         interval = self.schema[self.statistic.columns[0]]
         assert isinstance(interval, Interval)
-        return np.clip(low + width * source(rng).uniform(self.size), interval.low, interval.high)
+        return np.clip(low + width * place, interval.low, interval.high)
 
 
 def public_size(schema: Schema, epsilon: Fraction, cells: int) -> int:
