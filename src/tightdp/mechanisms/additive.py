@@ -135,7 +135,7 @@ class AdditiveMechanism(PaidMechanism):
     >>> schema = Schema({"k": Category(["a", "b", "c"])}, rows=1000)
     >>> mechanism = AdditiveMechanism(Counts(schema), epsilon=1.0)
     >>> mechanism.preview().std.round(3)
-    array([1.826, 1.826, 1.826])
+    array([1.778, 1.778, 1.778])
     >>> lossy = AdditiveMechanism(Counts(schema), noise="gaussian", epsilon=1.0, delta=1e-6)
     >>> print(lossy.guarantee())
     epsilon = 1, delta = 1e-06, replace-one neighbours, exact

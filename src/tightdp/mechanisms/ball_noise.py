@@ -72,7 +72,14 @@ class BallNoise:
         return [self.draws.body.facts()]
 
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled statistic."""
+        """Covariance of the noise on the scaled statistic.
+
+        That of the integers where it is known, as for counts; else that of the continuous law,
+        which on a fine lattice is the same.
+        """
+        drawn = self.draws.covariance()
+        if drawn is not None:
+            return drawn / float(self.resolution) ** 2
         return orders.covariance(self._scaled(), float(self.epsilon)).value
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tightdp.errors import InfeasibleSamplingError, check_count, fail, shown
+from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail, shown
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.noise.lattice_bodies import (
     LEAST_SHARE,
@@ -50,6 +50,7 @@ _MOST_SENSITIVITY = 1 << 200
 _MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
 _FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
 _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four draws of its K-norm
+_SILENT = 60  # rates at which nothing but zero is drawn
 _PILOTS = (2_000, 100_000)
 # 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
 _ROOT_TOP, _ROOT_BOTTOM = 577, 408
@@ -144,6 +145,16 @@ class LatticeNoise:
         count, bits = 1 if size is None else check_count("size", size, least=0), source(rng)
         out = self._sampler()(count, bits)
         return out[0] if size is None else out
+
+    def covariance(self) -> FloatArray | None:
+        """Covariance of these integers, in closed form or by summing levels; None if not known.
+
+        Nor is it stated where all but one draw in :math:`10^{26}` are zero: who weighs by it must
+        not divide by zero.
+        """
+        if self.staircase is not None or self.rate > _SILENT:
+            return None
+        return self.body.covariance(float(self.rate))
 
     def check_feasible(self) -> None:
         """Refuse, with InfeasibleSamplingError, what would practically never end."""

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, InfeasibleSamplingError, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, InfeasibleSamplingError, check_count, fail
 from tightdp.geometry.counting_balls import CountBall
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.noise.lattice_points import Integers, box_points, roomy, simplex_points
@@ -43,6 +43,7 @@ from tightdp.randomness import RandomSource, SeededSource
 Rows = NDArray[np.intp]
 LEAST_SHARE = 2e-5
 _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
+_MOST_SUMMED = 1 << 20  # entries of a sum over levels
 
 
 class LatticeBody(ABC):
@@ -94,6 +95,14 @@ class LatticeBody(ABC):
     @abstractmethod
     def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
         """One uniform candidate a row, those in l B, and which rows."""
+
+    def covariance(self, rate: float) -> FloatArray | None:
+        """Covariance of integers z with weight exp(-rate * level(z)); None where it is not known.
+
+        At small rates that of the continuous law, from which it differs by a part of the order of
+        the square of the rate, stands for it.
+        """
+        return None
 
     @property
     def share(self) -> float:
@@ -212,6 +221,19 @@ class BoxBody(TestedBody):
     def _level(self, z: Integers) -> Integers:
         return _largest(-(-np.abs(z) * self.den // self.half))
 
+    def covariance(self, rate: float) -> FloatArray | None:
+        # z is uniform in l B for a level l of weight q^l N(l), N(l) = prod (2 h_i + 1) and
+        # h_i = floor(a_i l), as in the sampler; uniform on -h..h has the variance h (h + 1) / 3.
+        powers = self.dim + 3
+        reach = math.ceil((powers + 10 * math.sqrt(powers) + 60) / rate)  # of a Gamma law's tail
+        if reach > _MOST_SUMMED // self.dim:
+            return None
+        level = np.arange(reach + 1)[:, None]
+        half = (level * self.half // self.den).astype(np.float64)
+        logs = np.log1p(2 * half).sum(axis=1) - rate * level[:, 0]
+        weight = np.exp(logs - logs.max())
+        return np.diag(weight @ (half * (half + 1) / 3) / weight.sum())
+
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
         return np.ones(len(z), dtype=bool)
 
@@ -239,6 +261,9 @@ class DiamondBody(LatticeBody):
 
     def _level(self, z: Integers) -> Integers:
         return np.abs(z).sum(axis=1)
+
+    def covariance(self, rate: float) -> FloatArray:
+        return np.eye(self.dim) * geometric_variance(rate)
 
     def _weights(self, level: int) -> list[int]:
         """2^k binom(m, k) binom(l, k): points of l B with k entries that are not zero."""
@@ -493,6 +518,11 @@ class ProductBody(LatticeBody):
             block, kept = body.scatter(levels[rows], rng)
             rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
         return np.hstack(blocks), rows
+
+
+def geometric_variance(rate: float) -> float:
+    """Variance 2 q / (1 - q)^2 of integers with weights q^|z|, q = exp(-rate)."""
+    return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
 
 def picks(levels: Integers, weights: Any, rng: RandomSource) -> NDArray[np.int64]:

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
-from tightdp.errors import check_count, fail
-from tightdp.noise.lattice_bodies import LatticeBody, Rows, picks
+from tightdp.errors import FloatArray, check_count, fail
+from tightdp.noise.lattice_bodies import LatticeBody, Rows, geometric_variance, picks
 from tightdp.noise.lattice_points import Integers, simplex_points
 from tightdp.randomness import RandomSource
 
@@ -61,6 +62,24 @@ class HistogramBody(LatticeBody):
         if bool((z.sum(axis=1) != 0).any()):
             fail("`z` must sum to 0 in every row: the total of a histogram is public.")
         return np.abs(z).sum(axis=1) // 2
+
+    def covariance(self, rate: float) -> FloatArray:
+        r"""Closed form; :math:`x = e^{-rate}`, and the entries of z sum to 0.
+
+        With :math:`f(w) = \sum_z x^{|z|/2} w^z` the points are counted by the constant term of
+        :math:`f^m`, which is :math:`(1-x)^{1-m} \sum_k \binom{m-1}k^2 x^k`, and one entry squared
+        by that of :math:`f^{m-1} (w\partial)^2 f`, :math:`2(m-1)x(1-x)^{-1-m}` times the Narayana
+        polynomial :math:`\sum_k \frac1m \binom mk \binom m{k+1} x^k`. Their ratio is the
+        variance; at m = 2 it is that of the geometric law.
+        """
+        m = self.dim
+        k = np.arange(m)
+        choose = -scipy.special.betaln(k + 1, m - k) - math.log(m)  # log binom(m - 1, k)
+        # binom(m, k) = binom(m-1, k) m/(m-k) and binom(m, k+1) = binom(m-1, k) m/(k+1)
+        weight = np.exp(2 * choose - rate * k - (2 * choose - rate * k).max())
+        ratio = float(weight @ (m / ((m - k) * (k + 1.0)))) / float(weight.sum())
+        variance = (m - 1) * geometric_variance(rate) * ratio
+        return variance / (m - 1) * (m * np.eye(m) - 1)
 
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         # The sum s of a uniform point of {v >= 0 in m-1 cells, sum <= l + o} takes each value with
