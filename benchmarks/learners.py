@@ -41,7 +41,7 @@ import copy
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -77,6 +77,7 @@ WEAK: Each = (5.0, 1e-4)  # where the best noise is far from truncated Laplace n
 REAL = {"epsilon": 1.0, "delta": 1e-5}  # of everything together
 NEARLY_ONE = 1 - Fraction(1, 10**40)  # what (1, 0.1) on everything leaves of delta
 PASSES = 3  # of coordinate descent with (1, 0.1) in every step
+STEP_SIZE = 4.0  # the same for all methods: they differ by their noise alone
 TRUNCATED, DESIGNED, RANGE = "truncated Laplace", "designed", "data-dependent"
 COMPARED = (TRUNCATED, DESIGNED, RANGE)
 PAIRS = ((DESIGNED, TRUNCATED), (RANGE, TRUNCATED), (RANGE, DESIGNED))
@@ -244,10 +245,8 @@ def descents(schema: tdp.Schema, each: Each | None) -> dict[str, CoordinateDesce
     noises = dict(laws(each))
     if each == STATED:
         noises[RANGE] = range_design(each, schema.rows)
-    return {
-        name: CoordinateDescent(schema, noise=law, epsilon=spent, delta=NEARLY_ONE, passes=PASSES)
-        for name, law in noises.items()
-    }
+    given = {"epsilon": spent, "delta": NEARLY_ONE, "passes": PASSES, "step_size": STEP_SIZE}
+    return {name: CoordinateDescent(schema, noise=law, **given) for name, law in noises.items()}
 
 
 def sparse(name: str, frame: pd.DataFrame, *, each: Each | None, splits: int, draws: int) -> Found:
@@ -339,7 +338,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", nargs="*", default=list(DATA_SETS))
-    parser.add_argument("--learners", nargs="*", default=list(LEARNERS), choices=LEARNERS)
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=TABLES)
     options = parser.parse_args()
     text = [
         "# Naive Bayes and sparse logistic regression",
@@ -353,9 +352,9 @@ def main() -> None:
     read = {name: DATA_SETS[name].read(options.data) for name in options.only}
     frames = {name: frame for name, frame in read.items() if frame is not None}
     if frames:
-        size = {"splits": options.splits, "jobs": options.jobs}
-        tables = (LEARNERS[name](frames, draws=options.draws, **size) for name in options.learners)
-        for part in chain([explained(options.splits, options.draws)], chain.from_iterable(tables)):
+        size = {"splits": options.splits, "draws": options.draws, "jobs": options.jobs}
+        made = (TABLES[name](frames, **size) for name in options.tables)
+        for part in chain([explained(options.splits, options.draws)], made):
             text += ["", *part]
             if options.out:  # after every table: they take a while
                 options.out.write_text("\n".join(text) + "\n")
@@ -392,10 +391,9 @@ def narrow(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if frame.shape[1] <= 40}
 
 
-def naive_bayes_tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
-    """Naive Bayes with the three budgets."""
+def nb_stated(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
     some = total(10, 2)
-    yield [
+    return [
         "## Naive Bayes, (1, 0.1) for every statistic",
         "",
         "This is the noise of [5]: every count and moment has a law of its own for (1, 0.1). It is "
@@ -404,12 +402,18 @@ def naive_bayes_tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator
         "",
         *error_tables(frames, naive_bayes, each=STATED, **size),
     ]
-    yield [
+
+
+def nb_weak(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
+    return [
         "## Naive Bayes, (5, 1e-4) for every statistic",
         "",
         *error_tables(narrow(frames), naive_bayes, each=WEAK, **size),
     ]
-    yield [
+
+
+def nb_total(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
+    return [
         "## Naive Bayes, (1, 1e-5) for everything together",
         "",
         "`body` spends epsilon = 1 and no delta.",
@@ -418,27 +422,46 @@ def naive_bayes_tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator
     ]
 
 
-def sparse_tables(frames: dict[str, pd.DataFrame], **size: int) -> Iterator[list[str]]:
-    """Coordinate descent with the three budgets."""
-    size["draws"] = 4 * size["draws"] // 5
-    yield [
+def descent_stated(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
+    return [
         f"## Sparse logistic regression, (1, 0.1) for every step, {PASSES} passes",
         "",
-        *error_tables(frames, sparse, each=STATED, **size),
+        *error_tables(frames, sparse, each=STATED, **fewer(size)),
     ]
-    yield [
+
+
+def descent_weak(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
+    return [
         f"## Sparse logistic regression, (5, 1e-4) for every step, {PASSES} passes",
         "",
-        *error_tables(narrow(frames), sparse, each=WEAK, **size),
+        *error_tables(narrow(frames), sparse, each=WEAK, **fewer(size)),
     ]
-    yield [
+
+
+def descent_total(frames: dict[str, pd.DataFrame], **size: int) -> list[str]:
+    return [
         "## Sparse logistic regression, (1, 1e-5) for all steps together",
         "",
-        *error_tables(frames, sparse, each=None, **size),
+        "Passes and sizes of steps are those that the package chooses; `none` has those of Laplace "
+        "noise.",
+        "",
+        *error_tables(frames, sparse, each=None, **fewer(size)),
     ]
 
 
-LEARNERS = {"naive-bayes": naive_bayes_tables, "sparse": sparse_tables}
+def fewer(size: dict[str, int]) -> dict[str, int]:
+    """Coordinate descent takes longer: fewer draws."""
+    return size | {"draws": 4 * size["draws"] // 5}
+
+
+TABLES = {
+    "nb-stated": nb_stated,
+    "nb-weak": nb_weak,
+    "nb-total": nb_total,
+    "descent-stated": descent_stated,
+    "descent-weak": descent_weak,
+    "descent-total": descent_total,
+}
 
 
 if __name__ == "__main__":
