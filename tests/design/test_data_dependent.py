@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ from tightdp import (
     Interval,
     Ledger,
     ParameterError,
+    PublicFactWarning,
     Schema,
     Sums,
     UndecidedError,
@@ -26,6 +28,8 @@ from tightdp import (
 )
 from tightdp.design.range_programs import RangeProgram
 from tightdp.noise.range_noise import RangeNoise, needed_shifts
+
+pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of large deltas
 
 ASK = {"epsilon": 1.0, "delta": 0.2, "sensitivity": 2.0, "query_range": (0.0, 4.0)}
 
@@ -475,3 +479,14 @@ def test_bad_tables(change):
                 **change,
             }
         )
+
+
+@pytest.mark.filterwarnings("default::tightdp.PublicFactWarning")
+def test_a_delta_above_one_in_n_is_spoken_of():
+    made = design_data_dependent_noise(**ASK, resolution=2)
+    for rows, said in ((4, False), (40, True)):
+        wide = Sums(Schema({"x": Interval(0, float(ASK["sensitivity"]))}, rows=rows))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DataDependentMechanism(wide, design=made).release({"x": [0.5] * rows}, rng=1)
+        assert [w.category for w in caught] == [PublicFactWarning] * said

@@ -12,7 +12,7 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import RandomSource
 
@@ -66,10 +66,10 @@ class DataDependentMechanism(PaidMechanism):
     >>> from tightdp import Interval, Schema, Sums, design_data_dependent_noise
     >>> sums = Sums(Schema({"x": Interval(0, 10)}, rows=20))
     >>> design = design_data_dependent_noise(
-    ...     epsilon=1.0, delta=0.1, sensitivity=10, query_range=(0, 200), resolution=2)
+    ...     epsilon=1.0, delta=0.01, sensitivity=10, query_range=(0, 200), resolution=2)
     >>> mechanism = DataDependentMechanism(sums, design=design)
     >>> release = mechanism.release({"x": [5.0] * 20}, rng=1)
-    >>> 0 < float(release.noise_std[0]) < 15
+    >>> 0 < float(release.noise_std[0]) < 25
     True
     """
 
@@ -136,6 +136,7 @@ class DataDependentMechanism(PaidMechanism):
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
+        warn_of_delta(self.delta, self.statistic.schema)
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
