@@ -63,7 +63,7 @@ def read_classes(
     covariance: FloatArray,
     *,
     alpha: float = 1.0,
-    smoothing: float = 1e-6,
+    smoothing: float = 1e-3,
 ) -> ClassTable:
     """Posterior means of shares, means, variances and levels: finite and modest at any noise.
 

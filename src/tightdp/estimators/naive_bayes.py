@@ -38,7 +38,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         count_share: Any = "auto",
         classes: Any = None,
         alpha: float = 1.0,
-        var_smoothing: float = 1e-6,
+        var_smoothing: float = 1e-3,
         progress: bool = False,
         ledger: Any = None,
         random_state: Any = None,
@@ -170,7 +170,8 @@ class GaussianNB(NaiveBayes):
         classes have in common that are added to those of each class: a column that is constant in
         a class of few rows does not decide alone.
     var_smoothing : float
-        Least variance of a column scaled to [-1, 1].
+        Least variance of a column scaled to [-1, 1]: by default that of a standard deviation of
+        1.6 % of the range, so that columns that hardly vary within a class do not decide alone.
     progress : bool
         Show a progress bar while the table is read.
     ledger : Ledger, optional
