@@ -130,8 +130,8 @@ def rows_of(rng, law, n):
     shares, means, wide, levels = law
     y = rng.choice(len(shares), size=n, p=shares)
     cells = [np.clip(means[y] + wide[y] * rng.normal(size=(n, means.shape[1])), -1, 1)]
-    for table in levels:
-        cells.append((np.cumsum(table, axis=1)[y] < rng.uniform(size=(n, 1))).sum(axis=1)[:, None])
+    drawn = [np.cumsum(table, axis=1)[y] < rng.uniform(size=(n, 1)) for table in levels]
+    cells += [below.sum(axis=1)[:, None] for below in drawn]
     return np.minimum(np.hstack(cells), LEVELS - 1), y
 
 
