@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from test_kolmogorov import law, misfit
 
 from tightdp.mechanisms import band_paths
 from tightdp.mechanisms.band_levels import BandLevels
-from tightdp.mechanisms.band_paths import BandPaths, exp_up
+from tightdp.mechanisms.band_paths import Band, BandPaths, Row, exp_up, step_weights
 from tightdp.mechanisms.taut_strings import skeleton, taut_string
 from tightdp.randomness import source
 
@@ -197,6 +198,61 @@ def test_proposals_of_wide_bands_are_bounded(seed) -> None:
                 assert counts.sum() == 900
                 ratio = Fraction(above, below) / exp_up(band.log_total)
                 assert Fraction(1, 2) < ratio <= 1 + Fraction(1, 1 << 20)
+
+
+def largest_ratio(paths: BandPaths, band: Band) -> float:
+    """Log of the largest ratio of weight to proposal, over every path that can be proposed."""
+    lows, highs = (
+        [*(getattr(row, end) for row in band.rows[1:]), paths.size] for end in ("low", "high")
+    )
+    found = np.zeros(1)
+    for row, cells, low, high in zip(band.rows, np.diff(band.points), lows, highs, strict=True):
+        following = np.full(high - low + 1, -np.inf)
+        for state in range(low, high + 1):
+            logs = row.logs(min(row.high, state))
+            steps = state - row.low - np.arange(len(logs))
+            kernel = steps * math.log(cells) - paths.log_factorials[steps]
+            weights = step_weights(logs + kernel)
+            ratios = found[: len(logs)] + kernel - np.log(weights)
+            following[state - low] = math.log(int(weights.sum())) + ratios.max()
+        found = following
+    return float(found[0])
+
+
+@pytest.mark.parametrize(("tail", "narrow"), [(45.0, 256), (20.0, 0), (4.0, 0)])
+def test_no_path_has_a_larger_ratio(tail, narrow, seed, monkeypatch) -> None:
+    """Not those that are drawn only, but all, by a recursion; rounding is far below the slack."""
+    monkeypatch.setattr(band_paths, "_TAILS", (tail,))
+    monkeypatch.setattr(band_paths, "_NARROW", narrow)
+    for table in atoms(700, 12, seed).values():
+        paths = BandPaths(np.cumsum(table), 90)
+        for distance in levels_to_try(paths):
+            band = paths.band(distance)
+            assert largest_ratio(paths, band) < band.log_total + 1e-9
+
+
+def test_a_floor_far_above_the_body_is_bounded() -> None:
+    """What is left out may outweigh all that is summed: rows stay finite and at least the sums."""
+    paths = BandPaths(np.array([500, 1000]), 1000)
+    for heavy in (1.0, 1e20, 1e200):
+        row = Row(0, 1000, 400, np.full(9, 1.0), heavy, 0.0)
+        following, scale, rest = paths._step(row, 0, 1000, 5.0, 0.0, 45.0)
+        assert 0 < rest <= 1 + 1e-9
+        assert following.floor * math.exp(scale - 5.0) >= heavy
+        assert np.isfinite(following.body).all()
+        assert following.body.min() > following.floor
+
+
+@pytest.mark.parametrize("x", [0.5, -0.5, 1e3, -1e5, 3e7, -3e7, 7.1e7])
+def test_exponentials_are_rounded_up_however_large(x) -> None:
+    """Against sixty digits: the remainder by ln 2 is not rounded."""
+    power = math.floor(x / math.log(2))
+    found = exp_up(x, -power)
+    with localcontext() as context:
+        context.prec = 60
+        exact = (Decimal(x) - power * Decimal(2).ln()).exp()
+        ratio = Decimal(found.numerator) / Decimal(found.denominator) / exact
+        assert 1 < ratio < 1 + Decimal("2e-9")
 
 
 def test_the_ratio_is_that_of_weight_and_chance(seed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections import Counter
@@ -272,7 +273,7 @@ def test_bands_count_paths_exactly() -> None:
             if paths.distance(np.array(c)) <= distance
         ]
         assert math.exp(paths.band(distance).log_total) == pytest.approx(float(sum(inside)))
-    assert sum(paths.weight(np.array(c)) for c in compositions(5, 4)) == paths.total()
+    assert sum(paths.weight(np.array(c)) for c in compositions(5, 4)) == Fraction(*paths.total())
 
 
 def test_proposals_are_bounded_by_their_band(seed) -> None:
@@ -379,3 +380,36 @@ def test_what_is_refused_would_take_hours_and_what_is_not_takes_seconds() -> Non
         assert KolmogorovSample(schema, "x", 1000, epsilon=epsilon, size=10_000).size == 10_000
         with pytest.raises(InfeasibleSamplingError):
             KolmogorovSample(schema, "x", 1000, epsilon=epsilon / 100, size=1_000_000)
+
+
+def test_what_passes_rounds_little_whatever_the_table() -> None:
+    """The conditions of the slack of bands, and no use of the number of rows: it may be a bound."""
+    mechanism = KolmogorovSample(
+        tdp.Schema({"x": tdp.Interval(0, 1)}, rows=9), "x", 2, epsilon=1, size=1
+    )
+    few = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1, neighbors="add-remove")
+    many = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10**12, neighbors="add-remove")
+    passed = [set(), set()]
+    for cells, size in itertools.product(2 ** np.arange(1, 16), 2 ** np.arange(0, 31)):
+        mechanism.statistic, mechanism.size = range(cells), int(size)
+        for schema, found in zip((few, many), passed, strict=True):
+            mechanism.schema = schema
+            with contextlib.suppress(InfeasibleSamplingError):
+                mechanism._check_work()
+                found.add((int(cells), int(size)))
+    assert passed[0] == passed[1]
+    assert {(2, 1), (2, 2**18), (1024, 2**16), (8192, 2**14)} <= passed[0]
+    for cells, size in passed[0]:
+        assert cells * size <= 2**29
+        assert cells * size**2 <= 2**44
+        assert size <= 2**18
+        assert cells <= 10_000
+
+
+def test_the_largest_samples_have_no_slow_fractions(seed) -> None:
+    """Factorials of a million digits are never brought to lowest terms."""
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1000, neighbors="add-remove")
+    mechanism = KolmogorovSample(schema, "x", 2, epsilon=1.0, size=1 << 18)
+    levels = mechanism.law_on([1, 0])
+    assert levels is not None
+    assert levels.draw(source(seed)).sum() == 1 << 18

@@ -20,13 +20,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.mechanisms.band_paths import (
-    Band,
-    BandPaths,
-    any_sample,
-    ratio_bound,
-    whole_up,
-)
+from tightdp.mechanisms.band_paths import Band, BandPaths, any_sample, ratio_bound
 from tightdp.noise.tilted import TiltedLaw, below_exp
 from tightdp.randomness import RandomSource
 
@@ -101,8 +95,7 @@ class BandLevels:
     def _doubled(self) -> list[int]:
         """Ends of blocks that double, until what follows weighs next to nothing."""
         least, last = self.paths.least, self.paths.rows * self.paths.size
-        total = float(np.log(self.paths.cells)) * self.paths.size
-        total -= float(self.paths.log_factorials[-1])
+        total = self.paths.log_total()
         width, best = max(1, math.floor(1 / self.rate)), -math.inf
         ends: list[int] = []
         while True:
@@ -149,12 +142,9 @@ class BandLevels:
         top = max(
             self._upper(start, end) for start, end in zip(self._starts, self._ends, strict=False)
         )
-        places = _BITS - math.floor(top / math.log(2))
-        self._unit = Fraction(1 << places) if places >= 0 else Fraction(1, 1 << -places)
-        self._bounds = [
-            whole_up(ratio_bound(self._log_weight(end)) * self._unit) for end in self._ends
-        ]
-        tail = whole_up(self.paths.total() * self._unit)
+        self._places = _BITS - math.floor(top / math.log(2))
+        self._bounds = [ratio_bound(self._log_weight(end), self._places) for end in self._ends]
+        tail = ratio_bound(self.paths.log_total(), self._places)
         weights = [b * self._span(i) for i, b in enumerate(self._bounds)]
         weights.append(2 * self._reach * tail)
         self._bounds.append(tail)
@@ -182,9 +172,10 @@ class BandLevels:
             counts, above, below = self._propose(i, rng)
             if self.paths.distance(counts) > level:
                 continue
-            above *= self._unit.numerator
-            below *= self._unit.denominator * self._bounds[i]
-            assert above <= below, "the bound of a band was computed wrongly"
+            above <<= max(self._places, 0)
+            below = self._bounds[i] * below << max(-self._places, 0)
+            if above > below:  # never, by the lemma; if it were wrong, no other law is drawn
+                raise AssertionError("the bound of a band was computed wrongly")
             if rng.below(below) < above:
                 return counts
 
@@ -209,6 +200,4 @@ class BandLevels:
     def _propose(self, i: int, rng: RandomSource) -> tuple[NDArray[np.int64], int, int]:
         if i < len(self._ends):
             return self.paths.propose(self._band(i), rng)
-        total = self.paths.total()
-        counts = any_sample(self.paths.cells, self.paths.size, rng)
-        return counts, total.numerator, total.denominator
+        return any_sample(self.paths.cells, self.paths.size, rng), *self.paths.total()

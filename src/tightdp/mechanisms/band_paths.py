@@ -11,8 +11,12 @@ the band, and :math:`\hat V_j \ge U_j` anything. The chain that goes from :math:
 probability :math:`\hat V_{j-1}(s')\,K_j(s-s')/U_j(s)` proposes a path with probability
 :math:`\prod_j K_j(c_j) \cdot \frac{1}{U_G(k)} \prod_{0<j<G} \hat V_j(S_j)/U_j(S_j) \ge
 \prod_j K_j(c_j) / U_G(k)`.
-So :math:`U_G(k)` bounds the ratio of weight to proposal for every path at once; rounding errors of
-the floats enter with a relative ``2**-10``, thousands of times what they can add up to.
+So :math:`U_G(k)` bounds the ratio of weight to proposal for every path at once. Rounding enters
+with a relative ``2**-10``. On m cells it is at most ``m * k**2 * 2**-61`` from integer weights that
+are rounded up, at most k of them per step, and ``m * k * 2**-43`` from logarithms up to 35 k, each
+made by a dozen operations, and from sums of at most k terms, none negative: less than ``2**-13``
+where :math:`m k \le 2^{29}` and :math:`m k^2 \le 2^{44}`. Larger samples are refused from public
+facts (:class:`~tightdp.KolmogorovSample`).
 
 **Skeleton.** The band is asked for at some of the grid points only. Of l cells between two of them,
 the weights of all ways to place c points sum up to :math:`K(c) = l^c/c!`, and given c every point
@@ -59,6 +63,7 @@ _TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bou
 _REST = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
 _TINY = 1e-300  # far above the smallest doubles, whose rounding is not relative
 _NARROW = 256  # states that are kept even where they weigh nothing
+_LN2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF, 1 << 128)  # to its last place
 _FLATTEST = 0.1  # points that a string without slope is taken to gain on the whole grid
 
 
@@ -109,9 +114,12 @@ class Band:
     log_total: float  # log of U_G(k): the weight of all paths in the band, hardly more
 
 
-def ratio_bound(log_total: float) -> Fraction:
-    """A rational that no ratio of weight to proposal exceeds, from the log weight of a band."""
-    return exp_up(log_total) * (1 + _SLACK)
+def ratio_bound(log_total: float, places: int) -> int:
+    """What no ratio of weight to proposal exceeds, in units of ``2**-places``.
+
+    From the log weight of a band, or of all paths.
+    """
+    return whole_up(exp_up(log_total, places) * (1 + _SLACK))
 
 
 class BandPaths:
@@ -203,11 +211,12 @@ class BandPaths:
         law = np.exp(window * math.log(mean) - mean - self.log_factorials[window])
         sums = np.convolve(body, law)
         sums = sums[first - row.first - int(window[0]) :][: high - first + 1]
-        top, least = float(sums.max()), math.exp(-tail)
-        if top * least < _TINY:  # too near to what underflows: the largest that sums can be
-            top = floor + whole
+        top, least, left = float(sums.max()), math.exp(-tail), floor + whole * left_out
+        tiny = top * least < _TINY  # too near to what underflows: the largest that sums can be
+        if tiny or top < left:
+            top = floor + whole if tiny else left
             sums = np.full_like(sums, top)
-        rest = (floor + whole * left_out) / top + least  # [Windows]
+        rest = left / top + least  # [Windows]; at most 1 + least, so that nothing overflows
         new = sums / top + rest
         if high - low < _NARROW:  # all states are kept
             if len(new) <= high - low:
@@ -259,9 +268,16 @@ class BandPaths:
         """The exact weight of a path."""
         return Fraction(1, math.prod(math.factorial(int(c)) for c in counts))
 
-    def total(self) -> Fraction:
-        """The exact weight of all paths, by the multinomial theorem."""
-        return Fraction(self.cells**self.size, math.factorial(self.size))
+    def total(self) -> tuple[int, int]:
+        """The exact weight of all paths, by the multinomial theorem: a fraction.
+
+        Not in lowest terms: of millions of digits they take minutes.
+        """
+        return self.cells**self.size, math.factorial(self.size)
+
+    def log_total(self) -> float:
+        """Log of the weight of all paths, rounded."""
+        return math.log(self.cells) * self.size - float(self.log_factorials[-1])
 
 
 def step_weights(logs: FloatArray) -> Integers:
@@ -275,14 +291,16 @@ def step_weights(logs: FloatArray) -> Integers:
     return np.maximum(np.ceil(scaled), 1.0).astype(np.int64)
 
 
-def exp_up(x: float) -> Fraction:
-    """A rational a little above exp(x), for any finite double.
+def exp_up(x: float, places: int = 0) -> Fraction:
+    """A rational a little above ``exp(x) * 2**places``, for any double below ``2**60`` in size.
 
-    >>> float(exp_up(1.0)) >= math.e, float(exp_up(-800.0) * 10**340) > 0
+    >>> float(exp_up(1.0)) >= math.e, float(exp_up(-800.0, 1200)) > 0
     (True, True)
     """
     power = math.floor(x / math.log(2))
-    mantissa = Fraction(math.exp(x - power * math.log(2)) * (1 + 1e-9))
+    # the difference is exact: what is rounded is at most about 1, whatever x
+    mantissa = Fraction(math.exp(float(Fraction(x) - power * _LN2)) * (1 + 1e-9))
+    power += places
     return mantissa * (Fraction(1 << power) if power >= 0 else Fraction(1, 1 << -power))
 
 

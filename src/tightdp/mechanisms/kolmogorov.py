@@ -23,6 +23,8 @@ from tightdp.schema import Interval, Schema
 
 _WORK = 1 << 41  # terms of sums that the public facts may ask for: minutes
 _LARGEST = 10_000  # sample that is taken unasked
+_MOST = 1 << 18  # points whose factorials are multiplied in a fraction of a second
+_CELLS = 10_000  # a release holds a matrix of so many rows
 
 
 class KolmogorovSample(PaidMechanism):
@@ -89,6 +91,8 @@ class KolmogorovSample(PaidMechanism):
     size : int, optional
         k; by default :math:`(\epsilon n / r)^{1/2}` for the public number of rows n, at most
         :math:`\epsilon n / (8 r \ln m)` for m cells, n and 10,000, rounded up.
+        At most 262,144, and less on many cells: 77,000 on 1,000 and 20,000 on 10,000, which are
+        the most. Public facts decide before anything is paid, the same for all tables.
     epsilon : float, Fraction or Decimal
 
     Examples
@@ -122,20 +126,25 @@ class KolmogorovSample(PaidMechanism):
         self._check_work()
 
     def _check_work(self) -> None:
-        """Refuse, from public facts, what the recursion cannot do."""
+        """Refuse, from public facts, what takes too long or rounds too much, whatever the table.
+
+        The number of rows does not enter: under add-remove it is a bound, and tables with few rows
+        have wide bands. What passes has m k <= 2**29 and m k**2 <= 2**44, as the rounding of bands
+        asks (:mod:`tightdp.mechanisms.band_paths`).
+        """
         cells, root = len(self.statistic), math.sqrt(self.size)
-        # the widest band: where exp(-rate * n * width) outweighs all samples
-        width = (self.size * math.log(cells) + 60) / float(self.rate * self.schema.rows)
         # rows of a band: their states and steps, some ten standard deviations on both sides; those
         # of the steps add up to 20 (k m)^(1/2) at most. Bands: the levels that a sample can have
-        states = min(2 * width + 1, 20 * root, self.size + 1)
+        states = min(20 * root, self.size + 1)
         steps = 20 * root * math.sqrt(cells) + 30 * cells
         bands = math.log(cells) * root
+        work = bands * states * steps
         # distances, up to size times rows, are 64-bit integers
-        if bands * states * steps > _WORK or self.size * self.schema.rows >= 1 << 62:
+        whole = self.size * self.schema.rows
+        if work > _WORK or self.size > _MOST or cells > _CELLS or whole >= 1 << 62:
             fail(
                 f"`size` = {self.size} and `bins` = {cells} are too many for {self.schema.rows} "
-                f"rows at epsilon = {float(self.epsilon):g}: take a smaller sample or fewer bins.",
+                "rows: take a smaller sample or fewer bins.",
                 InfeasibleSamplingError,
             )
 
