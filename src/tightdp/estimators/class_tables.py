@@ -41,9 +41,8 @@ class ClassTable:
         At least 1.
     prior : array, shape (classes,)
     means, variances : array, shape (classes, numbers)
-    spreads, freedom : array, shape (classes, numbers)
-        Squared scale and degrees of freedom of Student's law for a new row: the doubt about the
-        means and about the variances included.
+    spreads : array, shape (classes, numbers)
+        Variances of a new row around the means, the doubt about the means included.
     levels : dict
         Probabilities of the levels of each category, shape (classes, levels), none of them 0.
     """
@@ -53,7 +52,6 @@ class ClassTable:
     means: FloatArray
     variances: FloatArray
     spreads: FloatArray
-    freedom: FloatArray
     levels: dict[str, FloatArray]
 
 
@@ -95,27 +93,24 @@ def read_classes(
     sums = [*range(1, 2 * many, 2), *range(2 * many + 1, layout.tables_from)]  # and contrasts
     found, doubt = together(*per_row(sums), *_MEAN)
     means, of_mean = np.clip(found[:, :many], -1.0, 1.0), doubt[:, :many]
-    variances, of_variance = _variances(per_row(range(2, 2 * many + 1, 2)), (means, of_mean))
+    variances = _variances(per_row(range(2, 2 * many + 1, 2)), (means, of_mean))
     variances = (alpha * prior @ variances + size * variances) / (alpha + size)
     variances = np.clip(variances, smoothing, 1.0)
     spreads = variances * (1 + 1 / size) + of_mean
-    freedom = 4 + 2 * spreads**2 / (of_variance + 2 * variances**2 / size)
 
     levels = _pairs(layout, within(found[:, many:], doubt[:, many:], -1.0, 1.0))
     levels |= _tables(layout, per_row(range(layout.tables_from, layout.width)))
     for name, shares in levels.items():
         levels[name] = (shares * size + alpha) / (size + alpha * shares.shape[1])
-    return ClassTable(counts, prior, means, variances, spreads, freedom, levels)
+    return ClassTable(counts, prior, means, variances, spreads, levels)
 
 
-def _variances(squares: Doubtful, means: Doubtful) -> Doubtful:
+def _variances(squares: Doubtful, means: Doubtful) -> FloatArray:
     """Variances from means of 2x^2 - 1 and x; the doubt about a mean is no spread of rows."""
     q, of_square = squares
     m, of_mean = means
-    apart = (1 + q) / 2 - m**2 - of_mean
-    return squared_within(
-        *together(apart, of_square / 4 + 4 * m**2 * of_mean + 2 * of_mean**2, *_VARIANCE)
-    )
+    apart, noise = (1 + q) / 2 - m**2 - of_mean, of_square / 4 + 4 * m**2 * of_mean + 2 * of_mean**2
+    return within(*together(apart, noise, *_VARIANCE), 0.0, 1.0)
 
 
 def _pairs(layout: RecordLayout, contrasts: FloatArray) -> dict[str, FloatArray]:
@@ -141,22 +136,15 @@ def _tables(layout: RecordLayout, shares: Doubtful) -> dict[str, FloatArray]:
 def log_joint(
     table: ClassTable, layout: RecordLayout, names: Sequence[str], cells: FloatArray
 ) -> FloatArray:
-    """log(prior times likelihood) of scaled rows, shape (n, classes), up to a common constant.
-
-    A normal law of unknown variance is Student's: a squared scale s with an error of variance v
-    is that of an inverse gamma law with 4 + 2 s^2/v degrees of freedom. The scale is the mean of
-    the variance and not the smaller one that would match the moments: to be too sure is worse.
-    """
+    """log(prior times likelihood) of scaled rows, shape (n, classes), up to a common constant."""
     out = np.tile(np.log(table.prior), (len(cells), 1))
     for name, column in zip(names, cells.T, strict=True):
         if name in table.levels:
             out += np.log(table.levels[name])[:, column.astype(np.int64)].T
             continue
         k = layout.numbers.index(name)
-        mean, spread, nu = table.means[:, k], table.spreads[:, k], table.freedom[:, k]
-        away = (column[:, None] - mean) ** 2 / (nu * spread)
-        out -= (nu + 1) / 2 * np.log1p(away) + np.log(nu * spread) / 2
-        out += scipy.special.gammaln((nu + 1) / 2) - scipy.special.gammaln(nu / 2)
+        mean, spread = table.means[:, k], table.spreads[:, k]
+        out -= (column[:, None] - mean) ** 2 / (2 * spread) + np.log(spread) / 2
     return out
 
 
@@ -235,22 +223,6 @@ def within(mean: FloatArray, variance: FloatArray, low: float, high: float) -> F
     far = b < -30  # nothing of the law is there: the nearer end
     inside = mean + np.where(turned, -1, 1) * error * np.where(far, 0.0, shift)
     return np.asarray(np.clip(inside, low, high))
-
-
-def squared_within(mean: FloatArray, variance: FloatArray) -> Doubtful:
-    """Mean and variance of s^2 given N(mean, variance), all s in [0, 1] being equally likely.
-
-    >>> squared_within(np.array([[0.02, 0.3]]), np.array([[0.04**2, 1e-9]]))[0].round(3)
-    array([[0.025, 0.3  ]])
-    """
-    error = np.sqrt(np.maximum(variance, 1e-18))
-    low, high = (np.sqrt(np.clip(mean + side * error, 0.0, 1.0)) for side in (-8, 8))
-    squares = (low + (high - low) * np.linspace(0, 1, 65)[:, None, None]) ** 2
-    logs = -(((squares - mean) / error) ** 2) / 2
-    weights = np.exp(logs - logs.max(axis=0))
-    weights /= weights.sum(axis=0)
-    mean = (weights * squares).sum(axis=0)
-    return mean, (weights * (squares - mean) ** 2).sum(axis=0)
 
 
 def _any_share(width: int) -> float:
