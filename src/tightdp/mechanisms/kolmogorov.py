@@ -21,7 +21,7 @@ from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
-_WORK = 1 << 41  # terms of sums that the public facts may ask for: minutes
+_WORK = 1 << 40  # terms of sums that the public facts may ask for: a minute or two
 _LARGEST = 10_000  # sample that is taken unasked
 _MOST = 1 << 18  # points whose factorials are multiplied in a fraction of a second
 _CELLS = 10_000  # a release holds a matrix of so many rows
@@ -91,7 +91,7 @@ class KolmogorovSample(PaidMechanism):
     size : int, optional
         k; by default :math:`(\epsilon n / r)^{1/2}` for the public number of rows n, at most
         :math:`\epsilon n / (8 r \ln m)` for m cells, n and 10,000, rounded up.
-        At most 262,144, and less on many cells: 77,000 on 1,000 and 20,000 on 10,000, which are
+        At most 262,144, and less on many cells: 47,000 on 1,000 and 11,000 on 10,000, which are
         the most. Public facts decide before anything is paid, the same for all tables.
     epsilon : float, Fraction or Decimal
 
