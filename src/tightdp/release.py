@@ -92,7 +92,7 @@ class Release:
             "resolution": self.resolution,
             "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
             "noise": self.noise,
-            "covariance": self.covariance.tolist(),
+            "covariance": _without_zeros(self.covariance).tolist(),
             "half_width": self.half_width.tolist(),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -121,7 +121,7 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=np.array(record["covariance"], dtype=np.float64),
+            covariance=_with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
@@ -165,6 +165,16 @@ class Release:
 
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self._note())
+
+
+def _without_zeros(covariance: FloatArray) -> FloatArray:
+    """The diagonal where there is nothing beside it: many cells make a large matrix."""
+    diagonal = np.diag(covariance)
+    return diagonal if np.count_nonzero(covariance) == np.count_nonzero(diagonal) else covariance
+
+
+def _with_zeros(covariance: FloatArray) -> FloatArray:
+    return np.diag(covariance) if covariance.ndim == 1 else covariance
 
 
 def _plain(value: Any) -> Any:

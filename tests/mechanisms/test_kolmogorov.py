@@ -413,3 +413,17 @@ def test_the_largest_samples_have_no_slow_fractions(seed) -> None:
     levels = mechanism.law_on([1, 0])
     assert levels is not None
     assert levels.draw(source(seed)).sum() == 1 << 18
+
+
+def test_many_cells_are_stored_without_their_zeros():
+    """A stored release has one variance for each cell, and comes back as it was."""
+    cells = 1500
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=200)
+    release = tdp.KolmogorovSample(schema, "x", cells, size=9, epsilon=1).release(
+        {"x": np.linspace(0, 1, 200)}, rng=1
+    )
+    text = release.to_json()
+    assert len(text) < 200 * cells
+    again = tdp.Release.from_json(text)
+    np.testing.assert_array_equal(again.covariance, release.covariance)
+    assert again.integers == release.integers
