@@ -153,7 +153,7 @@ def request(kind: str, schema: Schema, *, epsilon: Any, **options: Any) -> Reque
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
     >>> ages = request("histogram", schema, epsilon=1, column="age", bins=4)
     >>> ages.preview().std.round(2)
-    array([2.05, 2.05, 2.05, 2.05])
+    array([2.01, 2.01, 2.01, 2.01])
     >>> ages.release({"age": np.linspace(0, 100, 1000)}, rng=1).names[0]
     'age[0, 25)'
     """
