@@ -69,25 +69,6 @@ def reference(m: int) -> float:
     return 4 * (m - 1) * (2 * m - 1) / (m * (m + 1))
 
 
-def lattice_variance(m: int, epsilon: float) -> float:
-    """Variance of a cell under the law that is drawn: integers with weight exp(-epsilon level).
-
-    A point of level s with k gaining cells has k positive parts of sum s above and m - k parts of
-    sum s below, uniformly: their second moments are known.
-    """
-    total = weighted = 0.0
-    for s in range(1, max(60, round(60 / epsilon))):
-        for k in range(1, m):
-            many = math.comb(m, k) * math.comb(s - 1, k - 1) * math.comb(s + m - k - 1, m - k - 1)
-            # uniform parts p >= 0 of sum t in c cells: E sum p^2 = t (2t + c - 1) / (c + 1)
-            t, c, b = s - k, k, m - k
-            up = t * (2 * t + c - 1) / (c + 1) + 2 * t + k
-            down = s * (2 * s + b - 1) / (b + 1)
-            weight = many * math.exp(-epsilon * s)
-            total, weighted = total + weight, weighted + weight * (up + down)
-    return weighted / (1 + total) / m
-
-
 def variances(peer: str | None, draws: int) -> list[str]:
     others: dict[str, Any] = {}
     if peer:
@@ -105,7 +86,8 @@ def variances(peer: str | None, draws: int) -> list[str]:
         noise = np.asarray(mechanism.noise.sample(draws, rng=m), dtype=np.float64)
         assert (noise.sum(axis=1) == 0).all()
         mine, spread = (noise**2).mean(), (noise**2).mean(axis=1).std() / math.sqrt(draws)
-        cells = [str(m), f"{reference(m):.4f}", f"{lattice_variance(m, EPSILON):.4f}"]
+        exact = mechanism.noise.covariance()
+        cells = [str(m), f"{reference(m):.4f}", f"{exact[0, 0]:.4f}"]
         cells.append(f"{mine:.3f} ({spread:.3f})")
         cells += [f"{others[str(m)][n][0]:.3f} ({others[str(m)][n][1]:.3f})" for n in names]
         cells.append(f"{mine / others[str(m)]['OpenDP'][0]:.3f}" if others else "-")

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from reliability import excess, limit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as Plain
 from sklearn.utils.estimator_checks import check_estimator
@@ -286,16 +287,8 @@ def differences(epsilon, seed, **options):
             **options,
         )
         proba = model.fit(X, y).predict_proba(fresh)
-        sure, hit = proba.max(axis=1), proba.argmax(axis=1) == truth
-        at = np.minimum((10 * sure).astype(int), 9)
-        out.append(np.bincount(at, weights=sure - hit, minlength=10) / len(truth))
+        out.append(excess(proba, truth))
     return np.array(out)
-
-
-def limit(found):
-    """Five points, which the documentation allows, and chance: see test_class_tables.py."""
-    chance = found.std(axis=0) / np.sqrt(TABLES)
-    return 0.05 + 0.8 * chance.sum() + 5 * 0.61 * np.sqrt((chance**2).sum())
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3, 2.0])

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from path_laws import compositions, law, misfit, path_weight
 from scipy.stats import chi2
 
 import tightdp as tdp
@@ -21,39 +22,6 @@ from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.randomness import source
 
 DRAWS = 3000
-
-
-def compositions(total: int, cells: int) -> list[tuple[int, ...]]:
-    bars = itertools.combinations(range(total + cells - 1), cells - 1)
-    out = []
-    for places in bars:
-        edges = (-1, *places, total + cells - 1)
-        out.append(tuple(b - a - 1 for a, b in itertools.pairwise(edges)))
-    return out
-
-
-def law(table: tuple[int, ...], size: int, rate: Fraction) -> dict[tuple[int, ...], float]:
-    """P(counts) by summing over all samples; written without the paths."""
-    rows, below = sum(table), np.cumsum(table)
-    weights = {}
-    for counts in compositions(size, len(table)):
-        apart = int(np.abs(rows * np.cumsum(counts) - size * below).max())
-        many = math.factorial(size) // math.prod(map(math.factorial, counts))
-        weights[counts] = many * math.exp(-float(rate) * apart)
-    total = sum(weights.values())
-    return {counts: weight / total for counts, weight in weights.items()}
-
-
-def misfit(seen: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
-    """p-value of a chi-square test, rare cells joined."""
-    draws = sum(seen.values())
-    common = [c for c, p in expected.items() if draws * p >= 5]
-    rest = 1 - sum(expected[c] for c in common)
-    stat = sum((seen[c] - draws * expected[c]) ** 2 / (draws * expected[c]) for c in common)
-    if draws * rest >= 5:
-        left = draws - sum(seen[c] for c in common)
-        stat += (left - draws * rest) ** 2 / (draws * rest)
-    return float(chi2.sf(stat, len(common) - 1 + (draws * rest >= 5)))
 
 
 CASES = [
@@ -268,12 +236,10 @@ def test_bands_count_paths_exactly() -> None:
     paths = BandPaths(np.array([1, 4, 5, 7]), size=5)
     for distance in (paths.least, 8, 14, 35):
         inside = [
-            paths.weight(np.array(c))
-            for c in compositions(5, 4)
-            if paths.distance(np.array(c)) <= distance
+            path_weight(c) for c in compositions(5, 4) if paths.distance(np.array(c)) <= distance
         ]
         assert math.exp(paths.band(distance).log_total) == pytest.approx(float(sum(inside)))
-    assert sum(paths.weight(np.array(c)) for c in compositions(5, 4)) == Fraction(*paths.total())
+    assert sum(path_weight(c) for c in compositions(5, 4)) == Fraction(*paths.total())
 
 
 def test_proposals_are_bounded_by_their_band(seed) -> None:

@@ -264,10 +264,6 @@ class BandPaths:
             state -= step
         return counts, math.prod(above), math.prod(below)
 
-    def weight(self, counts: Integers) -> Fraction:
-        """The exact weight of a path."""
-        return Fraction(1, math.prod(math.factorial(int(c)) for c in counts))
-
     def total(self) -> tuple[int, int]:
         """The exact weight of all paths, by the multinomial theorem: a fraction.
 

@@ -15,9 +15,8 @@ from tightdp.noise.law import DELTA_FLOOR
 from tightdp.noise.words import discrete_gaussians
 from tightdp.randomness import source
 
-_FINE = (
-    1 << 48
-)  # lattice points in a sigma, or more for tiny deltas: within 2**-99 of a rounded one
+# Lattice points in a sigma, or more for tiny deltas: an entry is within 2**-99 of a rounded one.
+_FINE = 1 << 48
 _MOST = 32.0  # a larger epsilon is not used up: its power would outweigh that
 _MARGIN = Fraction(1, 10**9)
 
