@@ -1,0 +1,454 @@
+"""Every mechanism and every estimator, small enough to be drawn in a moment.
+
+The laws run over this table. A new mechanism must appear in it: ``test_enrolled.py`` fails as long
+as a class that can be built has no line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import tightdp as tdp
+from tightdp.data.class_moments import ClassMoments
+from tightdp.data.joint_histograms import JointHistogram
+from tightdp.estimators.base import PrivateEstimator
+from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.coordinate_descent import CoordinateDescent
+from tightdp.mechanisms.data_dependent import DataDependentMechanism
+from tightdp.mechanisms.dyadic_bounds import BoundsFinder
+from tightdp.mechanisms.exponential.boxes import BoxMechanism
+from tightdp.mechanisms.exponential.pieces import PieceMechanism
+from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
+from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.squared_loss import SquaredLossMean
+from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.tuning import TunedPerturbation
+
+Make = Callable[[tdp.Schema], Any]
+BOTH = ("replace-one", "add-remove")
+ROWS = 24
+NUMBERS, LEVELS = ("x", "y"), {"k": ("a", "b", "c"), "t": ("no", "yes")}
+
+
+def schema(neighbors: str = "replace-one", rows: int = ROWS, **facts: Any) -> tdp.Schema:
+    """Two numbers, a category and a label: what every mechanism below reads."""
+    columns = {
+        "x": tdp.Interval(0, 10),
+        "y": tdp.Interval(-1, 1),
+        "k": tdp.Category(LEVELS["k"], other="c"),
+        "t": tdp.Category(LEVELS["t"], other="no"),
+    }
+    return tdp.Schema(columns, rows, neighbors=neighbors, **facts)
+
+
+def plain_rows(rng: np.random.Generator, rows: int = ROWS) -> list[dict[str, Any]]:
+    """Rows that break no rule of the schema."""
+    return [
+        {
+            "x": float(rng.uniform(0, 10)),
+            "y": float(rng.uniform(-1, 1)),
+            "k": str(rng.choice(LEVELS["k"])),
+            "t": str(rng.choice(LEVELS["t"])),
+        }
+        for _ in range(rows)
+    ]
+
+
+def mapping(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The plainest container: a list for every column."""
+    return {name: [row[name] for row in rows] for name in ("x", "y", "k", "t")}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism with one choice of options."""
+
+    name: str
+    make: Make
+    relations: tuple[str, ...] = BOTH
+
+    def build(self, neighbors: str, **facts: Any) -> Any:
+        """The mechanism or estimator for the common schema."""
+        return self.make(schema(neighbors, **facts))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# --- functions of a user --------------------------------------------------------------------------
+
+
+def numbers_of(frame: Any) -> list[int]:
+    """Integers of column x, cell by cell, whatever the cell: what a careful utility does."""
+    found = []
+    for cell in frame["x"]:
+        number = float(cell) if type(cell) in (int, float) else 0.0
+        found.append(round(100 * min(max(number, 0.0), 10.0)) if number == number else 0)
+    return found
+
+
+def utilities(frame: Any) -> list[int]:
+    """How many rows are below each of three cuts: one row moves each by at most one."""
+    rows = numbers_of(frame)
+    return [sum(row < cut for row in rows) for cut in (250, 500, 750)]
+
+
+def pieces(frame: Any) -> tuple[list[int], list[int]]:
+    """Rows below a grid point, by pieces."""
+    low, middle, high = utilities(frame)
+    return [-10, 0, 10], [0, low, middle, high]
+
+
+def box_bounds(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
+    """Minus the distance of a corner from a count, row by row of sensitivity one."""
+    many = utilities(frame)[1]
+
+    def on_box(low: Any, high: Any) -> tuple[int, int]:
+        ends = [abs(low[0] - many), abs(high[0] - many)]
+        near = 0 if low[0] <= many <= high[0] else min(ends)
+        return -max(ends), -near
+
+    return on_box
+
+
+def gradient_norm(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
+    """The gradient of the squared loss of a location, on a box of grid points."""
+    rows = [round(row / 1000 * 512) - 256 for row in numbers_of(frame)]
+    total, n = sum(rows), len(rows)
+
+    def on_box(low: Any, high: Any) -> tuple[int, int]:
+        ends = 2 * (n * low[0] - total), 2 * (n * high[0] - total)
+        near = 0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends))
+        return near, max(map(abs, ends))
+
+    return on_box
+
+
+def huber(rows: Any, theta: Any) -> Any:
+    """The gradient of Huber's location, row by row."""
+    return np.clip(theta - rows, -1, 1)
+
+
+def huber_bounds(rows: Any, low: Any, high: Any) -> Any:
+    """It grows with theta."""
+    return np.clip(low - rows, -1, 1), np.clip(high - rows, -1, 1)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def additive(noise: Any, statistic: Callable[[tdp.Schema], Any], delta: float = 0) -> Make:
+    """An additive mechanism of a statistic."""
+    return lambda facts: tdp.AdditiveMechanism(
+        statistic(facts), noise=noise, epsilon=1, delta=delta
+    )
+
+
+STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
+    "sums": lambda facts: tdp.Sums(facts, ["y", "x"]),
+    "counts": lambda facts: tdp.Counts(facts, ["t", "k"]),
+    "table": lambda facts: tdp.Counts(facts, ["k:t"]),
+    "products": lambda facts: tdp.Products(facts, ["k:t", "x", "t"]),
+    "squares": lambda facts: tdp.SumsAndSquares(facts, ["x"]),
+    "histogram": lambda facts: tdp.Histogram(facts, "x", 4),
+}
+LAWS = {
+    "laplace": 0.0,
+    "staircase": 0.0,
+    "tulap": 1e-3,
+    "truncated-laplace": 1e-3,
+    "gaussian": 1e-3,
+    "designed": 1e-3,
+}
+
+
+NO_HULL = {"counts": ("replace-one",), "products": ()}  # where the hull has no exact sampler
+
+
+def additive_cases() -> Iterator[Case]:
+    for name, statistic in STATISTICS.items():
+        for noise in ("best", "hull", "l1", "l2", "linf"):
+            relations = NO_HULL.get(name, BOTH) if noise == "hull" else BOTH
+            yield Case(f"{name}, {noise}", additive(noise, statistic), relations)
+    for noise, delta in LAWS.items():
+        yield Case(f"sums, {noise}", additive(noise, STATISTICS["sums"], delta))
+        yield Case(f"table, {noise}", additive(noise, STATISTICS["table"], delta))
+
+
+@cache
+def range_design() -> Any:
+    """Noise designed for the range of one sum; found once."""
+    return tdp.design_data_dependent_noise(
+        epsilon=1.0, delta=0.01, sensitivity=10, query_range=(0, 240), resolution=2
+    )
+
+
+def split(facts: tdp.Schema) -> Any:
+    """Two sums, each with its own noise."""
+    sums = tdp.Sums(facts, ["x", "y"])
+    reach = 2.0 if str(facts.neighbors) == "replace-one" else 1.0
+    parts = [Part(name, tdp.LpBall(1, 1, reach), Fraction(1, 2)) for name in ("x", "y")]
+    return SplitMechanism(sums, parts, epsilon=1)
+
+
+MECHANISMS: dict[type, list[Case]] = {
+    tdp.AdditiveMechanism: list(additive_cases()),
+    ClassMechanism: [
+        Case(
+            f"classes, {noise}",
+            lambda facts, noise=noise, delta=delta: ClassMechanism(
+                ClassMoments(facts, ["x", "k"], "t"), noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"hull": 0.0, "laplace": 0.0, "gaussian": 1e-3}.items()
+    ],
+    DataDependentMechanism: [
+        Case(
+            "data-dependent",
+            lambda facts: DataDependentMechanism(tdp.Sums(facts, ["x"]), design=range_design()),
+            ("replace-one",),
+        )
+    ],
+    SplitMechanism: [Case("split", split)],
+    Together: [
+        Case(
+            "together",
+            lambda facts: Together(
+                [
+                    tdp.AdditiveMechanism(tdp.Sums(facts, ["x"]), epsilon=1),
+                    tdp.KNormMedian(facts, "y", epsilon=1),
+                ]
+            ),
+        )
+    ],
+    BoxMechanism: [
+        Case(
+            "box",
+            lambda facts: BoxMechanism(
+                [tdp.Interval(-1, 1)],
+                box_bounds,
+                sensitivity=1,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=4,
+            ),
+        )
+    ],
+    PieceMechanism: [
+        Case(
+            "pieces",
+            lambda facts: PieceMechanism(
+                tdp.Interval(0, 1),
+                pieces,
+                sensitivity=1,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=5,
+            ),
+        )
+    ],
+    tdp.ExponentialMechanism: [
+        Case(
+            f"exponential, flip {flip}",
+            lambda facts, flip=flip: tdp.ExponentialMechanism(
+                ["low", "middle", "high"],
+                utilities,
+                sensitivity=1,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                permute_and_flip=flip,
+            ),
+        )
+        for flip in (False, True)
+    ],
+    JointKolmogorov: [
+        Case(
+            "joint sample",
+            lambda facts: JointKolmogorov(JointHistogram(facts, ["x", "y"], 2), 3, epsilon=1),
+        )
+    ],
+    KolmogorovSample: [
+        Case("sample", lambda facts: KolmogorovSample(facts, "x", 6, epsilon=1, size=4))
+    ],
+    tdp.KNormGradient: [
+        Case(
+            "gradient",
+            lambda facts: tdp.KNormGradient(
+                tdp.Interval(-1, 1),
+                gradient_norm,
+                sensitivity=2 * 2 * 256,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=8,
+            ),
+        )
+    ],
+    tdp.KNormRowGradient: [
+        Case(
+            "row gradient",
+            lambda facts: tdp.KNormRowGradient(
+                facts,
+                tdp.Interval(0, 10),
+                huber,
+                huber_bounds,
+                clip=1.0,
+                epsilon=1,
+                columns=["x"],
+                grid=6,
+            ),
+        )
+    ],
+    tdp.KNormQuantile: [
+        Case(
+            f"quantile, {interval}",
+            lambda facts, interval=interval: tdp.KNormQuantile(
+                facts, "x", 0.25, epsilon=1, interval=interval
+            ),
+        )
+        for interval in ("none", "sample")
+    ],
+    tdp.KNormMedian: [Case("median", lambda facts: tdp.KNormMedian(facts, "x", epsilon=1))],
+    tdp.KNormQuantiles: [
+        Case("quantiles", lambda facts: tdp.KNormQuantiles(facts, "x", [0.25, 0.5], epsilon=1))
+    ],
+    BoundsFinder: [
+        Case(
+            "bounds",
+            lambda facts: BoundsFinder(
+                "x",
+                rows=facts.rows,
+                neighbors=facts.neighbors,
+                epsilon=1,
+                smallest=0.01,
+                largest=100,
+            ),
+        )
+    ],
+    tdp.KNormLinearRegression: [
+        Case(
+            "gradient, linear",
+            lambda facts: tdp.KNormLinearRegression(
+                facts, epsilon=1, features=["x"], target="y", grid=6
+            ),
+        )
+    ],
+    tdp.KNormQuantileRegression: [
+        Case(
+            "gradient, quantile regression",
+            lambda facts: tdp.KNormQuantileRegression(
+                facts, epsilon=1, features=["x"], target="y", grid=5
+            ),
+        )
+    ],
+    tdp.KNormGeometricMedian: [
+        Case(
+            "geometric median",
+            lambda facts: tdp.KNormGeometricMedian(facts, epsilon=1, columns=["x", "y"], grid=5),
+        )
+    ],
+    tdp.ObjectivePerturbation: [
+        Case("objective", lambda facts: tdp.ObjectivePerturbation(facts, ["x"], "t", epsilon=1))
+    ],
+    TunedPerturbation: [
+        Case(
+            "tuned",
+            lambda facts: TunedPerturbation(
+                facts, ["x"], "t", settings=[{"ridge": 0.0}, {"ridge": 1.0}], epsilon=1
+            ),
+        )
+    ],
+    CoordinateDescent: [
+        Case("descent", lambda facts: CoordinateDescent(facts, ["x"], "t", epsilon=1))
+    ],
+    SquaredLossMean: [
+        Case(
+            "squared loss",
+            lambda facts: SquaredLossMean(facts, "x", epsilon=1),
+            ("replace-one",),
+        )
+    ],
+}
+
+
+def _classes(base: type) -> Iterator[type]:
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("tightdp."):
+            yield kind
+            yield from _classes(kind)
+
+
+def every(base: type) -> set[type]:
+    """All classes of the package derived from a base, wherever they are written."""
+    for module in pkgutil.walk_packages(tdp.__path__, "tightdp."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return set(_classes(base))
+
+
+def mechanisms() -> set[type]:
+    """All mechanisms that can be built."""
+    return {kind for kind in every(PaidMechanism) if not inspect.isabstract(kind)}
+
+
+def estimators() -> set[type]:
+    """All estimators that users see."""
+    return {kind for kind in every(PrivateEstimator) if getattr(tdp, kind.__name__, None) is kind}
+
+
+CASES = [case for cases in MECHANISMS.values() for case in cases]
+RELATED = [(case, relation) for case in CASES for relation in case.relations]
+
+
+# --- estimators -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An estimator, the columns it reads, and its target if it has one."""
+
+    make: Callable[..., Any]
+    features: tuple[str, ...]
+    target: str | None = None
+    relations: tuple[str, ...] = BOTH
+
+    def build(self, neighbors: str, **options: Any) -> Any:
+        """The estimator with public facts about its own columns, features first."""
+        names = [*self.features, *([self.target] if self.target else [])]
+        return self.make(epsilon=1, bounds=schema(neighbors).only(names), **options)
+
+    def fit(self, neighbors: str, frame: Any, **options: Any) -> Any:
+        """The estimator, fitted on a container that holds the columns by name."""
+        estimator = self.build(neighbors, **options)
+        return estimator.fit(frame, self.target) if self.target else estimator.fit(frame)
+
+
+REPLACE = ("replace-one",)
+ESTIMATORS: dict[str, Fit] = {
+    "Mean": Fit(tdp.Mean, ("x", "y")),
+    "Variance": Fit(tdp.Variance, ("x",), None, REPLACE),
+    "Median": Fit(tdp.Median, ("x",)),
+    "Quantile": Fit(tdp.Quantile, ("x",)),
+    "Quantiles": Fit(tdp.Quantiles, ("x",)),
+    "GeometricMedian": Fit(tdp.GeometricMedian, ("x", "y")),
+    "Density": Fit(tdp.Density, ("x",)),
+    "SyntheticSample": Fit(tdp.SyntheticSample, ("x", "k")),
+    "LinearRegression": Fit(tdp.LinearRegression, ("x", "k"), "y", REPLACE),
+    "Ridge": Fit(tdp.Ridge, ("x",), "y", REPLACE),
+    "QuantileRegression": Fit(tdp.QuantileRegression, ("x",), "y"),
+    "LogisticRegression": Fit(tdp.LogisticRegression, ("x", "k"), "t"),
+    "SparseLogisticRegression": Fit(tdp.SparseLogisticRegression, ("x",), "t", REPLACE),
+    "GaussianNB": Fit(tdp.GaussianNB, ("x", "y"), "t"),
+    "CategoricalNB": Fit(tdp.CategoricalNB, ("k",), "t"),
+}
+FITS = [(name, relation) for name, fit in ESTIMATORS.items() for relation in fit.relations]
