@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from tightdp.errors import FloatArray, check_array, check_positive, check_real, fail
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_up
 
 _SAID = {
     Neighbors.REPLACE_ONE: "whether your record says one thing or another",
@@ -142,7 +142,7 @@ or how much they compute.
     )
     if delta:
         text += (
-            f" This counts delta = {float(delta):g}: with at most that chance the release may give "
+            f" This counts delta = {text_up(delta)}: with at most that chance the release may give "
             "you away altogether."
         )
     if guess >= 0.9:

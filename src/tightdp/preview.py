@@ -34,6 +34,7 @@ from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 from tightdp.tables import html_table, text_table
@@ -345,11 +346,12 @@ class BudgetSplit:
         return html_table(self._rows(), self._verdict())
 
     def _rows(self) -> list[tuple[str, str]]:
-        body = [(name, f"{float(part):.6g}") for name, part in self.epsilon.items()]
+        body = [(name, text_up(part)) for name, part in self.epsilon.items()]
         return [("release", "epsilon"), *body]
 
     def _verdict(self) -> str:
-        verdict = "all wishes are met" if self.reached else f"they need {self.needed:.4g} in all"
+        needed = f"they need {text_up(self.needed, 4)} in all"
+        verdict = "all wishes are met" if self.reached else needed
         return f"errors are {self.ratio:.4g} times those wished: {verdict}"
 
 

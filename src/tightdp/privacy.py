@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import decimal
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from tightdp.errors import check_choice, check_count, check_positive, check_real, fail
+from tightdp.errors import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_real,
+    exact_amount,
+    fail,
+)
+
+_DIGITS = 6
 
 
 class Neighbors(StrEnum):
@@ -79,9 +91,11 @@ class Guarantee:
 
         >>> Guarantee(epsilon=0.5, delta=1e-6, rows_per_person=1).amount
         'epsilon = 0.5, delta = 1e-06 per person with at most 1 row used'
+        >>> Guarantee(epsilon=1.0000004).amount  # never less than what is lost
+        'epsilon = 1.00001'
         """
-        lost = f", delta = {self.delta:g}" if self.delta else ""
-        return f"epsilon = {self.epsilon:g}{lost}{self.per_person}"
+        lost = f", delta = {text_up(self.delta)}" if self.delta else ""
+        return f"epsilon = {text_up(self.epsilon)}{lost}{self.per_person}"
 
     @property
     def per_person(self) -> str:
@@ -93,3 +107,38 @@ class Guarantee:
         if self.seeded:
             parts.append("SEEDED: not private")
         return ", ".join(parts)
+
+
+def text_up(amount: Any, digits: int = _DIGITS) -> str:
+    """An epsilon or a delta for people, in few digits: never less than it is.
+
+    Floats stand for their shortest decimal, which is how privacy parameters are read.
+
+    >>> from fractions import Fraction
+    >>> text_up(1.0000004), text_up(0.3), text_up(Fraction(1, 3)), text_up(1e-6)
+    ('1.00001', '0.3', '0.333334', '1e-06')
+    """
+    return _rounded(amount, digits, decimal.ROUND_CEILING)
+
+
+def text_down(amount: Any, digits: int = _DIGITS) -> str:
+    """What is left of a budget, or is shown to be lost, for people: never more than it is.
+
+    >>> from fractions import Fraction
+    >>> text_down(0.9999996), text_down(Fraction(2, 3), 3), text_down(0)
+    ('0.999999', '0.666', '0')
+    """
+    return _rounded(amount, digits, decimal.ROUND_FLOOR)
+
+
+def _rounded(amount: Any, digits: int, rounding: str) -> str:
+    """A decimal of so many digits, in the form of ``format(..., "g")``."""
+    if isinstance(amount, float) and not math.isfinite(amount):
+        return f"{amount:g}"
+    exact = exact_amount("amount", amount)
+    context = decimal.Context(prec=digits, rounding=rounding)
+    number = context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator))
+    power = number.adjusted()
+    if not number or -5 < power < digits:
+        return f"{number.normalize(context):f}"
+    return f"{number.scaleb(-power, context).normalize(context):f}e{power:+03d}"

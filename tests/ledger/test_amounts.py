@@ -78,8 +78,8 @@ def test_the_refusal_names_all_three_amounts():
         ledger.spend(Fraction(1, 4))
     text = str(refusal.value)
     assert "Requested:  epsilon = 0.25, delta = 0" in text
-    assert "Remaining:  epsilon = 1/6 (0.166666666667), delta = 0.001" in text
-    assert "Difference: epsilon = 1/12 (0.0833333333333), delta = 0" in text
+    assert "Remaining:  epsilon = 1/6 (0.166666666666), delta = 0.001" in text
+    assert "Difference: epsilon = 1/12 (0.0833333333334), delta = 0" in text
     with pytest.raises(BudgetError, match=r"Difference: epsilon = 0, delta = 0.001"):
         ledger.spend(0, Fraction(1, 500))
     assert ledger.spent.epsilon == Fraction(1, 3)

@@ -37,6 +37,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.privacy import text_up
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 
@@ -301,8 +302,9 @@ def _check_reach(epsilon: float, claim: Claim, half: int) -> float:
         # q_high is about ln(2/alpha)/n for an event that never occurs
         needed = 2.5 * math.log(3 / claim.alpha) * math.exp(min(epsilon, 700.0)) / (1 - claim.delta)
         fail(
-            f"`releases` must be larger to refute epsilon = {epsilon:g} at alpha = {claim.alpha:g},"
-            f" even for a mechanism without noise. Got {2 * half}; try {needed:.1g}."
+            f"`releases` must be larger to refute epsilon = {text_up(epsilon)} at alpha = "
+            f"{claim.alpha:g}, even for a mechanism without noise. Got {2 * half}; try "
+            f"{needed:.1g}."
         )
     return reach
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from tightdp.errors import check_choice, fail
+from tightdp.privacy import text_down, text_up
 
 _INPUTS = ("x", "x_neighbor", "x, x_neighbor", "x_neighbor, x")
 KINDS = {
@@ -182,11 +183,12 @@ class AuditReport:
 
     def summary(self) -> str:
         """Verdict, claim and evidence in one sentence."""
-        claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta else "")
+        lost = f", delta = {text_up(self.delta)}" if self.delta else ""
+        shown = text_down(self.epsilon_lower, 4)
         sure = "" if self.confidence == 1 else f" with confidence {self.confidence:g}"
         return (
-            f"{self.verdict}: claimed {claim}, shown epsilon >= {self.epsilon_lower:.4g}{sure} "
-            f"({self.checked:,} {KINDS[self.kind]})"
+            f"{self.verdict}: claimed epsilon = {text_up(self.epsilon)}{lost}, shown epsilon >= "
+            f"{shown}{sure} ({self.checked:,} {KINDS[self.kind]})"
         )
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
@@ -196,7 +198,7 @@ class AuditReport:
                 found.family,
                 found.event,
                 found.over,
-                f"{found.epsilon_lower:.4g}",
+                text_down(found.epsilon_lower, 4),
                 f"{found.epsilon_seen:.4g}",
             ]
             for found in self.findings

@@ -8,6 +8,7 @@ from typing import Any
 from tightdp.cli.arguments import command, write_file
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import fail
+from tightdp.privacy import text_down, text_up
 
 
 def add(commands: Any) -> None:
@@ -104,7 +105,7 @@ def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
             continue
         lines.append(
             f"{path}: proved. epsilon {found.epsilon}, delta {found.delta}: the noise loses on "
-            f"average {float(found.upper):.6g}, no noise loses less than {float(found.lower):.6g}"
+            f"average {text_up(found.upper)}, no noise loses less than {text_down(found.lower)}"
         )
         lines += [f"  {found.note}"] if found.note else []
         records.append(

@@ -12,6 +12,7 @@ from tightdp.cli.arguments import command
 from tightdp.cli.audits import audit_function, audit_plan
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import check_choice, fail
+from tightdp.privacy import text_down, text_up
 
 _MOST = 24  # entries of a release on the screen; --json and --report have all
 _WHOLE = (
@@ -161,7 +162,7 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
     }
     record: dict[str, Any] = {"needed": needed}
     width = max(map(len, needed))
-    lines = [f"{name:{width}}  epsilon = {value:g}" for name, value in needed.items()]
+    lines = [f"{name:{width}}  epsilon = {text_up(value)}" for name, value in needed.items()]
     if len(needed) == len(plan.releases) > 1:
         split = split_budget(
             {name: plan[name].request for name in needed},
@@ -171,7 +172,7 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
         )
         lines += [
             "",
-            f"The budget of {float(plan.caps.epsilon):g}, shared to serve all:",
+            f"The budget of {text_down(plan.caps.epsilon)}, shared to serve all:",
             str(split),
         ]
         record["split"] = {
@@ -252,7 +253,7 @@ def _compare(given: argparse.Namespace, speaker: Speaker) -> Exit:
             records.append({"name": planned.name, "reason": reason})
             continue
         found = compare_noise(planned.request, confidence=plan.confidence)
-        texts.append(f"{planned.name}: epsilon = {float(planned.request.epsilon):g}\n{found}")
+        texts.append(f"{planned.name}: epsilon = {text_up(planned.request.epsilon)}\n{found}")
         records.append({"name": planned.name} | found.to_dict())
     speaker.say("\n\n".join(texts), {"releases": records})
     return Exit.DONE

@@ -33,6 +33,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.noise.enclosures import float_up
+from tightdp.privacy import text_up
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
@@ -108,7 +109,7 @@ class Design:
             sides.append(f"support +-{float(problem.support):g}")
         if problem.second is not None:
             sides.append(f"E {problem.second[0].name} <= {float(problem.second[1]):g}")
-        spent = f"epsilon {float(problem.epsilon):g}, delta {float(problem.delta):g}"
+        spent = f"epsilon {text_up(problem.epsilon)}, delta {text_up(problem.delta)}"
         rows = [
             ("guarantee", f"{spent}, sensitivity {float(problem.sensitivity):g}"),
             ("loss", problem.loss.name),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tightdp.design import planar_law, range_law, verifier
 from tightdp.design.verifier import Refuted
 from tightdp.errors import TightdpError
+from tightdp.privacy import text_down, text_up
 
 _KINDS: dict[str, Any] = {
     planar_law.FORMAT: planar_law.PlanarDesign,
@@ -27,8 +28,8 @@ class Proved(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        spent = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
-        bounds = f"[{float(self.lower):.6g}, {float(self.upper):.6g}]"
+        spent = f"epsilon {text_up(self.epsilon)}, delta {text_up(self.delta)}"
+        bounds = f"[{text_down(self.lower)}, {text_up(self.upper)}]"
         return f"proved. {spent}; least loss in {bounds}" + (
             f"\n  {self.note}" if self.note else ""
         )

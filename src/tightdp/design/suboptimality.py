@@ -12,6 +12,7 @@ from tightdp.design.designs import Design, design_noise
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import fail
 from tightdp.noise.law import LatticeLaw, NoiseLaw
+from tightdp.privacy import text_down, text_up
 
 _TAIL = 1e-12
 _PIECES = 4000
@@ -47,7 +48,7 @@ class Suboptimality:
 
     def __str__(self) -> str:
         problem = self.design.problem
-        spent = f"epsilon {float(problem.epsilon):g}, delta {float(problem.delta):g}"
+        spent = f"epsilon {text_up(problem.epsilon)}, delta {text_up(problem.delta)}"
         return (
             f"{self.law}: expected loss ({problem.loss.name}) {self.value:.6g} at {spent}. "
             f"The best possible lies in [{self.design.lower:.6g}, {self.design.upper:.6g}]: "
@@ -85,8 +86,8 @@ def suboptimality(
     slack = own.delta if delta is None else delta
     if own.delta > float(slack) * (1 + 1e-9):  # computed deltas are rounded up a little
         fail(
-            f"`delta` must be at least what the noise loses at this epsilon, {own.delta:.6g}. "
-            f"Got {float(slack):g}."
+            f"`delta` must be at least what the noise loses at this epsilon, {text_up(own.delta)}. "
+            f"Got {text_down(slack)}."
         )
     integer = isinstance(noise, LatticeLaw)
     best = design_noise(

@@ -34,6 +34,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import isqrt
@@ -623,6 +624,12 @@ def verify(document: Document) -> tuple[Fraction, Fraction]:
     return lower, upper
 
 
+def six_digits(number: Fraction, rounding: str = ROUND_CEILING) -> str:
+    """A number for people: rounded up, or down where it bounds from below."""
+    context = Context(prec=6, rounding=rounding)
+    return f"{context.divide(Decimal(number.numerator), Decimal(number.denominator)):g}"
+
+
 def main(arguments: list[str]) -> int:
     """Verify files; 0 when all are proved."""
     failed = 0
@@ -635,9 +642,9 @@ def main(arguments: list[str]) -> int:
             failed += 1
             print(f"{path}: REFUTED: {reason}")
             continue
-        shown = [float(rational(document[name])) for name in ("epsilon", "delta")]
-        spent = f"epsilon {shown[0]:g}, delta {shown[1]:g}"
-        print(f"{path}: proved. {spent}; least loss in [{float(lower):.6g}, {float(upper):.6g}]")
+        epsilon, delta = (six_digits(rational(document[name])) for name in ("epsilon", "delta"))
+        between = f"[{six_digits(lower, ROUND_FLOOR)}, {six_digits(upper)}]"
+        print(f"{path}: proved. epsilon {epsilon}, delta {delta}; least loss in {between}")
         if rests_on(document):
             print(f"  {rests_on(document)}")
     return 1 if failed or not arguments else 0

@@ -13,12 +13,13 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import exact_amount, fail
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_down, text_up
 
 LARGEST = Fraction(1 << 20)
 DENOMINATOR_BITS = 2048  # every float has a denominator of at most 1074 bits
 _ROUNDING, _SMALLEST = Fraction(1, 1 << 51), Fraction(1, 1 << 1073)  # two steps of doubles
 _SHOWN = 60
+_PLACES = 12
 _PRECISION = 40
 
 
@@ -31,7 +32,7 @@ class Budget:
     >>> from fractions import Fraction
     >>> half = Budget(Fraction(1, 2))
     >>> print(half + Budget(Fraction(1, 3), Fraction(1, 10**6)))
-    epsilon = 5/6 (0.833333333333), delta = 1e-06
+    epsilon = 5/6 (0.833333333334), delta = 1e-06
     >>> half.fits(Budget(Fraction(1)))
     True
     """
@@ -57,9 +58,13 @@ class Budget:
         """Both parts as texts ``"num/den"``."""
         return {part.name: to_text(getattr(self, part.name)) for part in fields(self)}
 
-    def text(self, most: int = _SHOWN) -> str:
-        """Both parts for people; exact ones of more than ``most`` characters as decimals only."""
-        return f"epsilon = {shown(self.epsilon, most)}, delta = {shown(self.delta, most)}"
+    def text(self, most: int = _SHOWN, *, left: bool = False) -> str:
+        """Both parts for people; exact ones of more than ``most`` characters as decimals only.
+
+        Decimals are rounded up, and down where the amount is what is ``left``.
+        """
+        parts = (shown(part, most, left=left) for part in (self.epsilon, self.delta))
+        return "epsilon = {}, delta = {}".format(*parts)
 
     def __str__(self) -> str:
         return self.text()
@@ -94,19 +99,18 @@ def from_text(text: str) -> Fraction:
     return number
 
 
-def shown(number: Fraction, most: int = _SHOWN) -> str:
+def shown(number: Fraction, most: int = _SHOWN, *, left: bool = False) -> str:
     """For people: a decimal, and the exact number beside it where the decimal is rounded.
 
-    >>> shown(Fraction(1, 3)), shown(Fraction(1, 10)), shown(Fraction(1, 3**200))
-    ('1/3 (0.333333333333)', '0.1', '3.7648619496e-96')
+    Rounded up, since it is spent; down, where it is what is ``left``.
+
+    >>> shown(Fraction(1, 3)), shown(Fraction(1, 10)), shown(Fraction(1, 3**200), left=True)
+    ('1/3 (0.333333333334)', '0.1', '3.76486194959e-96')
     """
     exact = str(number)
     if number.denominator == 1 and len(exact) <= most:
         return exact
-    try:
-        rough = f"{float(number):.12g}"
-    except OverflowError:
-        return exact if len(exact) <= most else "a larger number"
+    rough = text_down(number, _PLACES) if left else text_up(number, _PLACES)
     if Fraction(rough) == number:
         return rough
     return f"{exact} ({rough})" if len(exact) <= most else rough
@@ -141,7 +145,7 @@ def unrounded(amount: Budget, exactly: Budget | None) -> Budget:
 
     >>> up = Budget(Fraction("0.33333333333333337"))
     >>> print(unrounded(up, Budget(Fraction(1, 3))))
-    epsilon = 1/3 (0.333333333333), delta = 0
+    epsilon = 1/3 (0.333333333334), delta = 0
     """
     if exactly is None:
         return amount

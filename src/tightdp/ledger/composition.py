@@ -131,7 +131,8 @@ def refuse(requested: Budget, remaining: Budget) -> NoReturn:
         )
     fail(
         "The budget does not cover the request. Nothing was spent.\n"
-        f"  Requested:  {requested}\n  Remaining:  {remaining}\n  Difference: {over}\n"
+        f"  Requested:  {requested}\n  Remaining:  {remaining.text(left=True)}\n"
+        f"  Difference: {over}\n"
         f"Ask for less, or reuse a stored release by its key.{hint}",
         BudgetError,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tightdp.ledger.amounts import Budget
+from tightdp.privacy import text_up
 
 _HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
@@ -33,8 +34,8 @@ class HistoryRow:
             self.time,
             _short(self.label),
             _short(self.key or ""),
-            f"{float(self.cost.epsilon):.6g}",
-            f"{float(self.cost.delta):.6g}",
+            text_up(self.cost.epsilon),
+            text_up(self.cost.delta),
             "/".join(self.partition) if self.partition else "",
             self.state + (", SEEDED: not private" if self.seeded else ""),
         )
@@ -47,7 +48,7 @@ def _short(text: str, most: int = 40) -> str:
 
 def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
     """The lines above the table."""
-    return [("ledger", terms), ("spent", spent.text(20)), ("remaining", left.text(20))]
+    return [("ledger", terms), ("spent", spent.text(20)), ("remaining", left.text(20, left=True))]
 
 
 def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:

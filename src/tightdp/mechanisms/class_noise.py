@@ -43,7 +43,7 @@ from tightdp.noise.lattice_bodies import (
 from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.on_lattice import default_resolution
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_down, text_up
 
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
@@ -263,8 +263,8 @@ class LawNoise(ClassNoise):
         if composed_delta(*entry, times, self.one_row[0]) > self.one_row[1]:
             fail(
                 f"`epsilon` and `delta` must cover the law on the {times} entries that a record "
-                f"moves: epsilon = {float(self.rows * times * entry[0]):g} does, with a delta of "
-                f"{times} times {float(entry[1]):g}. State these, or design the law for less."
+                f"moves: epsilon = {text_up(self.rows * times * entry[0])} does, with a delta of "
+                f"{times} times {text_up(entry[1])}. State these, or design the law for less."
             )
 
     @property
@@ -322,7 +322,7 @@ def designed_law(epsilon: Fraction, delta: float, integer: bool) -> NoiseLaw:
     """The certified least mean error; designs are public and are not made twice."""
     if epsilon < LEAST_DESIGNED:
         fail(
-            f"`noise` 'designed' leaves epsilon = {float(epsilon):.3g} for one law, and designs "
+            f"`noise` 'designed' leaves epsilon = {text_down(epsilon, 3)} for one law, and designs "
             f"below {float(LEAST_DESIGNED):g} take minutes and gain less than a part in 10,000 on "
             "noise='truncated-laplace': use that, or spend more."
         )

@@ -28,6 +28,7 @@ from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
 from tightdp.noise.on_lattice import default_resolution
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import text_up
 
 _SLACK = 2.0**-40  # relative rounding of a support function
 _WORTH = Fraction(1001, 1000)  # a smaller gain in epsilon is not worth another law
@@ -139,14 +140,14 @@ class CoordinateNoise:
         if self.delta >= 1:
             fail(
                 f"`noise` must be a law with a smaller delta: {self.moved} entries can move at "
-                f"once, and their deltas add up to {float(self.delta):g}."
+                f"once, and their deltas add up to {text_up(self.delta)}."
             )
         asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
         lost = self.delta if epsilon is None and not delta else check_share(delta)
         if asked < self.epsilon or lost < self.delta:
             fail(
                 f"`epsilon` and `delta` must cover the law on {self.moved} moving entries: "
-                f"epsilon = {float(self.epsilon):g}, delta = {float(self.delta):g}. Got "
+                f"epsilon = {text_up(self.epsilon)}, delta = {text_up(self.delta)}. Got "
                 f"{epsilon} and {delta}: leave them out, or design the law for less."
             )
 

@@ -41,7 +41,7 @@ from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
-from tightdp.privacy import Neighbors, Numerics
+from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
 
@@ -267,7 +267,7 @@ class ObjectivePerturbation(PaidMechanism):
         found = calibrate(self.facts, main, share)
         if found.rate < LEAST_RATE:
             fail(
-                f"`epsilon` = {float(self.epsilon):g} is too small for gradients that one person "
+                f"`epsilon` = {text_up(self.epsilon)} is too small for gradients that one person "
                 f"moves by up to {self.facts.difference * self.schema.rows_per_person:g}: state a "
                 "smaller `theta_set`, or fewer rows per person."
             )

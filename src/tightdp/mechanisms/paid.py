@@ -12,7 +12,7 @@ from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fa
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.noise.enclosures import float_up
-from tightdp.privacy import Guarantee, Neighbors, Numerics
+from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Schema
@@ -121,7 +121,7 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
     """
     if schema.neighbors is Neighbors.REPLACE_ONE and delta * schema.rows > 1:
         warnings.warn(
-            f"`delta` = {float(delta):g} is more than 1 / {schema.rows}: so much would allow to "
+            f"`delta` = {text_up(delta)} is more than 1 / {schema.rows}: so much would allow to "
             "publish somebody's row as it is. State a delta far below 1 / rows.",
             PublicFactWarning,
             stacklevel=4,

@@ -16,6 +16,7 @@ from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.mechanisms.coordinate_noise import check_share
 from tightdp.noise.on_lattice import default_resolution
 from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import text_up
 
 _NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
 _POINTS = 1 << 12  # least number of lattice points a cell: what is lost to rounding it up is 1/4096
@@ -60,8 +61,8 @@ class PlanarNoise:
         lost = self.delta if epsilon is None and not delta else check_share(delta)
         if asked < self.epsilon or lost < self.delta:
             fail(
-                f"`epsilon` and `delta` must cover the design: epsilon = {float(self.epsilon):g}, "
-                f"delta = {float(self.delta):g}. Got {epsilon} and {delta}: leave them out."
+                f"`epsilon` and `delta` must cover the design: epsilon = {text_up(self.epsilon)}, "
+                f"delta = {text_up(self.delta)}. Got {epsilon} and {delta}: leave them out."
             )
 
     def _reach(self) -> Fraction:

@@ -24,6 +24,7 @@ from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.law import LatticeLaw, NoiseLaw
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
 
 NOISES = ("best", *FAMILIES)
@@ -268,7 +269,7 @@ def _own(
     if composed_delta(each, lost, steps, epsilon) > delta:
         fail(
             f"`epsilon` and `delta` must cover the noise in {steps} steps: epsilon = "
-            f"{float(steps * each):g} does, with a delta of {steps} times {float(lost):g}. State "
+            f"{text_up(steps * each)} does, with a delta of {steps} times {text_up(lost)}. State "
             "these, take fewer steps, or design the noise for less."
         )
     return made

@@ -14,7 +14,7 @@ from tightdp.noise.enclosures import float_up
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.rates import check_epsilon
-from tightdp.privacy import Numerics
+from tightdp.privacy import Numerics, text_up
 from tightdp.randomness import source
 
 
@@ -139,4 +139,4 @@ class KNormNoise:
         return lattice_noise(self.ball, self.epsilon, resolution=resolution)
 
     def __repr__(self) -> str:
-        return f"KNormNoise({self.ball!r}, epsilon={self.epsilon:g})"
+        return f"KNormNoise({self.ball!r}, epsilon={text_up(self.epsilon)})"

@@ -42,7 +42,7 @@ from tightdp.noise.lattice_points import Integers, roomy
 from tightdp.noise.level_tables import LevelTable
 from tightdp.noise.rates import check_epsilon, exact_fraction, rate
 from tightdp.noise.words import discrete_laplaces, geometric_sums, geometrics
-from tightdp.privacy import Numerics
+from tightdp.privacy import Numerics, text_up
 from tightdp.randomness import RandomSource, SeededSource, source
 
 _MOST_CELLS = 1 << 21
@@ -191,7 +191,7 @@ class LatticeNoise:
     def __repr__(self) -> str:
         shape = "" if self.staircase is None else ", staircase"
         return (
-            f"LatticeNoise({self.body!r}, epsilon={float(self.epsilon):g}, "
+            f"LatticeNoise({self.body!r}, epsilon={text_up(self.epsilon)}, "
             f"sensitivity={self.sensitivity}{shape})"
         )
 

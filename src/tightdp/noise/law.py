@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.errors import FloatArray, check_count, check_positive, check_real, fail, shown
 from tightdp.noise.rates import exact_fraction
 from tightdp.noise.steps import Steps
-from tightdp.privacy import Guarantee, Neighbors, Numerics
+from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
 
 Integers = NDArray[Any]
@@ -108,7 +108,7 @@ class NoiseLaw(ABC):
         if lost >= 1:
             fail(
                 f"`sensitivity` must be small enough for the noise. At {moved} and epsilon "
-                f"{spent:g} the noise protects nothing."
+                f"{text_up(spent)} the noise protects nothing."
             )
         return Guarantee(
             epsilon=spent,

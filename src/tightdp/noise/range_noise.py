@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
 from tightdp.noise.enclosures import exp_minus_bounds
 from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
 
 _BITS = 128
@@ -168,7 +169,7 @@ class RangeNoise:
 
     def __repr__(self) -> str:
         size = f"{len(self.tables)} tables of {len(self.tables[0])} cells"
-        return f"RangeNoise({size}, epsilon={float(self.epsilon):g})"
+        return f"RangeNoise({size}, epsilon={text_up(self.epsilon)})"
 
 
 def needed_shifts(edges: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]:

@@ -20,6 +20,7 @@ from tightdp.mechanisms.additive import Preview
 from tightdp.plans.answers import Answer
 from tightdp.plans.reading import Planned, read, refuse
 from tightdp.preview import preview
+from tightdp.privacy import text_up
 from tightdp.schema import Schema
 
 Watch = Callable[[str, int, int], None]
@@ -70,12 +71,12 @@ class PlanPreview:
 
     def _head(self, name: str) -> str:
         unit = self.previews[name].guarantee.per_person
-        return f"{name}: epsilon = {float(self.epsilon[name]):.6g}{unit}"
+        return f"{name}: epsilon = {text_up(self.epsilon[name])}{unit}"
 
     def _total(self) -> str:
-        spent = float(sum(self.epsilon.values()))
+        spent = text_up(sum(self.epsilon.values(), Fraction(0)))
         unit = next(iter(self.previews.values())).guarantee.per_person  # one schema, one unit
-        return f"all releases: epsilon = {spent:.6g} of {self.caps}{unit}"
+        return f"all releases: epsilon = {spent} of {self.caps}{unit}"
 
 
 def _short(found: Preview, most: int = 20) -> str:
@@ -124,7 +125,9 @@ class PlanResult:
             parts += ["", f"{name} ({self.state(name)})", answer.text(most)]
         for name, reason in self.lost.items():
             parts += ["", f"{name}: NO ANSWER. {reason}"]
-        return "\n".join([*parts, "", f"spent: {self.spent}", f"remaining: {self.remaining}"])
+        return "\n".join(
+            [*parts, "", f"spent: {self.spent}", f"remaining: {self.remaining.text(left=True)}"]
+        )
 
     def __str__(self) -> str:
         return self.text()
@@ -138,7 +141,7 @@ class PlanResult:
             f"<p><b>{html.escape(name)}: no answer.</b> {html.escape(reason)}</p>"
             for name, reason in self.lost.items()
         ]
-        left = html.escape(f"spent: {self.spent}; remaining: {self.remaining}")
+        left = html.escape(f"spent: {self.spent}; remaining: {self.remaining.text(left=True)}")
         return "".join([*tables, *lost, f"<p>{left}</p>"])
 
 
@@ -236,7 +239,7 @@ class Plan:
         if not new.fits(left):
             fail(
                 f"`epsilon`: over budget. What is not released yet asks for {new}; the ledger "
-                f"has {left} left.",
+                f"has {left.text(left=True)} left.",
                 BudgetError,
             )
 

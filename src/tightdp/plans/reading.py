@@ -29,6 +29,7 @@ from tightdp.plans.kinds import KINDS, Kind, Request
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.options import amount, check_keys
 from tightdp.preview import shares
+from tightdp.privacy import text_down, text_up
 from tightdp.schema import Schema
 
 T = TypeVar("T")
@@ -343,12 +344,12 @@ def _shared(
     assert found.caps is not None
     left = found.caps.epsilon - sum(fixed.values())
     if left < 0 or (weights and left <= 0):
-        asked = float(sum(fixed.values()))
+        asked = text_up(sum(fixed.values(), Fraction(0)))
         more = ", and those with `weight` would get nothing" if weights and left == 0 else ""
         found.complain(
             ("budget", "epsilon"),
-            f"`epsilon`: over budget. The releases ask for {asked:g} of "
-            f"{float(found.caps.epsilon):g}{more}.",
+            f"`epsilon`: over budget. The releases ask for {asked} of "
+            f"{text_down(found.caps.epsilon)}{more}.",
             BudgetError,
         )
         return None
@@ -397,8 +398,8 @@ def _check_columns(found: Found) -> None:
     if delta > caps.delta:
         found.complain(
             ("budget", "delta"),
-            f"`delta`: over budget. The releases ask for {float(delta):g} of "
-            f"{float(caps.delta):g}.",
+            f"`delta`: over budget. The releases ask for {text_up(delta)} of "
+            f"{text_down(caps.delta)}.",
             BudgetError,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tightdp.audit.report import KINDS, AuditReport
 from tightdp.errors import DimensionError, fail
 from tightdp.plots.canvas import INK, NAMED, axes_for, legend_below, write_value
+from tightdp.privacy import text_down, text_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,18 +41,19 @@ def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
         ax.plot(
             min(dot, 0.985 * top), i, ">" if math.isinf(dot) else "o", color="white", mec=INK, ms=7
         )
-        write_value(ax, min(max(bar, dot), top) + 0.012 * top, i, f"{bar:.3g}", bold=i == 0)
+        write_value(ax, min(max(bar, dot), top) + 0.012 * top, i, text_down(bar, 3), bold=i == 0)
     ax.plot([], [], "o", color="white", mec=INK, label="estimate")
     ax.axvline(report.epsilon, color=INK, linestyle="--", linewidth=1.6, label="claimed")
     ax.set_xlim(0.0, 1.12 * top)
     ax.set_yticks(range(len(shown)), [_label(found.event) for found in report.findings])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    given = [f"at delta = {report.delta:g}"] if report.delta else []
+    given = [f"at delta = {text_up(report.delta)}"] if report.delta else []
     given += [f"confidence {report.confidence:g}"] if report.confidence < 1 else []
     ax.set_xlabel(" ".join(["epsilon", *(f"({text})" for text in given)]))
     ax.set_ylabel(f"event\n({report.checked:,} {KINDS[report.kind]})")
-    claim = f"epsilon = {report.epsilon:g} claimed, at least {report.epsilon_lower:.4g} shown"
+    least = text_down(report.epsilon_lower, 4)
+    claim = f"epsilon = {text_up(report.epsilon)} claimed, at least {least} shown"
     ax.set_title(f"{report.verdict}: {claim}", pad=12)
     ax.spines[["top", "right"]].set_visible(False)
     legend_below(ax, 3)

@@ -15,6 +15,7 @@ from tightdp.noise.law import ContinuousLaw
 from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.plots.canvas import INK, NAMED, OTHERS, SPACE, axes_for, legend_below
+from tightdp.privacy import text_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +69,7 @@ def plot_design(
     ax.set_xlabel("noise")
     ax.set_ylabel("density")
     problem = design.problem
-    spent = f"epsilon = {float(problem.epsilon):g}, delta = {float(problem.delta):g}"
+    spent = f"epsilon = {text_up(problem.epsilon)}, delta = {text_up(problem.delta)}"
     ax.set_title(f"{spent}, loss {problem.loss.name}, gap {design.gap:.2%}", pad=12)
     ax.spines[["top", "right"]].set_visible(False)
     legend_below(ax, 2)
@@ -130,7 +131,7 @@ def plot_design_bounds(designs: Mapping[int, Design], ax: Axes | None = None) ->
     ax.set_xlabel("cells of the noise")
     ax.set_ylabel("expected loss")
     problem = designs[cells[0]].problem
-    spent = f"epsilon = {float(problem.epsilon):g}, delta = {float(problem.delta):g}"
+    spent = f"epsilon = {text_up(problem.epsilon)}, delta = {text_up(problem.delta)}"
     ax.set_title(f"{spent}, loss {problem.loss.name}", pad=12)
     ax.spines[["top", "right"]].set_visible(False)
     legend_below(ax, 2)
@@ -163,7 +164,7 @@ def plot_suboptimality(
     ax.set_xscale("log")
     ax.set_xlabel("epsilon")
     ax.set_ylabel("worse than the optimum, at least (%)")
-    ax.set_title(f"delta = {delta:g}, loss {loss}", pad=12)
+    ax.set_title(f"delta = {text_up(delta)}, loss {loss}", pad=12)
     ax.spines[["top", "right"]].set_visible(False)
     legend_below(ax, 2)
     return ax

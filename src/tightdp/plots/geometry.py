@@ -38,7 +38,7 @@ from tightdp.plots.canvas import (
     panels_for,
     styles_for,
 )
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -257,7 +257,7 @@ def plot_noise_density(
     ax.set_ylim(-reach[1], reach[1])
     ax.set_xlabel("noise in entry 1")
     ax.set_ylabel("noise in entry 2")
-    ax.set_title(f"K-norm noise, epsilon = {noise.epsilon:g}", pad=12)
+    ax.set_title(f"K-norm noise, epsilon = {text_up(noise.epsilon)}", pad=12)
     if 0.25 <= reach[1] / reach[0] <= 4:
         ax.set_aspect("equal")
     columns = 2 if len(chosen) > 2 else len(chosen)

@@ -17,6 +17,7 @@ from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.plots.canvas import INK, NAMED, axes_for, check_planar, legend_below
+from tightdp.privacy import text_up
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
 
@@ -50,7 +51,7 @@ def plot_quantile_law(
     for mechanism, (colour, style) in zip(given, NAMED.values(), strict=False):
         ranks = Ranks.of(frame, mechanism.schema, mechanism.column)
         edges, density = _steps(mechanism, ranks)
-        label = f"tau = {float(mechanism.tau):g}, epsilon = {float(mechanism.epsilon):g}"
+        label = f"tau = {float(mechanism.tau):g}, epsilon = {text_up(mechanism.epsilon)}"
         ax.stairs(density, edges, color=colour, linestyle=style, linewidth=1.8, label=label)
         ax.axvline(_user(mechanism, ranks.quantile(mechanism.tau)), color=INK, linewidth=0.8)
     ax.set_xlabel(given[0].column)
@@ -166,7 +167,7 @@ def plot_median_rates(epsilon: float = 1.0, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_xlabel("rows")
     ax.set_ylabel("root mean squared error")
-    ax.set_title(f"Error of a private median, epsilon = {epsilon:g}", pad=10)
+    ax.set_title(f"Error of a private median, epsilon = {text_up(epsilon)}", pad=10)
     ax.spines[["top", "right"]].set_visible(False)
     legend_below(ax, 1)
     return ax

@@ -10,6 +10,7 @@ import numpy as np
 from tightdp.errors import DimensionError, fail
 from tightdp.meaning import power_bound
 from tightdp.plots.canvas import INK, NAMED, OTHERS, axes_for, legend_below
+from tightdp.privacy import text_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,7 @@ def plot_power(
         curves.append((epsilon, levels, power_bound(levels, epsilon, delta)))
     ax = axes_for(ax, (5.6, 5.6))
     for (epsilon, levels, power), (colour, style) in zip(curves, _STYLES, strict=False):
-        label = f"epsilon = {epsilon:g}"
+        label = f"epsilon = {text_up(epsilon)}"
         ax.plot(levels, power, color=colour, linestyle=style, linewidth=2, label=label)
     ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, label="a blind guess")
     ax.set_xlim(0.0, 1.0)
@@ -52,5 +53,5 @@ def plot_power(
     ax.set_ylabel("power of the best test")
     ax.set_title("What anybody can learn about one person", pad=12)
     ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2, f"delta = {delta:g}" if delta else None)
+    legend_below(ax, 2, f"delta = {text_up(delta)}" if delta else None)
     return ax

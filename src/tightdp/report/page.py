@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from tightdp.privacy import text_up
 from tightdp.report import pictures, words
 from tightdp.report.sections import Section
 
@@ -99,13 +100,13 @@ def _safe(text: str) -> str:
 def _header(report: Report) -> str:
     total = report.total
     cards = [
-        (f"{total.epsilon:g}", f"epsilon of this report, per {total.unit}"),
+        (text_up(total.epsilon), f"epsilon of this report, per {total.unit}"),
         (str(len(report.sections)), "releases" if len(report.sections) != 1 else "release"),
         (str(total.neighbors), "neighbours"),
         (str(total.numerics), "numerics of the proof"),
     ]
     if total.delta:
-        cards.insert(1, (f"{total.delta:g}", "delta of this report"))
+        cards.insert(1, (text_up(total.delta), "delta of this report"))
     shown = "".join(
         f'<div class="card"><b>{_safe(value)}</b><span>{_safe(label)}</span></div>'
         for value, label in cards
@@ -173,12 +174,12 @@ def _lost(report: Report) -> str:
 
 def _guarantee(report: Report) -> str:
     total = report.total
-    slack = f"<mo>+</mo><mn>{total.delta:g}</mn>" if total.delta else ""
+    slack = f"<mo>+</mo><mn>{text_up(total.delta)}</mn>" if total.delta else ""
     law = "<mi>P</mi><mo>(</mo><mi>M</mi><mo>(</mo>{}<mo>)</mo><mo>&#8712;</mo><mi>A</mi><mo>)</mo>"
     other = "<msup><mi>X</mi><mo>&#8242;</mo></msup>"
     formula = (
         f'<math display="block">{law.format("<mi>X</mi>")}<mo>&#8804;</mo>'
-        f"<msup><mi>e</mi><mn>{total.epsilon:g}</mn></msup>{law.format(other)}{slack}</math>"
+        f"<msup><mi>e</mi><mn>{text_up(total.epsilon)}</mn></msup>{law.format(other)}{slack}</math>"
     )
     return (
         '<section class="sheet"><h2>The guarantee</h2>'

@@ -89,13 +89,14 @@ class Report:
             for name, answer in result.answers.items()
         )
         paid = [payment(part.name, part.release, times) for part in sections]
+        left = result.remaining.text(left=True)
         return cls(
             title=plan.title,
             sections=sections,
             total=words.together([part.release.guarantee for part in sections]),
             schema=plan.schema,
             payments=tuple(part for part in paid if part is not None),
-            balance=f"Spent on this ledger so far: {result.spent}; left: {result.remaining}.",
+            balance=f"Spent on this ledger so far: {result.spent}; left: {left}.",
             ledger=plan.ledger.name,
             lost=dict(result.lost),
         )

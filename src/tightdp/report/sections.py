@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tightdp.mechanisms.ball_noise import BallNoise
 from tightdp.plans.answers import Answer
 from tightdp.plans.kinds import Request
 from tightdp.plans.works import MechanismWork
+from tightdp.privacy import text_up
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
@@ -242,6 +244,4 @@ def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | 
 
 
 def _amount(cost: Any, name: str) -> str:
-    from fractions import Fraction
-
-    return f"{float(Fraction(cost[name])):.6g}"
+    return text_up(Fraction(cost[name]))

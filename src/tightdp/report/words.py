@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import exp
 
-from tightdp.privacy import Guarantee, Neighbors, Numerics
+from tightdp.noise.enclosures import float_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
@@ -25,11 +27,12 @@ NUMERICS = {
 def guarantee_words(total: Guarantee, count: int) -> str:
     """The guarantee of all releases together, in one paragraph."""
     what = "This release is" if count == 1 else f"The {count} releases together are"
-    loss = f"epsilon = {total.epsilon:g}" + (f" and delta = {total.delta:g}" if total.delta else "")
-    slack = f", plus {total.delta:g}" if total.delta else ""
+    epsilon, delta = text_up(total.epsilon), text_up(total.delta)
+    loss = f"epsilon = {epsilon}" + (f" and delta = {delta}" if total.delta else "")
+    slack = f", plus {delta}" if total.delta else ""
     return (
         f"{what} differentially private with {loss}{total.per_person}. Take {_apart(total)}: "
-        f"whatever could be published is at most e^{total.epsilon:g} = {_factor(total.epsilon)} "
+        f"whatever could be published is at most e^{epsilon} = {_factor(total.epsilon)} "
         f"times as probable under one as under the other{slack}. {_unit_words(total)}"
     )
 
@@ -54,23 +57,21 @@ def _unit_words(total: Guarantee) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    from math import exp
-
-    return f"{exp(epsilon):.3g}" if epsilon < 50 else "a very large number of"
+    return text_up(exp(epsilon), 3) if epsilon < 50 else "a very large number of"
 
 
 def formula(total: Guarantee) -> str:
     """The same in symbols, as text."""
-    slack = f" + {total.delta:g}" if total.delta else ""
-    return f"P(M(X) in A) <= exp({total.epsilon:g}) P(M(X') in A){slack}"
+    slack = f" + {text_up(total.delta)}" if total.delta else ""
+    return f"P(M(X) in A) <= exp({text_up(total.epsilon)}) P(M(X') in A){slack}"
 
 
 def together(parts: list[Guarantee]) -> Guarantee:
     """Basic composition: parameters add up; the weakest numerics counts."""
     order = [Numerics.EXACT, Numerics.IDEALIZED, Numerics.APPROXIMATE]
     return Guarantee(
-        epsilon=float(sum(Fraction(repr(part.epsilon)) for part in parts)),
-        delta=float(sum(Fraction(repr(part.delta)) for part in parts)),
+        epsilon=float_up(sum((Fraction(repr(part.epsilon)) for part in parts), Fraction(0))),
+        delta=float_up(sum((Fraction(repr(part.delta)) for part in parts), Fraction(0))),
         neighbors=parts[0].neighbors,
         numerics=max((part.numerics for part in parts), key=order.index),
         seeded=any(part.seeded for part in parts),
