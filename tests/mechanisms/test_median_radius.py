@@ -29,10 +29,10 @@ def test_the_spread_is_below_the_curvature_of_every_line(seed):
         second = (gaps @ gaps.T).astype(float)
         eigenvalues = np.linalg.eigvalsh(second)
         exact = eigenvalues.sum() - (eigenvalues**8).sum() ** 0.125
-        assert _spread(gaps) == pytest.approx(exact, rel=1e-9, abs=1.5)
-        assert _spread(gaps) <= eigenvalues[:-1].sum() + 1e-6
-    assert _spread(np.zeros((2, 0), dtype=np.int64)) == 0
-    assert _spread(np.full((3, 9), 7)) <= 0  # rows on one line hold nothing
+        assert _spread(gaps, 10) == pytest.approx(exact, rel=1e-9, abs=1.5)
+        assert _spread(gaps, 10) <= eigenvalues[:-1].sum() + 1e-6
+    assert _spread(np.zeros((2, 0), dtype=np.int64), 3) == 0
+    assert _spread(np.full((3, 9), 7), 3) <= 0  # rows on one line hold nothing
 
 
 def test_one_row_moves_the_spread_by_its_square_at_most(seed):
@@ -42,11 +42,33 @@ def test_one_row_moves_the_spread_by_its_square_at_most(seed):
         dim = int(rng.integers(1, 4))
         gaps = rng.integers(-50, 51, (dim, int(rng.integers(1, 6))))
         more = np.append(gaps, rng.integers(-50, 51, (dim, 1)), axis=1)
-        change = _spread(more) - _spread(gaps)
+        change = _spread(more, 10) - _spread(gaps, 10)
         assert 0 <= change <= int((more[:, -1] ** 2).sum())
         reach = math.isqrt(int((more[:, -1] ** 2).sum())) + 1
-        steps = [_spread(g) * 16 // reach**2 for g in (gaps, more)]
+        steps = [_spread(g, 10) * 16 // reach**2 for g in (gaps, more)]
         assert 0 <= steps[1] - steps[0] <= 16
+
+
+@pytest.mark.parametrize("dim", [1, 2, 4, 6, 64])
+def test_the_longest_gaps_do_not_wrap(dim):
+    """As many rows as one likes, as far away as the finest grid allows: one still adds its own."""
+    bits = (53 - dim.bit_length()) // 2
+    square = 1 << 2 * bits
+    for count in (1023, 4095, 4096, 20_000):
+        gaps = np.full((dim, count), 1 << bits)
+        gaps[: dim // 2] *= -1
+        assert _spread(gaps, bits) in (0, -1)  # all on one line
+        aside = gaps.copy()
+        aside[0, -1] *= -1  # one row leaves the line, if there is a second column
+        assert 0 <= _spread(aside, bits) - _spread(gaps[:, :-1], bits) <= dim * square + 1
+
+
+def test_a_radius_that_cannot_be_paid_for_is_refused_before_payment():
+    schema = tdp.Schema({"a": tdp.Interval(0, 1)}, rows=50)
+    with pytest.raises(ParameterError, match="`epsilon` must lie in"):
+        tdp.KNormGeometricMedian(schema, epsilon=2.0**-39, interval="sample")
+    with pytest.raises(ParameterError, match="`bits`"):
+        MedianRadius(Fraction(1), replaced=True, persons=1, dim=1, bits=27)
 
 
 def test_noise_tails_and_the_rise_are_on_the_safe_side():
@@ -82,7 +104,7 @@ def test_the_slope_rises_as_fast_as_the_radius_says(seed):
 
 
 def test_shares_of_epsilon_add_up():
-    law = MedianRadius(Fraction(1), replaced=True, persons=1, edge=16)
+    law = MedianRadius(Fraction(1), replaced=True, persons=1, dim=2, bits=3)
     spent = 2 * law._rate
     for noise, moved in ((law._gradient, 32), (law._spread, 16)):
         assert noise.sensitivity == moved
@@ -116,7 +138,7 @@ def test_a_radius_without_its_gradient_misses(seed):
     """Power: if the gradient at the point is ignored, points far from the median are trusted."""
     rng = np.random.default_rng(seed)
     gaps = (rng.normal(0.3, 0.2, (2, 500)) * 2**16).astype(np.int64)  # the median is 0.3 away
-    law = MedianRadius(Fraction(20), replaced=True, persons=1, edge=1 << 19)
+    law = MedianRadius(Fraction(20), replaced=True, persons=1, dim=2, bits=17)
     units = gaps / np.sqrt((gaps**2).sum(axis=0))
     level = Fraction(float(np.linalg.norm(units.sum(axis=1))))
     away = np.linalg.norm(median_of(gaps.T.astype(float)))

@@ -224,6 +224,16 @@ class KNormGeometricMedian(PaidMechanism):
         self.grid = check_count("grid", grid, most=finest)
         self.covers = check_choice("interval", interval, ("none", "sample"))
         self._fine = max(schema.bits, self.grid)
+        self._radius_law = None if self.covers == "none" else self._median_radius()
+
+    def _median_radius(self) -> MedianRadius:
+        return MedianRadius(
+            self.epsilon / 2,
+            replaced=self.neighbors is Neighbors.REPLACE_ONE,
+            persons=self.schema.rows_per_person,
+            dim=len(self.columns),
+            bits=self._fine + 1,  # both the point and the rows are at most 2**fine in size
+        )
 
     def _interval(self, name: str) -> Interval:
         column = self.schema[name]
@@ -288,9 +298,9 @@ class KNormGeometricMedian(PaidMechanism):
             "covariance": np.diag(half**2),  # what the range allows
             "half_width": np.abs(value - middle) + half,
         }
-        if self.covers == "none":
+        if self._radius_law is None:
             return out
-        radius = self._radius(levels, drawn, 1 - confidence, rng)
+        radius = self._radius(self._radius_law, levels, drawn, 1 - confidence, rng)
         size = radius / (1 << self.grid)
         return out | {
             "names": (*self.columns, RADIUS),
@@ -301,15 +311,16 @@ class KNormGeometricMedian(PaidMechanism):
             "half_width": np.append(np.minimum(size * half, out["half_width"]), 2 * len(half)),
         }
 
-    def _radius(self, levels: DirectionLevels, point: Point, miss: float, rng: RandomSource) -> int:
+    def _radius(
+        self,
+        law: MedianRadius,
+        levels: DirectionLevels,
+        point: Point,
+        miss: float,
+        rng: RandomSource,
+    ) -> int:
         """A radius around the released point in lattice steps, at most the cube's diagonal."""
         dim = len(point)
-        law = MedianRadius(
-            self.epsilon / 2,
-            replaced=self.neighbors is Neighbors.REPLACE_ONE,
-            persons=self.schema.rows_per_person,
-            edge=1 << (self._fine + 1 + dim.bit_length()),
-        )
         level = Fraction(levels.level(point), _UNIT)
         slack = (self.schema.rows * math.sqrt(dim) + 1) / _UNIT  # truncation of directions
         found = law.draw(levels.gaps(point), level, slack, miss, rng)

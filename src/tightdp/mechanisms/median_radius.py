@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from tightdp.data.blocks import exact_gram
+from tightdp.errors import check_count
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.lattice_laws import Geometric
@@ -14,8 +16,8 @@ from tightdp.randomness import RandomSource
 
 SHARES = Fraction(1, 8), Fraction(11, 16), Fraction(3, 16)  # of epsilon: reach, gradient, spread
 _TAU = Fraction(2, 3)  # so many rows shall lie within reach
+_DOUBLE = 53  # integers up to 2**53 are doubles
 _PER_ROW = 16  # steps per row in which gradient and spread are counted
-_CHUNK = 4096  # rows whose products add up within 64 bits
 
 
 class MedianRadius:
@@ -54,12 +56,17 @@ class MedianRadius:
         Whether neighbours replace a row, or add or remove one.
     persons : int
         Rows of one person.
-    edge : int
-        A public bound on distances, in units of the gaps.
+    dim : int
+        Number of columns.
+    bits : int
+        Gaps are at most 2**bits in size; so much that squared distances are doubles.
     """
 
-    def __init__(self, epsilon: Fraction, *, replaced: bool, persons: int, edge: int) -> None:
-        self._edge = edge
+    def __init__(
+        self, epsilon: Fraction, *, replaced: bool, persons: int, dim: int, bits: int
+    ) -> None:
+        check_count("bits", bits, most=(_DOUBLE - dim.bit_length()) // 2)
+        self._bits, self._edge = bits, 1 << (bits + dim.bit_length())
         reach, gradient, spread = (share * epsilon for share in SHARES)
         ranks = Fraction(1) if replaced else persons * max(_TAU, 1 - _TAU)
         self._rate = reach / (2 * ranks)
@@ -86,7 +93,7 @@ class MedianRadius:
         near = gaps[:, squares <= reach * reach]
         noises = [int(law.sample(1, rng=rng)[0]) for law in (self._gradient, self._spread)]
         slope = math.floor(level * _PER_ROW) + noises[0]
-        bent = _spread(near) * _PER_ROW // (reach * reach) + noises[1]
+        bent = _spread(near, self._bits) * _PER_ROW // (reach * reach) + noises[1]
         most = (slope + 1 + _tail(self._gradient, miss / 2)) / _PER_ROW + slack
         least = (bent - _tail(self._spread, miss / 2)) / _PER_ROW
         return reach * _first_rise(max(most, 0.0), least)
@@ -97,16 +104,9 @@ class MedianRadius:
         return max(1, ranks.law(ranks.rows * _TAU, self._rate).draw(rng))
 
 
-def _spread(gaps: Integers) -> int:
-    """tr S less the eighth root of tr S^8, rounded down, in exact integers."""
-    dim, count = gaps.shape
-    total = [[0] * dim for _ in range(dim)]
-    for start in range(0, count, _CHUNK):
-        part = gaps[:, start : start + _CHUNK]
-        products = part @ part.T
-        for j in range(dim):
-            for k in range(dim):
-                total[j][k] += int(products[j, k])
+def _spread(gaps: Integers, bits: int) -> int:
+    """tr S less the eighth root of tr S^8, rounded down, for any number of gaps up to 2**bits."""
+    total = [[int(v) for v in row] for row in exact_gram(gaps.T, bits)]
     power = total
     for _ in range(2):  # S^4
         power = [
@@ -116,7 +116,7 @@ def _spread(gaps: Integers) -> int:
     root = sum(v * v for row in power for v in row)
     for _ in range(3):
         root = math.isqrt(root - 1) + 1 if root else 0
-    return sum(total[j][j] for j in range(dim)) - root
+    return sum(total[j][j] for j in range(len(total))) - root
 
 
 def _tail(law: Geometric, miss: float) -> int:

@@ -283,7 +283,8 @@ class DiscreteGaussian(LatticeLaw):
         if sigma < _ENUMERATED:
             reach = math.ceil(_WINDOW * sigma) + 2
             first = max(math.floor(c * (1 - _ROUNDING)) - shift, -reach)
-            u = first + np.arange(2 * reach + 3)
+            # Doubles: |u| <= 2**28 is exact, and a shift of 2**60, squared, is beyond 64 bits.
+            u = first + np.arange(2.0 * reach + 3)
             # Exponents err by a few roundings: each is moved to the side that adds to the sum.
             size, fall = u**2 / (2 * sigma2), shift * (2 * u + shift) / (2 * sigma2)
             weights = np.exp(-size * (1 - _ROUNDING))

@@ -18,6 +18,9 @@ from tightdp.randomness import RandomSource
 
 _LISTED = 1 << 12  # up to this level every size of a difference is weighed on its own
 
+Counts = tuple[tuple[int, ...], tuple[int, ...]]
+"""How many points have the sizes 0, 1, ..., and how many have at most these sizes."""
+
 
 class HistogramBody(LatticeBody):
     r"""{sum z = 0, sum |z| <= 2 l}: differences of histograms with a public total.
@@ -30,7 +33,7 @@ class HistogramBody(LatticeBody):
         self.dim = check_count("cells", cells, least=2)
         self.safe_level = 1 << 58
         self.safe_entry = (1 << 62) // self.dim
-        self._shells, self._balls = [1], [1]  # points of a size, and up to a size
+        self._counts: Counts = (1,), (1,)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -102,21 +105,21 @@ class HistogramBody(LatticeBody):
 
     # --- low levels ---------------------------------------------------------------------------
 
-    def _sizes(self, level: int) -> list[int]:
-        r"""How many points have the sizes 0..l: the coordination sequence of the lattice A_n.
+    def _sizes(self, level: int) -> tuple[int, ...]:
+        """How many points have the sizes 0..l."""
+        return self._counted(level)[0][: level + 1]
 
-        Its generating function is the Legendre polynomial :math:`P_n((1+x)/(1-x))`, n = m - 1, and
-        Legendre's equation makes it a recursion,
-        :math:`(s+1)^2 c_{s+1} = (2s^2 + n(n+1))\,c_s - (s-1)^2 c_{s-1}`.
+    def _counted(self, level: int) -> Counts:
+        """Counts up to a level, or beyond.
+
+        Threads share the body. A longer pair is made aside and then takes the place of the shorter
+        one in a single assignment: whoever reads sees a whole pair, and all pairs agree.
         """
-        shells, n = self._shells, self.rank
-        for s in range(len(shells) - 1, level):
-            fresh = (2 * s * s + n * (n + 1)) * shells[s] - (
-                (s - 1) ** 2 * shells[s - 1] if s else 0
-            )
-            shells.append(fresh // (s + 1) ** 2)
-            self._balls.append(self._balls[-1] + shells[-1])
-        return shells[: level + 1]
+        counts = self._counts
+        if level >= len(counts[0]):
+            counts = _longer(counts, self.rank, min(max(level, 2 * len(counts[0])), _LISTED))
+            self._counts = counts
+        return counts
 
     def _gainer_weights(self, size: int) -> list[int]:
         """Points of a size >= 1 with k = 1..m-1 gainers."""
@@ -132,8 +135,7 @@ class HistogramBody(LatticeBody):
     def cells(self, level: int) -> int:
         if level > _LISTED:
             return self._all * math.comb(level + self.rank, self.rank)
-        self._sizes(level)
-        return self._balls[level]
+        return self._counted(level)[1][level]
 
     def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
         high = np.flatnonzero(levels > _LISTED)
@@ -170,3 +172,18 @@ class HistogramBody(LatticeBody):
                 down = simplex_points(size[rows], self.dim - k, rng)
                 z[rows[:, None], order[rows]] = np.hstack([up, -down])
         return z
+
+
+def _longer(counts: Counts, n: int, last: int) -> Counts:
+    r"""The same counts up to the size ``last``: the coordination sequence of the lattice A_n.
+
+    Its generating function is the Legendre polynomial :math:`P_n((1+x)/(1-x))`, n = m - 1, and
+    Legendre's equation makes it a recursion,
+    :math:`(s+1)^2 c_{s+1} = (2s^2 + n(n+1))\,c_s - (s-1)^2 c_{s-1}`.
+    """
+    shells, balls = map(list, counts)
+    for s in range(len(shells) - 1, last):
+        before = (s - 1) ** 2 * shells[s - 1] if s else 0
+        shells.append(((2 * s * s + n * (n + 1)) * shells[s] - before) // (s + 1) ** 2)
+        balls.append(balls[-1] + shells[-1])
+    return tuple(shells), tuple(balls)

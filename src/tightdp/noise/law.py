@@ -129,10 +129,10 @@ class NoiseLaw(ABC):
 
     def sample_lattice(self, size: int | None = None, *, grid: Any, rng: Any = None) -> Any:
         """Exact draws: integers z, each for the value ``z * grid``, by integer arithmetic."""
-        step = exact_fraction("grid", grid)
-        if self._made is None or self._made[0] != step:
-            self._made = step, self.lattice(step)
-        return self._made[1].sample(size, rng=rng)
+        step, made = exact_fraction("grid", grid), self._made  # one look: threads may ask as well
+        if made is None or made[0] != step:
+            self._made = made = step, self.lattice(step)
+        return made[1].sample(size, rng=rng)
 
     # --- to be filled in ----------------------------------------------------------------------
 
