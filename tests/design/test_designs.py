@@ -15,6 +15,7 @@ from tightdp.design.cutting_planes import CutProgram, paper_bounds, partition_bo
 from tightdp.design.designs import _solved, design_noise
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import Lattice, ShiftProgram
+from tightdp.design.search import support_units
 from tightdp.errors import ParameterError
 
 # Certified optima (sensitivity 1; middles of intervals narrower than 1 %).
@@ -232,6 +233,21 @@ def test_a_skewed_loss_gets_the_support_it_needs():
         design = design_noise(epsilon=0.4, delta=1e-6, loss=losses.pinball(0.1), **given)
         assert design.gap <= 0.01
         assert design.certificate.verify()
+
+
+@pytest.mark.parametrize("sensitivity", [Fraction(1), Fraction(7, 2)])
+def test_the_support_holds_a_truncated_laplace_law(sensitivity):
+    """The support rule: the least number of sensitivities that is surely feasible, and one more."""
+    for epsilon in (0.1, 0.5, 1.0, 3.0, 8.0):
+        for delta in (1e-9, 1e-3, 0.05, 0.3, 0.49):
+            problem = NoiseProblem(Fraction(epsilon), Fraction(delta), sensitivity, losses.power(1))
+            units = support_units(problem)
+            bound = math.log(1 + (math.exp(epsilon) - 1) / (2 * delta)) / epsilon
+            assert math.ceil(bound) + 1 == pytest.approx(units, abs=1e-9)
+            law = tdp.TruncatedLaplace(epsilon=epsilon, delta=delta, sensitivity=float(sensitivity))
+            assert law.bound <= units * sensitivity
+        pure = NoiseProblem(Fraction(epsilon), Fraction(0), sensitivity, losses.power(1))
+        assert support_units(pure) == math.ceil(16 / epsilon) + 1  # beyond it lies exp(-16)
 
 
 def test_monotone_noise_for_a_skewed_loss():

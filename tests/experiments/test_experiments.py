@@ -122,6 +122,25 @@ def test_cut_text_is_seen():
         readable(figure)
 
 
+def test_the_exponential_line_spends_its_budget_and_no_more(monkeypatch):
+    """Its rate times twice the change of the loss by one row is epsilon; as printed, half of it."""
+    ends = np.array([-1.0, 1.0])
+    a = np.linspace(-1, 1, 9)
+    inside = np.abs(a)[:, None] + np.abs(a) <= 1
+    rows = [absolute_losses(np.array([x]), np.array([y]), a, a)[inside] for x in ends for y in ends]
+    moved = max(float(np.abs(one - other).max()) for one in rows for other in rows)
+    rates = []
+
+    def record(x, y, rate, plain, rng):
+        rates.append(rate)
+        return plain
+
+    monkeypatch.setattr(gradient, "exponential_line", record)
+    gradient.MedianFigure().compute({"rows": 10, "replicates": 1}, source(1))
+    assert {2 * rate * moved for rate in rates} == {1.0, 0.5}
+    assert gradient.exponential_rate(3.0, 2.0) == 1.0
+
+
 # --- faults are seen ------------------------------------------------------------------------------
 
 

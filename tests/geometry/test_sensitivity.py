@@ -223,6 +223,26 @@ def test_large_domains_use_structure_not_enumeration() -> None:
     assert space.hull().sample(3, rng=0).shape == (3, 260)
 
 
+def test_the_default_body_of_moments_is_the_smallest_with_a_sampler() -> None:
+    """Erratum on "copies of K2 and K3": cylinders hold all changes, and much that is none."""
+    for features in (1, 2, 4):
+        found = tdp.SensitivitySpace.moments(features).hull()
+        assert isinstance(found, tdp.MomentBody)
+        assert found.kind == tdp.MomentBody(features).kind == "triangle"
+        loose = tdp.MomentBody(features, "cylinder")
+        assert (loose.gauge(found.sample(500, rng=1)) <= 1 + 1e-12).all()
+        assert (found.gauge(loose.sample(500, rng=1)) > 1).any()  # cylinders stick out
+    edge, beyond = (tdp.SensitivitySpace.moments(p).hull() for p in (12, 13))
+    assert isinstance(edge, tdp.MomentBody)
+    assert edge.kind == "triangle"
+    assert isinstance(beyond, tdp.MomentBody)
+    assert beyond.kind == "cylinder"
+    schema = tdp.Schema({c: tdp.Interval(-1, 1) for c in "abcd"}, rows=50)
+    mechanism = tdp.AdditiveMechanism(tdp.Moments(schema, list("abc"), "d"), epsilon=1.0)
+    assert isinstance(mechanism.ball, tdp.MomentBody)
+    assert mechanism.ball.kind == "triangle"
+
+
 def test_an_outer_body_is_labelled() -> None:
     domain = {f"x{i}": tdp.Interval(0, 1) for i in range(9)} | {"k": tdp.Category(["a", "b"])}
     space = S.of(domain, neighbors="add-remove")

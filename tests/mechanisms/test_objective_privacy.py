@@ -98,6 +98,48 @@ def test_one_logistic_column_moves_the_gradient_less():
     assert theta[::200][reach.argmax()] == pytest.approx(4.03, abs=0.05)
 
 
+def loss_of_one_column(loss, rate, ridge, *, replace_one=True):
+    """The largest log ratio of one column: over the parameter, two rows and their targets."""
+    theta = np.concatenate([-np.geomspace(1e-3, 400, 400), [0.0], np.geomspace(1e-3, 400, 400)])
+    x = np.linspace(-1.0, 1.0, 41)
+    ends = (0.0, 1.0) if isinstance(loss, LogisticLoss) else (-1.0, 1.0)
+    pulls, bends = [], []
+    for y in ends:
+        margin = theta[:, None] * x
+        pulls.append(loss.first(margin, np.full_like(margin, y)) * x)
+        bends.append(loss.second(margin, np.full_like(margin, y)) * x**2)
+    pull, bend = np.hstack(pulls), np.hstack(bends)
+    growth = np.log1p(bend / ridge)  # the row that comes; the one that goes only shrinks it
+    if not replace_one:
+        return float((rate * np.abs(pull) + growth).max())
+    far = np.maximum(pull - pull.min(axis=1)[:, None], pull.max(axis=1)[:, None] - pull)
+    return float((rate * far + growth).max())
+
+
+@pytest.mark.parametrize("replace_one", [True, False])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberLoss(0.7)], ids=repr)
+@pytest.mark.parametrize("accounting", ["joint", "split"])
+def test_the_ridge_of_a_single_column_is_the_least(accounting, loss, replace_one):
+    """Erratum on the sensitivity of one logistic column: 1.0517 in place of 2, no more, no less."""
+    for epsilon, share in [(0.1, 0.5), (1.0, 0.3), (1.0, 0.85), (2.0, 0.985)]:
+        facts = PublicFacts(loss, 1, replace_one=replace_one, accounting=accounting)
+        found = calibrate(facts, epsilon, share)
+        worst = loss_of_one_column(loss, found.rate, found.ridge, replace_one=replace_one)
+        assert worst <= epsilon
+        if accounting == "joint":
+            assert worst >= 0.95 * epsilon  # nothing is wasted
+        if facts.single:  # planted: a sensitivity of 1, and half of the ridge
+            rate = share * epsilon
+            left = 0.25 / math.expm1(epsilon - rate)
+            assert loss_of_one_column(loss, rate, left) > epsilon or share < 0.9
+            assert loss_of_one_column(loss, found.rate, found.ridge / 2) > epsilon or share > 0.9
+    one = PublicFacts(LogisticLoss(), 1)
+    assert one.difference == SINGLE_COLUMN
+    assert PublicFacts(HuberLoss(0.7), 1).difference == pytest.approx(1.4)
+    assert replace(one, replace_one=False).difference == 1.0
+    assert replace(one, width=2).difference == 2.0
+
+
 @pytest.mark.parametrize("width", [2, 3, 7])
 def test_no_search_finds_a_larger_gradient_difference(width, seed):
     rng, worst = source(seed), np.zeros(3)

@@ -279,3 +279,23 @@ def test_other_bad_input():
 def test_laws_say_who_they_are():
     assert repr(Laplace(epsilon=1)) == "Laplace(epsilon=1.0, sensitivity=1.0)"
     assert "delta=0.1" in repr(TruncatedLaplace(epsilon=1, delta=0.1))
+
+
+@pytest.mark.parametrize("sigma2", [Fraction(1, 1000), 1, 900, 511**2, 513**2, 1 << 80])
+def test_a_discrete_gaussian_never_covers_a_move_far_beyond_its_sigma(sigma2):
+    """Moves up to 2**60, whose squares leave 64 bits: the larger the move, the larger delta."""
+    law = DiscreteGaussian(epsilon=1.0, delta=0.5, sensitivity=1, sigma2=sigma2 + 10**6)
+    law.sigma2, law._variance = Fraction(sigma2), float(sigma2)
+    moves = [1 << k for k in range(61)] + [3037000500, (1 << 32) + 1, 2**60 - 1]
+    lost = [law.delta(1.0, move) for move in sorted(moves)]
+    assert all(a <= b * (1 + 1e-9) for a, b in pairwise(lost))
+    far = [
+        d for m, d in zip(sorted(moves), lost, strict=True) if m > 100 * sigma2 ** Fraction(1, 2)
+    ]
+    assert all(d > 1 - 1e-9 for d in far)
+    for move in (1 << 31, 1 << 32, (1 << 60) - 1):
+        if move * move > 10_000 * sigma2:
+            with pytest.raises(ParameterError, match="`sigma2` must be larger"):
+                DiscreteGaussian(epsilon=1.0, delta=1e-12, sensitivity=move, sigma2=sigma2)
+            with pytest.raises(ParameterError, match="`sensitivity` must be small enough"):
+                law.guarantee(sensitivity=move)

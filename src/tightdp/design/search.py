@@ -334,7 +334,7 @@ def _rose(before: Fraction, after: Fraction, share: float) -> bool:
 
 
 def support_units(problem: NoiseProblem) -> float:
-    """Sensitivities on each side that a truncated Laplace law at delta/4 needs."""
+    """Sensitivities on each side that a truncated Laplace law needs, rounded up, and one more."""
     epsilon = float(problem.epsilon)
     if problem.delta == 0:
         return math.ceil(16 / epsilon) + 1

@@ -294,6 +294,18 @@ def median_line(x: FloatArray, y: FloatArray) -> FloatArray:
     return middle
 
 
+def exponential_rate(epsilon: float, bound: float) -> float:
+    """The rate at which the exponential mechanism spends epsilon on a median regression (E28a).
+
+    Half of abs(y - a - b x) lies between 0 and (1 + B)/2 if y lies in [-1, 1] and abs(a) + abs(b)
+    is at most B, and a replaced row moves the sum by as much: epsilon over twice that.
+
+    >>> exponential_rate(1.0, 1.0)
+    0.5
+    """
+    return epsilon / (2 * 0.5 * (1 + bound))
+
+
 def exponential_line(
     x: FloatArray, y: FloatArray, rate: float, plain: FloatArray, rng: RandomSource
 ) -> FloatArray:
@@ -357,7 +369,7 @@ class MedianFigure(_DistanceFigure):
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
         rows = cell["rows"]
         mechanism = KNormQuantileRegression(unit_schema(rows, 1), epsilon=_EPSILON)
-        rate = _EPSILON / (2 * 0.5 * (1 + _B))
+        rate = exponential_rate(_EPSILON, _B)
         out: dict[str, list[float]] = {}
         for _ in range(cell["replicates"]):
             x = 2 * rng.uniform(rows) - 1
