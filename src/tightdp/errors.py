@@ -193,6 +193,13 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     return int(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one."""
+    if not isinstance(value, bool):
+        fail(f"`{name}` must be True or False. Got {type(value).__name__}.")
+    return value
+
+
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of the allowed words, with a suggestion when it is misspelt."""
     options = list(allowed)

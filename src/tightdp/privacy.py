@@ -78,6 +78,11 @@ class Guarantee:
             check_count("rows_per_person", self.rows_per_person)
 
     @property
+    def approximate(self) -> bool:
+        """Whether the law is only approached, so that epsilon is not proved."""
+        return self.numerics == Numerics.APPROXIMATE
+
+    @property
     def unit(self) -> str:
         """What is protected: a row, or a person with at most so many rows used."""
         if self.rows_per_person is None:
@@ -104,9 +109,17 @@ class Guarantee:
 
     def __str__(self) -> str:
         parts = [self.amount, f"{self.neighbors} neighbours", str(self.numerics)]
-        if self.seeded:
-            parts.append("SEEDED: not private")
-        return ", ".join(parts)
+        return ", ".join([*parts, *marks(self.seeded, self.approximate)])
+
+
+def marks(seeded: bool, approximate: bool) -> list[str]:
+    """What must not be overlooked in a guarantee, a release or an entry of a ledger.
+
+    >>> marks(False, True)
+    ['APPROXIMATE: epsilon is not proved']
+    """
+    seed = ["SEEDED: not private"] if seeded else []
+    return seed + (["APPROXIMATE: epsilon is not proved"] if approximate else [])
 
 
 def text_up(amount: Any, digits: int = _DIGITS) -> str:

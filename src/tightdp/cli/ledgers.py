@@ -41,6 +41,33 @@ def add(commands: Any) -> None:
         "--receipt", metavar="JSON", action="append", default=[], help="a file with receipts"
     )
 
+    burn = command(
+        inner,
+        "burn",
+        _burn,
+        "give up a release that is in progress for ever",
+        more="For a release that was being computed on a machine or in a container that is gone:\n"
+        "the ledger cannot know, and waits. The charge stays, and the key is never answered: give\n"
+        "the release another key in the plan to pay for it once more. Should it still be computed\n"
+        "somewhere, it is refused there when it is done.",
+        examples='  tightdp ledger burn survey.ledger --key "means"\n'
+        "  tightdp ledger burn survey.ledger --entry 7\n",
+    )
+    burn.add_argument("ledger", metavar="FILE", help="the file of the ledger")
+    burn.add_argument("--key", metavar="KEY", help="the key of the release")
+    burn.add_argument("--entry", metavar="N", type=int, help="or the number of its entry")
+
+
+def _burn(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    with Ledger.open(given.ledger) as ledger:
+        number = ledger.give_up(given.key, entry=given.entry)
+    speaker.say(
+        f"{given.ledger}: entry {number} is given up. What was paid stays paid; a new release "
+        "needs a new key.",
+        {"ledger": given.ledger, "burned": number},
+    )
+    return Exit.DONE
+
 
 def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
     with Ledger.open(given.ledger) as ledger:
@@ -62,6 +89,7 @@ def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
                     "partition": row.partition,
                     "state": row.state,
                     "seeded": row.seeded,
+                    "approximate": row.approximate,
                 }
                 for row in history
             ],

@@ -20,13 +20,15 @@ from tightdp.errors import (
     BurnedError,
     LedgerError,
     PendingError,
+    check_count,
+    check_flag,
     check_positive,
     fail,
 )
 from tightdp.ledger import files, owners, store
 from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost, unrounded
 from tightdp.ledger.charges import Charge, Receipt
-from tightdp.ledger.composition import Partition, advance, check_place, refuse
+from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
 from tightdp.ledger.entries import Entry
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.terms import Request, Terms, check_key, check_record, check_text
@@ -48,12 +50,15 @@ class Ledger(LedgerView):
         Caps on the sums of what is spent.
     path : path, optional
         A SQLite file on a local disk, made if it is not there. An existing one must have been made
-        with the same caps, neighbours and ``allow_seeded``. None keeps the ledger in memory.
+        with the same caps, neighbours and permissions. None keeps the ledger in memory.
     neighbors : {"replace-one", "add-remove"}
         The relation that the caps speak of. A replace-one ledger takes add-remove guarantees at
         twice their epsilon; an add-remove ledger refuses replace-one guarantees.
     allow_seeded : bool
         Whether releases with seeded noise, which are not private, are let in (for tests).
+    allow_approximate : bool
+        Whether releases drawn by a Markov chain are let in, which only approach the law that their
+        epsilon is proved for. Each is marked; what the ledger adds up is then not proved.
     timeout : float
         Seconds to wait for other processes, to write or for the release of a key.
 
@@ -84,11 +89,15 @@ class Ledger(LedgerView):
         path: str | os.PathLike[str] | None = None,
         neighbors: str | Neighbors = "replace-one",
         allow_seeded: bool = False,
+        allow_approximate: bool = False,
         timeout: float = 30.0,
     ) -> None:
-        if not isinstance(allow_seeded, bool):
-            fail(f"`allow_seeded` must be True or False. Got {type(allow_seeded).__name__}.")
-        terms = Terms(check_cap(epsilon, delta), Neighbors.of(neighbors), allow_seeded)
+        terms = Terms(
+            check_cap(epsilon, delta),
+            Neighbors.of(neighbors),
+            check_flag("allow_seeded", allow_seeded),
+            check_flag("allow_approximate", allow_approximate),
+        )
         patience = check_positive("timeout", timeout)
         first = _now(), terms.caps, terms.body(SecureSource().words(2).tobytes().hex())
         if path is None:
@@ -131,10 +140,18 @@ class Ledger(LedgerView):
 
     # --- spending -------------------------------------------------------------------------------
 
-    def declare_partition(self, name: str, cells: Iterable[str | int], *, fixed: bool) -> None:
+    def declare_partition(
+        self,
+        name: str,
+        cells: Iterable[str | int],
+        *,
+        fixed: bool,
+        person: str | None = None,
+    ) -> None:
         """Declare the cells of a public partition, once and for ever.
 
-        Spends with ``partition=(name, cell)`` count by the largest sum of a cell.
+        Spends with ``partition=(name, cell)`` count by the largest sum of a cell. That is right if
+        nobody who is protected is in two cells; :mod:`tightdp.ledger.composition` has the proof.
 
         Parameters
         ----------
@@ -142,8 +159,14 @@ class Ledger(LedgerView):
         cells : iterable of str or int
             All cells. They are public facts: never read them off the data.
         fixed : bool
-            True if the cell of every row is public and cannot change (a split by row number).
-            False if it is read off the row (a region): then only add-remove guarantees compose.
+            True if the cell of every row is public and a replacement keeps it (a split by row
+            number): for replace-one ledgers only. False if it is read off the row (a region): then
+            only add-remove guarantees compose, at twice their epsilon in a replace-one ledger,
+            since a replaced row may leave one cell and enter another.
+        person : str, optional
+            The column that names persons, if **all rows of a person lie in one cell**: for releases
+            that protect persons. None: the cells tell rows apart, and such releases, which may have
+            rows of one person in several cells, are refused.
 
         Examples
         --------
@@ -154,7 +177,7 @@ class Ledger(LedgerView):
         >>> ledger.spent.epsilon
         Fraction(3, 4)
         """
-        asked = Partition.declared(name, cells, fixed)
+        asked = Partition.declared(name, cells, fixed, person, self.neighbors)
         with self._store.write() as change:
             known = change.partition(name)
             if known is not None:
@@ -188,6 +211,13 @@ class Ledger(LedgerView):
         if not isinstance(guarantee, Guarantee):
             fail(f"`guarantee` must be a Guarantee. Got {type(guarantee).__name__}.")
         price = unrounded(check_amount(guarantee.epsilon, guarantee.delta), exactly)
+        if protects is None and guarantee.rows_per_person is not None:
+            fail(
+                '`protects` must say which persons the guarantee is about, such as "persons in '
+                "column 'id'\". Got None: a ledger adds up guarantees for the same persons only."
+            )
+        if protects is None and partition is not None:
+            protects = protected(None)  # the guarantee says that it is about rows
         pay = partial(
             self.spend,
             price.epsilon,
@@ -197,6 +227,7 @@ class Ledger(LedgerView):
             fingerprint=fingerprint,
             partition=partition,
             seeded=guarantee.seeded,
+            approximate=guarantee.approximate,
             neighbors=guarantee.neighbors,
             protects=protects,
         )
@@ -212,6 +243,7 @@ class Ledger(LedgerView):
         fingerprint: str = "",
         partition: tuple[str, str | int] | None = None,
         seeded: bool = False,
+        approximate: bool = False,
         neighbors: str | Neighbors | None = None,
         protects: str | None = None,
     ) -> Receipt:
@@ -231,26 +263,24 @@ class Ledger(LedgerView):
             A cell of a partition declared by :meth:`declare_partition`.
         seeded : bool
             Whether the noise comes from a seed.
+        approximate : bool
+            Whether the law of the noise is only approached, by a Markov chain.
         neighbors : optional
             The relation of the guarantee; the ledger's own by default.
         protects : str, optional
             Whom the guarantee is about: ``"rows"``, or such as ``"persons in column 'id'"``. All
-            spends of a ledger protect the same; by default whom those before it do.
+            spends of a ledger protect the same; by default whom those before it do, and in a
+            partition whom its cells tell apart.
         """
         given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
-        if not isinstance(seeded, bool):
-            fail(f"`seeded` must be True or False. Got {type(seeded).__name__}.")
-        if seeded and not self.allow_seeded:
-            fail(
-                "`seeded` must be False for this ledger. Got True: noise from a seed can be "
-                "repeated and is not private. Leave out the seed (rng=None, random_state=None), or "
-                "use a test ledger made with allow_seeded=True."
-            )
+        self._terms.check_allowed(
+            check_flag("seeded", seeded), check_flag("approximate", approximate)
+        )
         asked, name = check_amount(epsilon, delta), check_key(key)
         texts = check_text("label", label), check_text("fingerprint", fingerprint)
         unit = None if protects is None else check_text("protects", protects)
         part, cell = check_place(partition)
-        request = Request(asked, given, seeded, *texts, part, cell, unit)
+        request = Request(asked, given, seeded, *texts, part, cell, unit, approximate)
         price = cost(asked, given, self.neighbors)
         with self._store.write() as change:
             store._checkpoint("begun")
@@ -269,15 +299,17 @@ class Ledger(LedgerView):
     def _pay(self, change: Transaction, request: Request, price: Budget, key: str | None) -> Entry:
         last = change.last().amount("total")
         before: list[Budget] = []
+        unit = self._unit(change, request.protects)
         if request.partition is not None and request.cell is not None:
-            self._partition(change, request.partition).check_use(request.cell, request.neighbors)
+            part = self._partition(change, request.partition)
+            part.check_use(request.cell, request.neighbors, unit.get("protects"))
+            unit = {"protects": part.unit}  # from now on all spends must
             cell = change.last_in(request.partition, request.cell)
             whole = change.last_in(request.partition)
             before = [
                 NOTHING if cell is None else cell.amount("cell"),
                 NOTHING if whole is None else whole.amount("partition"),
             ]
-        unit = self._unit(change, request.protects)
         amounts = advance(last, price, *before)
         if not amounts["total"].fits(self.caps):
             refuse(amounts["total"] - last, self.caps - last)
@@ -341,6 +373,38 @@ class Ledger(LedgerView):
         """Give up the release of a spend. The charge stays; the key can never be answered."""
         self._end(receipt, "burn", {})
 
+    def give_up(self, key: str | None = None, *, entry: int | None = None) -> int:
+        """End a spend whose computation is lost, by its key or the number of its entry.
+
+        A release that was being computed on another machine, or in a container that is gone, is in
+        progress for as long as nobody says otherwise. This says it, to the private side: the charge
+        stays, and the key can never be answered. Should the computation still be at work, its
+        release is refused when it comes. The number of the entry comes back.
+
+        Examples
+        --------
+        >>> ledger = Ledger(epsilon=1)
+        >>> receipt = ledger.spend(0.25, key="mean age")
+        >>> ledger.give_up("mean age"), ledger.spent.epsilon
+        (2, Fraction(1, 4))
+        >>> ledger.find("mean age")
+        Traceback (most recent call last):
+        ...
+        tightdp.errors.BurnedError: The release of key 'mean age' is burned: entry 2 has paid ...
+        """
+        if (key is None) == (entry is None):
+            fail("`key` or `entry` must say which spend is given up, one of them.")
+        name = check_key(key)
+        number = 0 if entry is None else check_count("entry", entry, most=1 << 62)
+        with self._store.write() as change:
+            spent = change.entry(number) if name is None else change.with_key(name)
+            what = f"entry {number}" if name is None else f"key {name!r}"
+            if spent is None or spent.kind != "spend":
+                fail(f"The ledger has no spend of {what}: `tightdp ledger show` lists them.")
+            self._write_end(change, spent.number, "burn", {})
+        self._mine.pop(spent.number, None)
+        return spent.number
+
     def _end(self, receipt: Receipt, kind: str, body: dict[str, Any]) -> None:
         if not isinstance(receipt, Receipt):
             fail(f"`receipt` must be a Receipt. Got {type(receipt).__name__}.")
@@ -349,15 +413,18 @@ class Ledger(LedgerView):
             spent = change.entry(number)
             if receipt.ledger != self.identity or spent is None or spent.head != receipt.entry:
                 fail("`receipt` must come from this ledger. Got one of another.", LedgerError)
-            if change.end_of(number) is not None:
-                fail(
-                    f"`receipt` must be of a spend without a release. Got entry {number}, which "
-                    "has ended: spend again for a new release.",
-                    LedgerError,
-                )
-            total = {"total": change.last().amount("total")}
-            change.append(kind, _now(), body, ends=number, amounts=total)
+            self._write_end(change, number, kind, body)
         self._mine.pop(number, None)
+
+    def _write_end(self, change: Transaction, number: int, kind: str, body: dict[str, Any]) -> None:
+        if change.end_of(number) is not None:
+            fail(
+                f"Only a spend without a release can be ended. Entry {number} has ended: its "
+                "release is stored, or was given up. Spend again for a new release.",
+                LedgerError,
+            )
+        total = {"total": change.last().amount("total")}
+        change.append(kind, _now(), body, ends=number, amounts=total)
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The stored release of a key, or None if nothing was ever spent for it.
@@ -396,7 +463,9 @@ class Ledger(LedgerView):
         if end is None and owners.is_alive(str(spent.facts()["owner"])):
             fail(
                 f"The release of key {key!r} is in progress: entry {spent.number} has paid for it "
-                "and not stored it yet. Ask again later with the same key; it costs nothing more.",
+                "and not stored it yet. Ask again later with the same key; it costs nothing more. "
+                "If the machine or container that computed it is gone, give it up (`tightdp ledger "
+                "burn`, `ledger.give_up`): the charge stays, and the release needs a new key.",
                 PendingError,
             )
         fail(

@@ -4,16 +4,28 @@ r"""How spends add up.
 delta_i), also when each is chosen after seeing the answers before it. A product of epsilons is the
 cost of nothing (erratum E36).
 
-*Disjoint parts.* If the cells of a public partition share no row, a neighbour changes one cell, and
-spends inside cells cost together the largest sum of a cell. Who may use that depends on how rows
-come to their cells:
+*Disjoint parts.* Spends inside the cells of a public partition cost together the largest sum of a
+cell, if a neighbour changes one cell only. A *unit* is what the guarantees protect: a row, or a
+person with all rows of that person. Write (E_c, D_c) for the sum of the spends in cell c, as
+guarantees of the table that cell c is.
 
-- ``fixed=True``: the cell of a row is public and cannot change (a split by row number). A replaced
-  row stays in its cell.
-- ``fixed=False``: the cell is read off the row (a region, an age group). Removing or adding a row
-  touches one cell. *Replacing* one may touch two, each with one row more or less, about which a
-  replace-one guarantee says nothing: such spends must be add-remove. In a replace-one ledger each
-  is charged as removing and adding, which covers both cells.
+1. *All of a unit lies in one cell.* Two tables that differ in one unit then differ in one cell, or
+   in two if a replaced unit leaves one cell for another. A person with rows in the north and in the
+   south changes both, and pays for both: cells that tell rows apart count by their sum for persons.
+   So a partition says whom it tells apart (``person``), and a spend in it must protect just them.
+2. *The cell is read off the unit* (``fixed=False``: a region, an age group). Removing or adding a
+   unit changes one cell c, by one unit, which costs (E_c, D_c) under add-remove: at most the
+   maximum over the cells. *Replacing* one removes it from cell a and adds it to cell b. If a = b,
+   group privacy gives what :func:`tightdp.ledger.amounts.cost` charges for the cell. Otherwise
+   cells a and b are different tables, each with one unit more or less, and composing their
+   releases costs (E_a + E_b, D_a + D_b) <= (2 max E_c, 2 max D_c), which is at most the same
+   charge of the fullest cell. A replace-one guarantee of a cell says nothing about a unit more or
+   less: such spends are refused.
+3. *The cell is public and a replacement keeps it* (``fixed=True``: a split by row number). A
+   replaced unit stays in its cell, so one cell changes by one replacement: the maximum over the
+   cells of (E_c, D_c) under replace-one. Under add-remove there is no such thing: who removes a row
+   moves the numbers of those behind it, hence rows of every cell. What is left then is a cell that
+   is read off the unit, and ``fixed=True`` is refused.
 """
 
 from __future__ import annotations
@@ -37,10 +49,13 @@ class Partition:
     name: str
     cells: frozenset[str]
     fixed: bool
+    person: str | None = None
 
     @classmethod
-    def declared(cls, name: Any, cells: Any, fixed: Any) -> Partition:
-        """The partition that a caller declares."""
+    def declared(
+        cls, name: Any, cells: Any, fixed: Any, person: Any, neighbors: Neighbors
+    ) -> Partition:
+        """The partition that a caller declares, in a ledger with these neighbours."""
         if not check_text("name", name):
             fail("`name` must be a non-empty text.")
         if isinstance(cells, (str, bytes)) or not isinstance(cells, Iterable):
@@ -50,27 +65,48 @@ class Partition:
             fail(f"`cells` must be at least 2 distinct cells. Got {len(set(listed))} distinct.")
         if not isinstance(fixed, bool):
             fail(f"`fixed` must be True or False. Got {type(fixed).__name__}.")
-        return cls(name, frozenset(listed), fixed)
+        if person is not None and not check_text("person", person):
+            fail("`person` must be the name of a column, or None.")
+        if fixed and neighbors == Neighbors.ADD_REMOVE:
+            fail(
+                "`fixed` must be False in an add-remove ledger. Got True: who removes a row moves "
+                "the numbers of the rows behind it, so no cell stays as it is. If the cell can be "
+                "read off the row itself, declare the partition with fixed=False."
+            )
+        return cls(name, frozenset(listed), fixed, person)
 
     @classmethod
     def of(cls, entry: Entry) -> Partition:
         """The partition in an entry."""
         facts = entry.facts()
-        return cls(str(entry.partition), frozenset(facts["cells"]), bool(facts["fixed"]))
+        cells, person = frozenset(facts["cells"]), facts.get("person")
+        return cls(str(entry.partition), cells, bool(facts["fixed"]), person)
 
     def body(self) -> dict[str, Any]:
         """The body of the entry."""
-        return {"cells": sorted(self.cells), "fixed": self.fixed}
+        return {"cells": sorted(self.cells), "fixed": self.fixed, "person": self.person}
+
+    @property
+    def unit(self) -> str:
+        """Whom the cells tell apart, as ledgers say it: nobody of them is in two cells."""
+        return protected(self.person)
 
     def check_same(self, asked: Partition) -> None:
         """Refuse another declaration under the same name."""
         if self != asked:
             fail(f"A partition cannot change. Declared was {self}; asked for was {asked}.")
 
-    def check_use(self, cell: str, given: Neighbors) -> None:
+    def check_use(self, cell: str, given: Neighbors, protects: str | None) -> None:
         """Refuse an undeclared cell, and a guarantee that does not compose over the cells."""
         if cell not in self.cells:
             fail(f"`partition` must name a cell of {self}. Got {cell}.")
+        if protects is not None and protects != self.unit:  # step 1 above
+            fail(
+                f"`partition` {self.name!r} tells {self.unit} apart; this release protects "
+                f"{protects}, who may be in several cells and pay in each. Spend without "
+                "`partition`; or, if all rows of a person lie in one cell, declare a partition "
+                "with `person` = the column that names persons."
+            )
         if not self.fixed and given == Neighbors.REPLACE_ONE:
             fail(
                 f"`partition` {self.name!r} was declared with fixed=False: a replaced row may "
@@ -82,7 +118,16 @@ class Partition:
     def __str__(self) -> str:
         some = sorted(self.cells)
         cells = ", ".join(some[:5]) + (f", ... ({len(some)} cells)" if len(some) > 5 else "")
-        return f"{self.name!r} {{{cells}}}, fixed={self.fixed}"
+        return f"{self.name!r} {{{cells}}} of {self.unit}, fixed={self.fixed}"
+
+
+def protected(person: str | None) -> str:
+    """Whom releases protect, as a ledger notes it: rows, or the persons in a column.
+
+    >>> protected(None), protected("id")
+    ('rows', "persons in column 'id'")
+    """
+    return "rows" if person is None else f"persons in column {person!r}"
 
 
 def check_place(value: Any) -> tuple[str, str] | tuple[None, None]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tightdp.ledger.amounts import Budget
-from tightdp.privacy import text_up
+from tightdp.privacy import marks, text_up
 
 _HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
@@ -26,6 +26,7 @@ class HistoryRow:
     partition: tuple[str, str] | None
     seeded: bool
     state: str
+    approximate: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """What the table shows."""
@@ -36,8 +37,8 @@ class HistoryRow:
             _short(self.key or ""),
             text_up(self.cost.epsilon),
             text_up(self.cost.delta),
-            "/".join(self.partition) if self.partition else "",
-            self.state + (", SEEDED: not private" if self.seeded else ""),
+            _short("/".join(self.partition)) if self.partition else "",
+            ", ".join([self.state, *marks(self.seeded, self.approximate)]),
         )
 
 

@@ -18,11 +18,12 @@ LONGEST_TEXT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Caps, neighbour relation and whether seeded releases are let in: fixed for ever."""
+    """Caps, neighbour relation and which releases without a proof are let in: fixed for ever."""
 
     caps: Budget
     neighbors: Neighbors
-    allow_seeded: bool
+    allow_seeded: bool = False
+    allow_approximate: bool = False
 
     def body(self, identity: str) -> dict[str, Any]:
         """The body of the first entry."""
@@ -31,6 +32,7 @@ class Terms:
             "identity": identity,
             "neighbors": str(self.neighbors),
             "allow_seeded": self.allow_seeded,
+            "allow_approximate": self.allow_approximate,
         }
 
     @classmethod
@@ -40,7 +42,24 @@ class Terms:
         if facts.get("format") != FORMAT:
             fail("The ledger was written by another version: use that one to read it.", LedgerError)
         neighbors = Neighbors.of(facts["neighbors"])
-        return cls(first.amount(), neighbors, bool(facts["allow_seeded"]))
+        seeded, approximate = facts["allow_seeded"], facts.get("allow_approximate", False)
+        return cls(first.amount(), neighbors, bool(seeded), bool(approximate))
+
+    def check_allowed(self, seeded: bool, approximate: bool) -> None:
+        """Refuse noise that the guarantee is not proved for, unless it is let in."""
+        if seeded and not self.allow_seeded:
+            fail(
+                "`seeded` must be False for this ledger. Got True: noise from a seed can be "
+                "repeated and is not private. Leave out the seed (rng=None, random_state=None), or "
+                "use a test ledger made with allow_seeded=True."
+            )
+        if approximate and not self.allow_approximate:
+            fail(
+                "`approximate` must be False for this ledger. Got True: a Markov chain only "
+                "approaches the law that the epsilon is proved for, so it may cost more than is "
+                "booked. Use a mechanism with an exact sampler, or a ledger made with "
+                "allow_approximate=True, whose sums are then not proved."
+            )
 
     def check_same(self, asked: Terms, where: str) -> None:
         """Refuse other terms than the ones a file was made with."""
@@ -52,12 +71,16 @@ class Terms:
             )
 
     def __str__(self) -> str:
-        return f"{self.caps}, {self.neighbors} neighbours, allow_seeded = {self.allow_seeded}"
+        return (
+            f"{self.caps}, {self.neighbors} neighbours, allow_seeded = {self.allow_seeded}, "
+            f"allow_approximate = {self.allow_approximate}"
+        )
 
     def brief(self) -> str:
         """The same for a table."""
         seeded = ", seeded releases are let in: NOT PRIVATE" if self.allow_seeded else ""
-        return f"{self.caps.text(20)}, {self.neighbors} neighbours{seeded}"
+        rough = ", approximate samplers are let in: NOT PROVED" if self.allow_approximate else ""
+        return f"{self.caps.text(20)}, {self.neighbors} neighbours{seeded}{rough}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,7 @@ class Request:
     partition: str | None
     cell: str | None
     protects: str | None = None
+    approximate: bool = False
 
     def body(self, owner: str) -> dict[str, Any]:
         """The body of a spend."""
@@ -79,6 +103,7 @@ class Request:
             "asked": self.asked.to_dict(),
             "neighbors": str(self.neighbors),
             "seeded": self.seeded,
+            "approximate": self.approximate,
             "label": self.label,
             "fingerprint": self.fingerprint,
             "owner": owner,
@@ -88,7 +113,8 @@ class Request:
         """Refuse a key that was used for another request."""
         facts = entry.facts()
         mine = self.body("") | {"partition": self.partition, "cell": self.cell}
-        kept = facts | {"owner": "", "partition": entry.partition, "cell": entry.cell}
+        kept = {"approximate": False} | facts
+        kept |= {"owner": "", "partition": entry.partition, "cell": entry.cell}
         other = sorted(name for name in mine if mine[name] != kept.get(name))
         if other:
             fail(

@@ -90,6 +90,8 @@ class _Auditor:
             fail("its cost is not what was asked for", LedgerError)
         if facts["seeded"] and not self.terms.allow_seeded:
             fail("a seeded release was let in", LedgerError)
+        if facts.get("approximate") and not self.terms.allow_approximate:
+            fail("a release by an approximate sampler was let in", LedgerError)
         if entry.key is not None and entry.key in self.keys:
             fail("its key was used before", LedgerError)
         if facts.get("protects") != (self.protects or facts.get("protects")):
@@ -108,7 +110,7 @@ class _Auditor:
         if entry.partition is None:
             return advance(self.total, entry.amount())
         name, cell = entry.partition, str(entry.cell)
-        self.partitions[name].check_use(cell, given)
+        self.partitions[name].check_use(cell, given, entry.facts().get("protects"))
         before = self.cells.get((name, cell), NOTHING), self.largest.get(name, NOTHING)
         now = advance(self.total, entry.amount(), *before)
         self.cells[name, cell], self.largest[name] = now["cell"], now["partition"]

@@ -43,6 +43,11 @@ class LedgerView:
         return self._terms.allow_seeded
 
     @property
+    def allow_approximate(self) -> bool:
+        """Whether releases are let in whose law is only approached: epsilon is not proved."""
+        return self._terms.allow_approximate
+
+    @property
     def path(self) -> Path | None:
         """The file, or None for a ledger in memory."""
         return self._store.place
@@ -153,6 +158,7 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
                 cost=entry.amount(),
                 partition=place,
                 seeded=bool(facts["seeded"]),
+                approximate=bool(facts.get("approximate", False)),
                 state="stored" if end is not None and end.kind == "release" else state,
             )
         )

@@ -11,6 +11,7 @@ from typing import Any
 from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fail
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
+from tightdp.ledger.composition import protected
 from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
@@ -72,8 +73,7 @@ class PaidMechanism(ABC):
         """Whom a ledger notes as protected; None where only the caller knows."""
         if self._schema() is None:
             return None
-        person, _ = self._protected()
-        return "rows" if person is None else f"persons in column {person!r}"
+        return protected(self._protected()[0])
 
     def _protected(self) -> tuple[str | None, int | None]:
         """The column that names a person and the rows used of one; None, None: a row."""

@@ -90,6 +90,7 @@ def fragment(report: Report) -> str:
         f"<h3>{_safe(section.name)}</h3>{pictures.draw(section)}{_table(section)}"
         for section in report.sections
     )
+    sheets = "".join(f"<p><b>{h}</b> {r}</p>" for h, r in words.warnings(report.total)) + sheets
     return f'<div style="max-width:760px">{sheets}<p>{_safe(report.guarantee_words())}</p></div>'
 
 
@@ -111,11 +112,9 @@ def _header(report: Report) -> str:
         f'<div class="card"><b>{_safe(value)}</b><span>{_safe(label)}</span></div>'
         for value, label in cards
     )
-    warning = (
-        '<div class="warn"><b>Not private.</b> The noise came from a seed, and can be computed '
-        "again by anybody.</div>"
-        if total.seeded
-        else ""
+    warning = "".join(
+        f'<div class="warn"><b>{_safe(head)}</b> {_safe(reason)}</div>'
+        for head, reason in words.warnings(total)
     )
     return (
         f"<header><h1>{_safe(report.title)}</h1><p>Statistics under differential privacy: what was "

@@ -149,6 +149,7 @@ class Report:
                 "rows_per_person": total.rows_per_person,
                 "numerics": str(total.numerics),
                 "seeded": total.seeded,
+                "approximate": total.approximate,
                 "words": self.guarantee_words(),
             },
             "meaning": {

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import exp
 
 from tightdp.noise.enclosures import float_up
-from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, marks, text_up
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
@@ -19,9 +19,27 @@ NUMERICS = {
     "random bits from a cryptographic source.",
     Numerics.IDEALIZED: "The proof is about real numbers; part of the computation is done in "
     "floating point.",
-    Numerics.APPROXIMATE: "The law of the release is approached by a Markov chain, not drawn "
-    "exactly.",
+    Numerics.APPROXIMATE: "The law of a release is approached by a Markov chain, not drawn "
+    "exactly: how far it is from the law that the proof is about is not known.",
 }
+
+
+def warnings(total: Guarantee) -> list[tuple[str, str]]:
+    """What a reader must see before any number: a headline and its reason."""
+    found = []
+    if total.seeded:
+        found.append(
+            ("Not private.", "The noise came from a seed, and can be computed again by anybody.")
+        )
+    if total.approximate:
+        found.append(
+            (
+                "Not proved.",
+                "A Markov chain only approached the law of a release; its epsilon is that of the "
+                "law it approaches, and what was released may reveal more.",
+            )
+        )
+    return found
 
 
 def guarantee_words(total: Guarantee, count: int) -> str:
@@ -89,4 +107,5 @@ CITE = (
 
 def cite(version: str, total: Guarantee) -> str:
     """A sentence to print with the numbers."""
-    return CITE.format(version=version, guarantee=f"{total.amount}, {total.neighbors} neighbours")
+    said = [total.amount, f"{total.neighbors} neighbours", *marks(total.seeded, total.approximate)]
+    return CITE.format(version=version, guarantee=", ".join(said))
