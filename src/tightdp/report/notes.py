@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def markdown(report: Report) -> str:
     """The whole report, without pictures."""
     parts = [f"# {_cell(report.title)}", ""]
-    for head, reason in words.warnings(report.total):
-        parts += [f"**{head}** {reason}", ""]
+    for headline, reason in words.warnings(report.total):
+        parts += [f"**{headline}** {reason}", ""]
     for section in report.sections:
         parts += _section(section)
     if report.lost:
