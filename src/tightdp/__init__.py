@@ -33,6 +33,7 @@ from tightdp.errors import (
     PendingError,
     PublicFactWarning,
     TightdpError,
+    UncoveredMoveError,
     UndecidedError,
 )
 from tightdp.estimators.doors import lazy as __lazy
@@ -205,6 +206,7 @@ __all__ = [
     "TightdpError",
     "TruncatedLaplace",
     "Tulap",
+    "UncoveredMoveError",
     "UndecidedError",
     "Variance",
     "VoteBall",

@@ -9,6 +9,7 @@
     ├── DataError                            a table that could not be read to its end
     ├── UndecidedError                       a question that cannot be settled exactly
     ├── InfeasibleSamplingError              exact sampling would practically never end
+    ├── UncoveredMoveError                   noise that was not made for the moves of a statistic
     ├── BudgetError                          a request that the ledger's budget does not cover
     ├── LedgerError                          a ledger that cannot be trusted, read or written
     │   ├── PendingError                     the release of a key is still being computed
@@ -65,6 +66,10 @@ class UndecidedError(TightdpError):
 
 class InfeasibleSamplingError(TightdpError):
     """Exact sampling was refused because it would practically never end."""
+
+
+class UncoveredMoveError(TightdpError):
+    """Noise is not proved to cover how far one row can move a statistic; nothing was spent."""
 
 
 class BudgetError(TightdpError):

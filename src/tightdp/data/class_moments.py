@@ -141,6 +141,10 @@ class ClassMoments(Statistic):
     def degree(self) -> int:
         return 2 if self.layout.numbers else 0
 
+    @property
+    def multi_affine(self) -> bool:  # type: ignore[override]
+        return not self.layout.numbers  # of which squares are summed
+
     def facts(self) -> list[str]:
         return [*super().facts(), repr(self.columns)]  # names have the classes, not their column
 

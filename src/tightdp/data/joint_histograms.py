@@ -99,6 +99,10 @@ class JointHistogram(Statistic):
     def degree(self) -> int:
         return 0
 
+    def extreme_cells(self, column: str) -> NDArray[np.int64]:
+        axis = self._axes[self.columns.index(column)]
+        return super().extreme_cells(column) if axis is None else axis.extreme_cells(column)
+
     def contributions(self, block: Block, bits: int) -> NDArray[np.int64]:
         places = [
             block[name] if axis is None else axis.places(block)

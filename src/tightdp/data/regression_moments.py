@@ -119,6 +119,8 @@ class RegressionMoments(Statistic):
 
     # --- layout -------------------------------------------------------------------------------
 
+    multi_affine = False
+
     @property
     def degree(self) -> int:
         return 2

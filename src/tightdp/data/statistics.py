@@ -75,6 +75,22 @@ class Statistic(ABC):
         """Further balls around the sensitivity space, for where noise cannot have its shape."""
         return []
 
+    # --- which rows move it furthest, for the proof that noise covers what it measures ---------
+
+    multi_affine: bool = True
+    """Whether every entry is affine in every numeric cell, so that rows of ends are extreme."""
+
+    def extreme_cells(self, column: str) -> Integers:
+        """Cells of a column, on the grid of the schema, between which all others lie."""
+        facts = self.schema[column]
+        if isinstance(facts, Interval):
+            return np.array([-1, 1], dtype=np.int64) << self.schema.bits
+        return np.arange(len(facts.levels), dtype=np.int64)
+
+    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
+        """Places of entries, and the columns on which these and no other entries depend."""
+        return [(range(len(self.names)), self.columns)]
+
     def touched(self) -> int:
         """How many entries one row can move at most."""
         return len(self.names)
@@ -164,18 +180,20 @@ class Products(Statistic):
             label: choice for term in factors for label, choice in _entries(term, schema)
         }
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
+        self._degree = max(sum(level is None for _, level in e) for e in self._entries.values())
         rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
         self._groups = [self._group(term) for term in factors]
 
-    def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
+    def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], NDArray[np.intp]]:
         """Numeric columns and categories of a term, and the places of its entries."""
         numeric = [name for name in term if isinstance(self.schema[name], Interval)]
-        places = [self.names.index(label) for label, _ in _entries(term, self.schema)]
+        place = {name: j for j, name in enumerate(self.names)}
+        places = np.array([place[label] for label, _ in _entries(term, self.schema)])
         return numeric, [name for name in term if name not in numeric], places
 
     @property
     def degree(self) -> int:
-        return max(sum(level is None for _, level in e) for e in self._entries.values())
+        return self._degree
 
     def contributions(self, block: Block, bits: int) -> Integers:
         names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
@@ -209,15 +227,32 @@ class Products(Statistic):
         return self._space
 
     def outer_balls(self) -> list[NormBall]:
-        """The product of the hulls of the terms, as if they did not hang together."""
+        """The product of the hulls of the terms, as if they did not hang together.
+
+        Its factors stand where the entries of their terms stand, which is not in general the order
+        in which the terms were given.
+        """
         if len(self._factors) < 2:
             return []
-        relation = self.schema.neighbors
-        spaces = [
-            SensitivitySpace.of(self._domain, [":".join(term)], neighbors=relation)
-            for term in self._factors
-        ]
-        return [Product([space.hull() for space in spaces])]
+        relation, balls, place = self.schema.neighbors, [], 0
+        for (_, _, places), term in sorted(
+            zip(self._groups, self._factors, strict=True), key=lambda pair: int(pair[0][2][0])
+        ):
+            space = SensitivitySpace.of(self._domain, [":".join(term)], neighbors=relation)
+            if self.names[place : place + len(places)] != space.names:
+                return []  # the entries of a term are not side by side: there is no product
+            balls.append(space.hull())
+            place += len(places)
+        return [Product(balls)]
+
+    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
+        blocks: list[tuple[list[int], set[str]]] = []
+        for (_, _, places), term in zip(self._groups, self._factors, strict=True):
+            shared = [block for block in blocks if block[1] & set(term)]
+            blocks = [block for block in blocks if block not in shared]
+            entries = list(itertools.chain(places, *(block[0] for block in shared)))
+            blocks.append((sorted(entries), set(term).union(*(block[1] for block in shared))))
+        return [(entries, [c for c in self.columns if c in used]) for entries, used in blocks]
 
     def touched(self) -> int:
         """A row is in one cell of each term; a replaced row leaves one and enters another."""
@@ -313,6 +348,10 @@ class SumsAndRows(Statistic):
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.of(dict.fromkeys(self.names, UNIT), neighbors="add-remove")
 
+    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
+        sums = [([j], [name]) for j, name in enumerate(self.columns)]
+        return [*sums, ([len(self.columns)], [])]
+
 
 class SumsAndSquares(Statistic):
     """(sum x, 2 sum x^2) of every column, scaled to [-1, 1]: what variances are made of.
@@ -330,9 +369,14 @@ class SumsAndSquares(Statistic):
         names = itertools.chain.from_iterable(image.names for image in self._images)
         self.names = distinct(tuple(names))
 
+    multi_affine = False
+
     @property
     def degree(self) -> int:
         return 2
+
+    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
+        return [([2 * j, 2 * j + 1], [name]) for j, name in enumerate(self.columns)]
 
     def contributions(self, block: Block, bits: int) -> Integers:
         sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
@@ -391,6 +435,10 @@ class Histogram(Statistic):
         """The bin of every row."""
         return np.searchsorted(self._inner, block[self.columns[0]], side="right")
 
+    def extreme_cells(self, column: str) -> Integers:
+        """A cell of every bin: its lower edge."""
+        return np.concatenate([[-1 << self.schema.bits], self._inner])
+
     def contributions(self, block: Block, bits: int) -> Integers:
         return np.bincount(self.places(block), minlength=len(self.names)).astype(np.int64)
 
@@ -437,6 +485,8 @@ class Moments(Statistic):
         self.names = distinct(tuple(names))
         self._ends = np.array(self._layout.edges).T
         self._places = self._layout.pair[tuple(self._ends)]
+
+    multi_affine = False
 
     @property
     def degree(self) -> int:

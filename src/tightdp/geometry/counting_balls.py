@@ -250,6 +250,9 @@ class HistogramBall(NormBall):
     def __repr__(self) -> str:
         return f"HistogramBall(cells={self.dim})"
 
+    def lies_inside(self, other: NormBall) -> bool:
+        return isinstance(other, HistogramBall) and other.dim == self.dim
+
     @property
     def rank(self) -> int:
         return self.dim - 1

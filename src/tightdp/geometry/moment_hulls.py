@@ -33,6 +33,9 @@ class K2(NormBall):
 
     dim = 2
 
+    def lies_inside(self, other: NormBall) -> bool:
+        return isinstance(other, K2)
+
     def bounding_box(self) -> FloatArray:
         return np.full(2, 2.0)
 

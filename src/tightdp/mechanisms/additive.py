@@ -16,6 +16,7 @@ from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
+from tightdp.mechanisms.gate import Covering, certify_moves
 from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
@@ -74,7 +75,7 @@ class Preview:
         return html_table([head, *rows], f"{self.guarantee}; {self.noise}", self.note)
 
 
-class PreparedNoise(Protocol):
+class PreparedNoise(Covering, Protocol):
     """Noise made for one statistic: its law, its price and its lattice."""
 
     epsilon: Fraction
@@ -100,9 +101,9 @@ class AdditiveMechanism(PaidMechanism):
     **Privacy.**
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
     person with at most ``rows_per_person`` rows; delta is 0 for balls.
-    Needs: [P1] the ball contains the sensitivity space (certified at construction), or the laws
-    cover the moves of their entries; [P2] t(X) is the exact integer vector of quantised rows; [P3]
-    the noise has its stated law.
+    Needs: [P1] the ball contains the sensitivity space, or the laws cover the moves of their
+    entries (certified at construction, :mod:`tightdp.mechanisms.gate`); [P2] t(X) is the exact
+    integer vector of quantised rows; [P3] the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
@@ -111,6 +112,12 @@ class AdditiveMechanism(PaidMechanism):
     scaled, holds the sensitivity space. Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the
     noise is drawn, and only then are rows read; what fails later stays paid for.
+
+    Attributes
+    ----------
+    certified : str
+        How the cover of all moves was proved at construction: "exact", by integers on all extreme
+        rows, or "by structure", by geometry and integers on a choice of rows.
 
     Parameters
     ----------
@@ -150,6 +157,7 @@ class AdditiveMechanism(PaidMechanism):
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
+        self.certified = certify_moves(statistic, choice).certified  # [P1]
         self._choice = choice
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, fail
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    ParameterError,
+    check_choice,
+    fail,
+)
 from tightdp.geometry import orders
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import certify_contains
+from tightdp.noise.farthest import farthest_level
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.lattice_points import roomy
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.noise.rates import check_epsilon
 
@@ -45,6 +56,7 @@ class BallNoise:
     def __init__(self, statistic: Statistic, noise: Any, epsilon: Any) -> None:
         self.statistic = statistic
         self.epsilon = check_epsilon(epsilon)
+        self._space = statistic.sensitivity_space()
         self.ball = self._shape(noise)
         if isinstance(noise, str) and noise == "hull" and not self._feasible(self.ball):
             fail(
@@ -58,6 +70,18 @@ class BallNoise:
         self.factor = 1
         self.draws = self._lattice(self.ball)
         self.draws.check_feasible()
+
+    # --- which moves it covers ----------------------------------------------------------------
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the level of r moves at once, r rows of a person, is at most L."""
+        return levels_at_most(self.draws, self.statistic.schema.rows_per_person, moves)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        return farthest_at_most(self.draws, self.statistic.schema.rows_per_person, images, paired)
+
+    def covers_by_structure(self) -> bool:
+        return bool(certify_contains(self.ball, self._space))
 
     @property
     def words(self) -> str:
@@ -116,7 +140,7 @@ class BallNoise:
     # --- the shape ----------------------------------------------------------------------------
 
     def _shape(self, noise: Any) -> NormBall:
-        space = self.statistic.sensitivity_space()
+        space = self._space
         if isinstance(noise, NormBall):
             certificate = certify_contains(noise, space)  # [P1]
             if not certificate:
@@ -164,6 +188,26 @@ class BallNoise:
         rows = self.statistic.schema.rows_per_person
         _, radius = lattice_body(self._per_person(self.ball), self.resolution)
         return self.ball.scaled(rows * self.draws.sensitivity / (float(radius) * self.resolution))
+
+
+def levels_at_most(noise: LatticeNoise, rows: int, moves: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether lattice noise was made for ``rows`` of each move at once."""
+    wide = roomy(moves, (1 << 61) // rows) * rows
+    try:
+        return np.asarray(noise.body.level(wide) <= noise.sensitivity, dtype=bool)
+    except ParameterError:  # some move leaves the span of a flat body
+        if len(moves) == 1:
+            return np.zeros(1, dtype=bool)
+        return np.concatenate([levels_at_most(noise, rows, move[None, :]) for move in moves])
+
+
+def farthest_at_most(
+    noise: LatticeNoise, rows: int, images: Sequence[Images], paired: bool
+) -> bool:
+    """Whether that is proved for all moves between combinations of images."""
+    blocks = [(b.entries, roomy(b.values, (1 << 60) // rows) * rows) for b in images]
+    level = farthest_level(noise.body, blocks, paired=paired)
+    return level is not None and level <= noise.sensitivity
 
 
 def _needed(confidence: float) -> int:

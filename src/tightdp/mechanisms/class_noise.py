@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
+from numpy.typing import NDArray
 
 from tightdp.data.class_moments import ClassMoments
+from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
 from tightdp.geometry.norm_balls import MEASURING_SEED
@@ -31,6 +33,7 @@ from tightdp.mechanisms.coordinate_noise import (
     float_down,
     on_lattice,
 )
+from tightdp.noise.farthest import farthest_level
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import (
@@ -39,6 +42,7 @@ from tightdp.noise.lattice_bodies import (
     DiamondBody,
     LatticeBody,
     ProductBody,
+    RoundBody,
 )
 from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.law import NoiseLaw
@@ -93,6 +97,24 @@ class ClassNoise(ABC):
     def _box(self, confidence: float) -> FloatArray:
         """Half-widths that hold for all entries at once."""
 
+    # --- which moves it covers ----------------------------------------------------------------
+
+    @abstractmethod
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether each move of one row, in steps of the noise's lattice, is covered."""
+
+    @abstractmethod
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        """Whether all moves between combinations of the images are proved to be covered."""
+
+    def covers_by_structure(self) -> bool:
+        """The lemma of ClassMoments, and the proof of each noise."""
+        return True
+
+    def _by_class(self, moves: NDArray[Any]) -> NDArray[Any]:
+        """Moves, shape (count, classes, width)."""
+        return moves.reshape(len(moves), self.classes, self.width)
+
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise."""
         return np.asarray(np.abs(linear) @ self._box(confidence))
@@ -121,6 +143,21 @@ class BodyNoise(ClassNoise):
         level = self.ends * self.rows * self.resolution  # [P1]
         self.noise = LatticeNoise(self.body, epsilon, level)
         self.noise.check_feasible()
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(self.rows * self._levels(moves) <= self.noise.sensitivity, dtype=bool)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        # two records move the levels by no more than each does alone, both together [P2]
+        most = self.noise.sensitivity // (self.ends * self.rows)
+        return all(bool((self._levels(block.values) <= most).all()) for block in images)
+
+    def _levels(self, moves: NDArray[Any]) -> NDArray[Any]:
+        """The levels of all classes together."""
+        blocks = self._by_class(moves)
+        return np.asarray(
+            sum(self.body.level(blocks[:, c]) for c in range(self.classes)), dtype=object
+        )
 
     @property
     def words(self) -> str:
@@ -267,6 +304,24 @@ class LawNoise(ClassNoise):
                 f"{times} times {text_up(entry[1])}. State these, or design the law for less."
             )
 
+    # --- which moves it covers ----------------------------------------------------------------
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        return self._within(moves, self.ends)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        # two records move an entry by no more than each does alone, both together
+        return all(bool(self._within(block.values, 1).all()) for block in images)
+
+    def _within(self, moves: NDArray[Any], ends: int) -> NDArray[np.bool_]:
+        """Whether each of the t entries of a record moves by as many steps of its law, in all."""
+        layout = self.moments.layout
+        size = np.abs(self._by_class(moves)).sum(axis=1)
+        starts = [*range(layout.tables_from), *(layout.place(n).start for n, _ in layout.tables)]
+        steps = np.add.reduceat(size, starts, axis=1)
+        count, other = (ends * law.sensitivity for law in self.laws)
+        return np.asarray((steps[:, 0] <= count) & (steps[:, 1:] <= other).all(axis=1), dtype=bool)
+
     @property
     def words(self) -> str:
         count, other = self.laws
@@ -361,6 +416,17 @@ class GaussianClassNoise(ClassNoise):
             return one
         stays = SquareImage().lp_sensitivity(2)[0] ** 2 * numbers + 4 * pairs + 2 * tables
         return max(2 * one, stays)
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        wide = moves.astype(object) * self.rows
+        most = (self.noise.sensitivity * self.resolution) ** 2
+        return np.asarray((wide * wide).sum(axis=1) <= most, dtype=bool)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        blocks = [(block.entries, block.values.astype(object)) for block in images]
+        level = farthest_level(RoundBody(len(self.moments)), blocks, paired=paired)
+        assert level is not None
+        return self.rows * level <= self.noise.sensitivity * self.resolution
 
     @property
     def words(self) -> str:

@@ -7,12 +7,14 @@ at most t entries (t = 2 of the counts of one category), and the budget is share
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, check_choice, exact_amount, fail
@@ -153,6 +155,39 @@ class CoordinateNoise:
 
     def _worst(self, parts: list[Fraction]) -> Fraction:
         return sum(sorted(parts)[-self.moved :], Fraction(0))
+
+    # --- which moves it covers ----------------------------------------------------------------
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether no entry moves further than its law allows, and no more entries than paid for."""
+        rows = self.statistic.schema.rows_per_person
+        most = np.array([law.sensitivity // rows for law in self.laws], dtype=object)
+        near = (np.abs(moves) <= most).all(axis=1)
+        few = np.minimum(rows * (moves != 0).sum(axis=1), len(self.laws)) <= self.moved
+        return np.asarray(near & few, dtype=bool)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        rows = self.statistic.schema.rows_per_person
+        moving = 0
+        for block in images:
+            low, high = block.values.min(axis=0), block.values.max(axis=0)
+            reach = high - low if paired else np.maximum(high, -low)
+            if any(
+                rows * int(r) > self.laws[j].sensitivity
+                for j, r in zip(block.entries, reach, strict=True)
+            ):
+                return False
+            # no more entries than two rows have between them, nor than move at all
+            each = int((block.values != 0).sum(axis=1).max())
+            moving += min(2 * each if paired else each, int((reach != 0).sum()))
+        return min(rows * moving, len(self.laws)) <= self.moved
+
+    def covers_by_structure(self) -> bool:
+        """The sensitivities are supports of a body around the sensitivity space."""
+        return all(
+            self.factor * steps <= law.sensitivity
+            for steps, law in zip(self._steps(), self.laws, strict=True)
+        )
 
     # --- what both need -----------------------------------------------------------------------
 

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.mechanisms.ball_noise import farthest_at_most, levels_at_most
 from tightdp.mechanisms.coordinate_noise import check_share
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.lattice_bodies import BoxBody, DiamondBody, LatticeBody, RoundBody
 from tightdp.noise.on_lattice import default_resolution
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import text_up
 
 _NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
+_BODIES: dict[str, LatticeBody] = {
+    "l1": DiamondBody(2),
+    "l2": RoundBody(2),
+    "linf": BoxBody([1, 1]),
+}
 _POINTS = 1 << 12  # least number of lattice points a cell: what is lost to rounding it up is 1/4096
 _SLACK = Fraction(1, 1 << 40)  # relative rounding of a sensitivity
 
@@ -54,6 +65,25 @@ class PlanarNoise:
         self.resolution = self.factor * fine
         points = math.ceil(reach * self.resolution / design.resolution)  # [P3]
         self.draws = replace(design, points=points + points % 2)
+
+    # --- which moves it covers ----------------------------------------------------------------
+
+    @property
+    def _ring(self) -> LatticeNoise:
+        """Lattice noise for the same moves: in the norm of the design, within its cells."""
+        body = _BODIES[self.design.ball]
+        return LatticeNoise(body, self.epsilon, self.design.resolution * self.draws.points)
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        return levels_at_most(self._ring, self.statistic.schema.rows_per_person, moves)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        return farthest_at_most(self._ring, self.statistic.schema.rows_per_person, images, paired)
+
+    def covers_by_structure(self) -> bool:
+        """The design holds the sensitivity in its norm, once for every row of a person."""
+        cells = self.design.resolution * self.draws.points
+        return self._reach() * self.resolution <= cells
 
     def _check_budget(self, epsilon: Any, delta: Any) -> None:
         """What is given must cover the design, which is what is paid."""

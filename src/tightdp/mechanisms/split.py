@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.mechanisms.ball_noise import levels_at_most
+from tightdp.mechanisms.gate import certify_moves
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
@@ -77,6 +82,7 @@ class SplitMechanism(PaidMechanism):
         self.noises = [self._lattice(part) for part in self.parts]
         for noise in self.noises:
             noise.check_feasible()
+        self.certified = certify_moves(statistic, self).certified  # [P1]
 
     def _finest(self, part: Part) -> int:
         body, radius = lattice_body(part.ball)
@@ -84,6 +90,27 @@ class SplitMechanism(PaidMechanism):
 
     def _lattice(self, part: Part) -> LatticeNoise:
         return lattice_noise(part.ball, self.epsilon * part.share, resolution=self.resolution)
+
+    # --- which moves it covers ----------------------------------------------------------------
+
+    factor = 1
+
+    def _where(self) -> list[slice]:
+        """The entries of every part."""
+        edges = list(accumulate((part.ball.dim for part in self.parts), initial=0))
+        return [slice(start, stop) for start, stop in pairwise(edges)]
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the level of every part is at most that which its noise was made for."""
+        parts = zip(self.noises, self._where(), strict=True)
+        return np.all([levels_at_most(n, 1, moves[:, where]) for n, where in parts], axis=0)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        return False  # squares are among the entries: their extreme rows are too many to list
+
+    def covers_by_structure(self) -> bool:
+        """The balls of the parts hold the changes of their entries by the proofs that made them."""
+        return True
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -105,12 +132,9 @@ class SplitMechanism(PaidMechanism):
     def covariance(self) -> FloatArray:
         """Covariance of the noise on the scaled entries."""
         out = np.zeros((len(self.statistic), len(self.statistic)))
-        start = 0
-        for part in self.parts:
-            stop = start + part.ball.dim
+        for part, where in zip(self.parts, self._where(), strict=True):
             rate = float(self.epsilon * part.share)
-            out[start:stop, start:stop] = orders.covariance(part.ball, rate).value
-            start = stop
+            out[where, where] = orders.covariance(part.ball, rate).value
         return out
 
     def half_width(self, confidence: float) -> FloatArray:

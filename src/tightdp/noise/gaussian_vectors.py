@@ -51,6 +51,8 @@ class GaussianVector:
 
     Attributes
     ----------
+    sensitivity : Fraction
+        D in user units, never too small.
     sigma : Fraction
         In user units.
     resolution : int
@@ -71,8 +73,8 @@ class GaussianVector:
         while whole > DELTA_FLOOR and lost / fine**2 > whole / 1024:
             fine <<= 8
         law = AnalyticGaussian(epsilon=used, delta=whole - min(lost / fine**2, whole / 2))  # [P2]
-        root = Fraction(math.sqrt(square)) * (1 + _MARGIN)
-        self.sigma = Fraction(law.sigma) * root
+        self.sensitivity = Fraction(math.sqrt(square)) * (1 + _MARGIN)
+        self.sigma = Fraction(law.sigma) * self.sensitivity
         self.resolution = 1 << max(0, math.ceil(math.log2(fine / self.sigma)))
 
     def sample(self, count: int, resolution: int, *, rng: Any = None) -> list[int]:
