@@ -124,6 +124,7 @@ def fit(sampler, points, logs, draws, seed):
 
 
 CASES = {
+    "steep and singular": (1, [[0, 1], [0, 0.5]], {"epsilon": 800, "bits": 1, "grid": 2}),
     "few rows": (1, [[0.5, 0.3], [-1, 0.2]], {"epsilon": 2}),
     "many rows": (1, [[0.5, 0.3], [-1, 0.2], [0.8, -2]] * 10, {"epsilon": 3, "grid": 4}),
     "box": (1, [[0.5, 0.3], [-1, 0.2], [0.8, 1]] * 5, {"epsilon": 4, "shape": "box"}),
@@ -133,10 +134,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("only", ["all", "mapped"])
+@pytest.mark.parametrize("only", ["all", "mapped", "boxes"])
 def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
     if only == "mapped":
         monkeypatch.setattr("tightdp.mechanisms.linear_norms._TURNS", (True,))
+    if only == "boxes":
+        monkeypatch.setattr("tightdp.mechanisms.linear_norms._PATIENCE", 0)
     features, rows, options = CASES[case]
     mech = mechanism(len(rows), features, **options)
     sampler = mech.sampler(*mech.normal_equations(table(rows)))
@@ -253,6 +256,27 @@ def test_a24_the_reference_simulation(n, seed):
 
 
 # --- releases ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [1, 2, 16])
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("cell", [0.0, 1.0])
+def test_a_singular_gram_matrix_and_a_steep_law_give_a_release(cell, features, bits):
+    """The ridge of a singular matrix was rounded to zero, and the fit lost after payment."""
+    rows = [[cell] * (features + 1)] * 12
+    mech = mechanism(len(rows), features, epsilon=1000, bits=bits)
+    assert np.isfinite(mech.release(table(rows), rng=1).value).all()
+
+
+@pytest.mark.parametrize(("features", "epsilon"), [(1, 20), (2, 1)])
+def test_a_plane_far_outside_the_radius_gives_a_release(features, epsilon, seed):
+    """The law crowds at the edge of the lattice: proposals from its middle were never kept."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.3, 0.3, (5000, features))
+    rows = np.column_stack([X, np.clip(X @ [3, -3][:features], -1, 1)])
+    mech = mechanism(len(rows), features, epsilon=epsilon)
+    value = mech.release(table(rows), rng=1).value
+    assert np.abs(value).sum() > 0.9  # the best planes within the radius 1 are at its edge
 
 
 def test_many_rows_recover_least_squares(seed):

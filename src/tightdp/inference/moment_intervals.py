@@ -78,10 +78,18 @@ def candidates(
 
 
 def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
-    """Second moments of (1, d + shift, y + shift), one matrix or many."""
+    """Second moments of (1, d + shift, y + shift), one matrix or many.
+
+    An unknown square of y (NaN) enters no other entry, and stays unknown.
+    """
     T = np.eye(len(shift) + 1)
     T[1:, 0] = shift
-    return np.asarray(T @ M @ T.T)
+    own = np.isnan(M[..., -1, -1])
+    known = np.array(M)
+    known[own, -1, -1] = 0.0
+    out = T @ known @ T.T
+    out[own, -1, -1] = np.nan
+    return np.asarray(out)
 
 
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other

@@ -40,7 +40,8 @@ class KNormLinearRegression(PlaneGradient):
         \lVert \sum_i x_i\,(y_i - x_i^\top\theta) \rVert_\infty\right).
 
     Two exact proposals take turns: noise of the gradient mapped back to coefficients, which serves
-    many rows in any dimension, and uniform points of the lattice, which serve few. After one pass
+    many rows in any dimension, and uniform points of the lattice, which serve few. Where the best
+    plane lies far outside the set, boxes that are cut where the mass is take over. After one pass
     over the data the time does not depend on the number of rows.
 
     **Privacy.**
@@ -52,9 +53,11 @@ class KNormLinearRegression(PlaneGradient):
     person with r rows. 2. The exponential mechanism on a finite set divides epsilon by twice that:
     the sum of all weights depends on the data, too. 3. Norms are integers on the lattice, and the
     draw has exactly this law (:mod:`tightdp.mechanisms.linear_norms`) [P3].
-    Numerics: ``exact``. The running time depends on the data: up to 16 coefficients it was below a
-    second for all tables tried; with 20 and more neither proposal is kept often for tables between
-    few and many rows, and a draw may not end. Try a simulated table of the same size first.
+    Numerics: ``exact``. The running time depends on the data: up to three coefficients it was below
+    three seconds for all tables tried, up to 16 below a second where the best plane lies in the
+    set. With more coefficients than three a draw may not end when the best plane lies outside, so
+    choose a ``radius`` that is large enough; with 20 and more also for tables between few and many
+    rows. Try simulated tables of the same size first.
 
     **Erratum.** The paper's constant is 8(1 + B): the gradient of the squared loss is twice the sum
     above, the printed density drops the 2 and spends epsilon/2 (E22). Its responses are divided by

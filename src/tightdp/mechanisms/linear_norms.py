@@ -2,18 +2,22 @@ r"""Exact draws from :math:`P(z) \propto e^{-r \lVert T - Sz \rVert_\infty}` on 
 
 S is an integer matrix and T an integer vector, in any dimension. Several proposals take turns; each
 keeps a lattice point z with a chance that is a constant times its weight, so what is kept first has
-the law whichever proposal made it. Integers and lazily settled coins only.
+the law whichever proposal made it. Integers and lazily settled coins only. Where the law crowds at
+the edge of the lattice neither proposal is kept often, and boxes that are cut where the mass is
+take over.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from itertools import cycle
+from itertools import cycle, islice
 from math import ceil, comb
 
 import numpy as np
 
+from tightdp.errors import FloatArray
+from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.tilted import below_exp
@@ -27,6 +31,8 @@ _COARSE = Fraction(1, 64)  # what rounding the proposal's matrix may cost, in th
 _ROUNDING = 2.0**-48  # per entry of a product of matrices, with room for all roundings
 _CERTAIN = 2.0**-20  # a float inverse that is worse than this is not used
 _TURNS = (True, True, True, False)  # mapped noise is cheaper than uniform points
+_PATIENCE = 256  # refused proposals before boxes take over
+_MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
 
 
 class Lattice:
@@ -82,7 +88,7 @@ class Proposal(ABC):
 class Mapped(Proposal):
     r"""Maps exact noise of the gradient back to coefficients.
 
-    Let A be an integer matrix with det A > 0, B an integer vector and q an integer with
+    Let A be an integer matrix with det A > 0, B an integer vector and q > 0 a rational with
     :math:`\lVert (T - Sz) - q(B - A\varphi) \rVert_\infty \le \kappa` for every lattice point z and
     all phi of the half-open cube around it. Draw V on the integers with weight
     :math:`e^{-s\lVert V\rVert_\infty}`, :math:`s \le rq`, let :math:`\varphi = A^{-1}(B - V)`, z
@@ -97,8 +103,10 @@ class Mapped(Proposal):
     def __init__(self, lattice: Lattice, ridge: Fraction) -> None:
         self.lattice = lattice
         dim, edge, rate = lattice.dim, lattice.edge, lattice.rate
-        self.unit = max(1, int(_COARSE / (rate * (dim * edge + 1))))
-        added = int(ridge / (rate * edge)) // self.unit
+        self.unit = Fraction(max(1, int(_COARSE / (rate * (dim * edge + 1)))))
+        if rate * edge > ridge > 0:  # units in which the ridge is not zero: the law is steep
+            self.unit = Fraction(1, ceil(rate * edge / ridge))
+        added = int(ridge / (rate * edge) / self.unit)
         rounded = [[_nearest(s, self.unit) for s in row] for row in lattice.matrix]
         self._a = [[s + added * (i == j) for j, s in enumerate(r)] for i, r in enumerate(rounded)]
         self._b = [_nearest(t, self.unit) for t in lattice.target]
@@ -117,8 +125,8 @@ class Mapped(Proposal):
         for row, mine, t, b in zip(lattice.matrix, self._a, lattice.target, self._b, strict=True):
             off = [abs(s - self.unit * a) for s, a in zip(row, mine, strict=True)]
             far = lattice.edge * (max(off) if lattice.l1 else sum(off))
-            half = (self.unit * sum(map(abs, mine)) + 1) // 2
-            gaps.append(abs(t - self.unit * b) + far + half)
+            half = self.unit * sum(map(abs, mine)) / 2
+            gaps.append(ceil(abs(t - self.unit * b) + far + half))
         return max(gaps)
 
     def propose(self, rng: RandomSource) -> tuple[Vector, Fraction] | None:
@@ -167,6 +175,31 @@ class Uniform(Proposal):
         return z
 
 
+class LinearLevels(BoxLevels[None]):
+    """The levels of a lattice, with bounds on boxes by the triangle inequality."""
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.lattice = lattice
+        self.low, self.high = (-lattice.edge,) * lattice.dim, (lattice.edge,) * lattice.dim
+        self.radius = lattice.edge if lattice.l1 else None
+
+    def start(self) -> None:
+        return None
+
+    def bounds(self, known: None, low: Point, high: Point) -> tuple[int, int, None]:
+        least = most = 0
+        for row, t in zip(self.lattice.matrix, self.lattice.target, strict=True):
+            # twice the entry at the middle of the box, and twice how far it strays from that
+            middle = 2 * t - sum(s * (a + b) for s, a, b in zip(row, low, high, strict=True))
+            away = sum(abs(s) * (b - a) for s, a, b in zip(row, low, high, strict=True))
+            least = max(least, -((away - abs(middle)) // 2))
+            most = max(most, (abs(middle) + away + 1) // 2)
+        return least, most, None
+
+    def stretch(self) -> FloatArray:
+        return np.abs(np.array(self.lattice.matrix, dtype=np.float64)).max(axis=0)
+
+
 class LinearNormSampler:
     """Draws from the law of the module.
 
@@ -193,19 +226,23 @@ class LinearNormSampler:
         self.lattice = Lattice(matrix, target, edge=edge, l1=l1, rate=rate)
         self._mapped = self._map()
         self._uniform: Uniform | None = None
+        self._boxes: BoxSampler[None] | None = None
 
     def _map(self) -> Mapped:
         mapped = Mapped(self.lattice, Fraction(0))
-        # a singular matrix gets a ridge that costs a factor e at most
+        # a singular matrix gets a ridge, at least 1 in its units, that costs a factor e at most
         return mapped if mapped.regular else Mapped(self.lattice, Fraction(1))
 
     def draw(self, rng: RandomSource) -> tuple[int, ...]:
         """One lattice point."""
-        for mapped in cycle(_TURNS):
+        boxed = self.lattice.dim <= _MOST_BOXED
+        for mapped in islice(cycle(_TURNS), _PATIENCE if boxed else None):
             found = (self._mapped if mapped else self._flat()).propose(rng)
             if found is not None and below_exp(int(rng.words(1)[0]), found[1], rng):
                 return tuple(found[0])
-        raise AssertionError("a cycle never ends")
+        if self._boxes is None:
+            self._boxes = BoxSampler(LinearLevels(self.lattice), self.lattice.rate)
+        return self._boxes.draw(rng)
 
     def _flat(self) -> Uniform:
         """Made when its turn first comes, which is seldom."""
@@ -269,7 +306,7 @@ class _Rounder:
         return self._exact
 
 
-def _nearest(value: int, unit: int) -> int:
+def _nearest(value: int, unit: Fraction) -> int:
     return (2 * value + unit) // (2 * unit)
 
 
