@@ -255,6 +255,7 @@ class _Reference:
         noise = float((self.noise**2).sum(axis=1).mean()) / rate**2
         return math.sqrt((ridge * _REFERENCE_LENGTH) ** 2 + noise) / curvature
 
+    @np.errstate(over="ignore")  # a share with hardly any ridge may let the minimiser run away
     def _distance(self, truth: FloatArray, noise: FloatArray, ridge: float) -> float:
         expected = self.loss.first(self.rows @ truth, np.zeros(len(self.rows)))
         theta, eye = truth.copy(), ridge * np.eye(len(truth))
