@@ -245,7 +245,10 @@ class _Reference:
     def error(self, rate: float, ridge: float) -> float:
         """Mean distance between the parameters and the minimisers of the perturbed population."""
         pairs = zip(self.parameters, self.noise / rate, strict=True)
-        return float(np.mean([self._distance(theta, v, ridge) for theta, v in pairs]))
+        try:
+            return float(np.mean([self._distance(theta, v, ridge) for theta, v in pairs]))
+        except np.linalg.LinAlgError:  # hardly any ridge: the minimiser has run away
+            return math.inf
 
     def linear_error(self, rate: float, ridge: float) -> float:
         """The same for a constant curvature: a bias towards zero, and noise, both shrunk."""
@@ -255,7 +258,7 @@ class _Reference:
         noise = float((self.noise**2).sum(axis=1).mean()) / rate**2
         return math.sqrt((ridge * _REFERENCE_LENGTH) ** 2 + noise) / curvature
 
-    @np.errstate(over="ignore")  # a share with hardly any ridge may let the minimiser run away
+    @np.errstate(over="ignore")
     def _distance(self, truth: FloatArray, noise: FloatArray, ridge: float) -> float:
         expected = self.loss.first(self.rows @ truth, np.zeros(len(self.rows)))
         theta, eye = truth.copy(), ridge * np.eye(len(truth))
