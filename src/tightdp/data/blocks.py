@@ -7,7 +7,8 @@ floating-point linear algebra only where every partial sum is an integer that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -277,10 +278,16 @@ def rows_that_fit(bits: int, degree: int, most: int) -> int:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep linear algebra on one thread, if ``threadpoolctl`` is installed: blocks are small."""
+    pools = _thread_pools()
+    with nullcontext() if pools is None else pools.limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _thread_pools() -> Any:
+    """The thread pools of the process, found once: the search takes longer than a small sum."""
     try:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
     except ImportError:
-        yield
-        return
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
+        return None
+    return ThreadpoolController()
