@@ -77,6 +77,8 @@ class Case:
     name: str
     make: Make
     relations: tuple[str, ...] = BOTH
+    quick: bool = True
+    """Whether a release takes a few milliseconds: laws that need hundreds leave out the others."""
 
     def build(self, neighbors: str, **facts: Any) -> Any:
         """The mechanism or estimator for the common schema."""
@@ -226,8 +228,8 @@ MECHANISMS: dict[type, list[Case]] = {
             "together",
             lambda facts: Together(
                 [
-                    tdp.AdditiveMechanism(tdp.Sums(facts, ["x"]), epsilon=1),
-                    tdp.KNormMedian(facts, "y", epsilon=1),
+                    tdp.AdditiveMechanism(tdp.Sums(facts, ["x"]), epsilon=0.5),
+                    tdp.KNormMedian(facts, "y", epsilon=0.5),
                 ]
             ),
         )
@@ -349,12 +351,14 @@ MECHANISMS: dict[type, list[Case]] = {
             lambda facts: tdp.KNormQuantileRegression(
                 facts, epsilon=1, features=["x"], target="y", grid=5
             ),
+            quick=False,
         )
     ],
     tdp.KNormGeometricMedian: [
         Case(
             "geometric median",
             lambda facts: tdp.KNormGeometricMedian(facts, epsilon=1, columns=["x", "y"], grid=5),
+            quick=False,
         )
     ],
     tdp.ObjectivePerturbation: [
@@ -366,6 +370,7 @@ MECHANISMS: dict[type, list[Case]] = {
             lambda facts: TunedPerturbation(
                 facts, ["x"], "t", settings=[{"ridge": 0.0}, {"ridge": 1.0}], epsilon=1
             ),
+            quick=False,
         )
     ],
     CoordinateDescent: [
@@ -376,6 +381,7 @@ MECHANISMS: dict[type, list[Case]] = {
             "squared loss",
             lambda facts: SquaredLossMean(facts, "x", epsilon=1),
             ("replace-one",),
+            quick=False,
         )
     ],
 }
