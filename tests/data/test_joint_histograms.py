@@ -75,7 +75,7 @@ def test_facts_tell_edges_apart_that_names_round_alike():
     one, other = (
         tdp.JointHistogram(SCHEMA, ["x"], [0, 5 + shift, 10]) for shift in (1e-3, 1.001e-3)
     )
-    assert one.facts() != other.facts()
+    assert one.parameters != other.parameters
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_keys_tell_requests_apart(seed):
     uneven = [tdp.LpBall(size, np.inf, [2.0] * (size - 1) + [last]) for last in (2.0, 4.0)]
     swapped = tdp.LpBall(size, np.inf, [4.0] + [2.0] * (size - 1))
     requests = [asked(ball) for ball in (*uneven, swapped)] + [asked(target=6.0000001)]
-    described = {(*m._facts(), m.law) for m in requests}
+    described = {m.fingerprint() for m in requests}
     assert len(described) == 4
     # the stored release of another shape is refused, not returned
     ledger = tdp.Ledger(epsilon=5)

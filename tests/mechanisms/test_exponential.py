@@ -107,7 +107,7 @@ def test_another_function_is_another_request() -> None:
         second.release([5, 1, 0], ledger=ledger, key="k")
     assert ledger.spent.epsilon == 1
     script = (
-        "from tightdp.mechanisms.functions import function_code as f;"
+        "from tightdp.parameters import function_code as f;"
         "print(f(lambda x: (x in {'a', 'b', 'c', 'd'}, [lambda y: y + 1])))"
     )
     run = [sys.executable, "-c", script]

@@ -145,9 +145,6 @@ class ClassMoments(Statistic):
     def multi_affine(self) -> bool:  # type: ignore[override]
         return not self.layout.numbers  # of which squares are summed
 
-    def facts(self) -> list[str]:
-        return [*super().facts(), repr(self.columns)]  # names have the classes, not their column
-
     # --- sums ---------------------------------------------------------------------------------
 
     def contributions(self, block: Block, bits: int) -> Integers:

@@ -114,10 +114,6 @@ class JointHistogram(Statistic):
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
 
-    def facts(self) -> list[str]:
-        edges = [None if e is None else e.tolist() for e in self.edges]
-        return [*super().facts(), repr(edges)]  # names have rounded edges
-
     def touched(self) -> int:
         """The cell that a row leaves and the one that it enters."""
         return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1

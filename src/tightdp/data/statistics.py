@@ -33,6 +33,7 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.geometry.terms import read_term, read_terms
+from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
 
@@ -42,7 +43,7 @@ UNIT = Interval(-1.0, 1.0)
 _LONGEST_LIST = 300  # characters of names in a repr, which labels spends in ledgers
 
 
-class Statistic(ABC):
+class Statistic(Recorded, ABC):
     """A sum over rows of a public function of the quantised row.
 
     Attributes
@@ -123,10 +124,6 @@ class Statistic(ABC):
             degree=max(1, self.degree),
             progress=progress,
         )
-
-    def facts(self) -> list[str]:
-        """All that defines the statistic, to the last digit: equal facts, equal statistic."""
-        return [type(self).__name__, *self.names, self.schema.to_json()]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -444,9 +441,6 @@ class Histogram(Statistic):
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
-
-    def facts(self) -> list[str]:
-        return [*super().facts(), repr(self.edges.tolist())]  # names have rounded edges
 
     def touched(self) -> int:
         """The cell that a row leaves and the one that it enters."""

@@ -216,9 +216,11 @@ class AdditiveMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
+    def _label(self) -> str:
+        return repr(self.statistic)
+
     def _facts(self) -> list[str]:
-        body = self._choice.facts() if isinstance(self._choice, BallNoise) else []
-        return [repr(self.statistic), *self.statistic.facts(), *body]
+        return self._choice.facts() if isinstance(self._choice, BallNoise) else []
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)

@@ -235,9 +235,8 @@ class CoordinateDescent(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _facts(self) -> list[str]:
-        label = f"CoordinateDescent({', '.join(self.features)}; {self.target})"
-        return [label, *self.columns, self.schema.to_json()]
+    def _label(self) -> str:
+        return f"CoordinateDescent({', '.join(self.features)}; {self.target})"
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)

@@ -130,8 +130,8 @@ class DataDependentMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _facts(self) -> list[str]:
-        return [repr(self.statistic), *self.statistic.facts()]
+    def _label(self) -> str:
+        return repr(self.statistic)
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)

@@ -121,8 +121,8 @@ class BoundsFinder(PaidMechanism):
     def law(self) -> str:
         return f"signed dyadic bins with weight exp(-{self.rate} * s), s the distance of their rank"
 
-    def _facts(self) -> list[str]:
-        return [f"find_bounds({self.column!r})", self.schema.to_json()]
+    def _label(self) -> str:
+        return f"find_bounds({self.column!r})"
 
     def rows_cut(self, confidence: float) -> int:
         """At most so many rows lie beyond either bound, with this probability."""

@@ -17,10 +17,10 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.rates import check_epsilon
+from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval
@@ -117,9 +117,8 @@ class KNormGradient(PaidMechanism):
         grid = grid_words(self.domain, self.bits)
         return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient)"
 
-    def _facts(self) -> list[str]:
-        label = f"KNormGradient({function_name(self.norm)})"
-        return [label, function_code(self.norm), repr(self.domain)]
+    def _label(self) -> str:
+        return f"KNormGradient({function_name(self.norm)})"
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""

@@ -261,9 +261,8 @@ class KNormGeometricMedian(PaidMechanism):
             f"{self.draws.words}"
         )
 
-    def _facts(self) -> list[str]:
-        label = f"KNormGeometricMedian({', '.join(self.columns)})"
-        return [label, self.schema.to_json(), f"interval = {self.covers}"]
+    def _label(self) -> str:
+        return f"KNormGeometricMedian({', '.join(self.columns)})"
 
     def levels(self, rows: Integers) -> DirectionLevels:
         """Integer norms for quantised rows; **not private**."""

@@ -104,8 +104,8 @@ class PlaneGradient(PaidMechanism):
     def _schema(self) -> Schema:
         return self.rows.schema
 
-    def _facts(self) -> list[str]:
-        return [f"{type(self).__name__}({', '.join(self.names)})", *self.rows.facts()]
+    def _label(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.names)})"
 
     def coefficients(self, point: Sequence[int]) -> FloatArray:
         """A lattice point as coefficients in user units."""

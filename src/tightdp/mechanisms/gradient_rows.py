@@ -67,7 +67,6 @@ class RegressionRows:
         if self.target in self.features or len(set(self.features)) < len(self.features):
             fail("`features` and `target` must be distinct columns.")
         columns = {name: self._interval(schema, name) for name in self.columns}
-        self.given = schema
         self.schema = Schema(
             columns if schema.person is None else schema.select(schema) | columns,
             rows=schema.rows,
@@ -142,10 +141,6 @@ class RegressionRows:
         """The matrix of :meth:`recover` without its constant, shape (d, d)."""
         origin = self.recover(np.zeros(self.dim))
         return np.column_stack([self.recover(e) - origin for e in np.eye(self.dim)])
-
-    def facts(self) -> list[str]:
-        """What defines the coefficients, in words."""
-        return [self.given.to_json(), ", ".join(self.columns), str(self.intercept)]
 
 
 def theta_grid(

@@ -13,10 +13,10 @@ from tightdp.errors import DataError, FloatArray, check_count, check_positive, f
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.grids import check_box, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import called
-from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
+from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema
@@ -191,10 +191,8 @@ class KNormRowGradient(PaidMechanism):
             f"exp(-{self.rate * _UNIT} * norm), norm of the gradient clipped at {self.clip!r}"
         )
 
-    def _facts(self) -> list[str]:
-        label = f"KNormRowGradient({function_name(self.gradient)})"
-        code = function_code(self.gradient)
-        return [label, code, ", ".join(self.columns), self.schema.to_json()]
+    def _label(self) -> str:
+        return f"KNormRowGradient({function_name(self.gradient)})"
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)

@@ -251,9 +251,8 @@ class KNormQuantiles(KNormGradient):
             f"the distance of the rows in them from their share"
         )
 
-    def _facts(self) -> list[str]:
-        taus = ", ".join(map(str, self.taus))
-        return [f"KNormQuantiles({self.column!r}, [{taus}])", self.schema.to_json()]
+    def _label(self) -> str:
+        return f"KNormQuantiles({self.column!r}, [{', '.join(map(str, self.taus))}])"
 
     def law_on(self, ranks: Ranks, rng: RandomSource) -> JointLaw:
         """The law of the points, given how the rows are moved in their cells; **not private**."""

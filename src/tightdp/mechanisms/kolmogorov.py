@@ -155,8 +155,8 @@ class KolmogorovSample(PaidMechanism):
             "largest difference of n times their and k times the rows' cumulative counts"
         )
 
-    def _facts(self) -> list[str]:
-        return [f"KolmogorovSample({self.statistic!r})", *self.statistic.facts()]
+    def _label(self) -> str:
+        return f"KolmogorovSample({self.statistic!r})"
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.statistic.columns)

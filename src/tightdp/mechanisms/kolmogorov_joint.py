@@ -110,9 +110,8 @@ class JointKolmogorov(ExponentialMechanism):
     def _schema(self) -> Schema:
         return self.scores.cells.schema
 
-    def _facts(self) -> list[str]:
-        cells = self.scores.cells
-        return [f"JointKolmogorov({cells!r})", *cells.facts(), str(self.scores.size)]
+    def _label(self) -> str:
+        return f"JointKolmogorov({self.scores.cells!r})"
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.scores.cells.schema, self.scores.cells.columns)

@@ -375,10 +375,11 @@ class ObjectivePerturbation(PaidMechanism):
     def _check(self, frame: Any) -> None:
         self.rows.check(frame)
 
+    def _label(self) -> str:
+        return f"ObjectivePerturbation({self.loss.name})"
+
     def _facts(self) -> list[str]:
-        label = f"ObjectivePerturbation({self.loss.name})"
-        shape = self.noise.body.facts()
-        return [label, self.schema.to_json(), repr(self.rows.columns), repr(self.names), shape]
+        return [self.noise.body.facts()]
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

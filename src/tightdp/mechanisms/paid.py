@@ -13,18 +13,20 @@ from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
 from tightdp.noise.enclosures import float_up
+from tightdp.parameters import Recorded
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Schema
 
 
-class PaidMechanism(ABC):
+class PaidMechanism(Recorded, ABC):
     """A mechanism whose releases are paid for.
 
     Subclasses set ``epsilon`` (``delta``, ``numerics``) and ``neighbors`` and say what they release
-    (:attr:`law`), which public facts define the request (``_facts``), which tables can be read
-    (``_check``) and how a release is drawn (``_publish``).
+    (:attr:`law`), a name for people (``_label``), which tables can be read (``_check``) and how a
+    release is drawn (``_publish``). What tells requests apart is the law and all parameters of the
+    constructor, whatever they are (:class:`~tightdp.parameters.Recorded`).
 
     Order of events: parameters are checked at construction, names and types of columns before
     anything is spent; the ledger is charged, rows are read, the release is drawn and stored. What
@@ -42,8 +44,17 @@ class PaidMechanism(ABC):
         """The exact law of a release, in words."""
 
     @abstractmethod
+    def _label(self) -> str:
+        """What a ledger calls the request."""
+
     def _facts(self) -> list[str]:
-        """Public facts beside the law: equal ones mean the same request. The first is a label."""
+        """What neither the law nor the parameters say to the last digit: the shape of the noise."""
+        return []
+
+    def fingerprint(self, confidence: float = 0.95) -> str:
+        """A digest of all that defines a request: the same key must mean the same digest."""
+        facts = [self.parameters, *self._facts(), self.law, str(confidence)]
+        return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @abstractmethod
     def _publish(
@@ -51,7 +62,7 @@ class PaidMechanism(ABC):
     ) -> dict[str, Any]:
         """Read, draw, and give what a Release needs beside guarantee, confidence and receipt."""
 
-    def _check(self, frame: Any) -> None:  # noqa: B027
+    def _check(self, frame: Any) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
@@ -102,9 +113,8 @@ class PaidMechanism(ABC):
             self._check(frame)
         if ledger is None:
             return Release(**self._publish(frame, bits, level, progress), **common)
-        facts = [*self._facts(), self.law, str(level)]
-        digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-        named = {"key": key, "label": facts[0], "fingerprint": digest, "protects": self._whom()}
+        named = {"label": self._label(), "fingerprint": self.fingerprint(level)}
+        named |= {"key": key, "protects": self._whom()}
         with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
                 return Release.from_dict(charge.stored)

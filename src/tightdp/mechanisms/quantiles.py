@@ -113,9 +113,9 @@ class KNormQuantile(KNormGradient):
             f"{self.tau} of the rows"
         )
 
-    def _facts(self) -> list[str]:
-        facts = [f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"]
-        return [f"{type(self).__name__}({facts[0]})", self.schema.to_json()]
+    def _label(self) -> str:
+        facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
+        return f"{type(self).__name__}({facts})"
 
     def _rate(self) -> Fraction:
         """Rate of the quantile's own draw: all of epsilon, or a fifth of it."""

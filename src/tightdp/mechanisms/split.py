@@ -165,9 +165,11 @@ class SplitMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
+    def _label(self) -> str:
+        return repr(self.statistic)
+
     def _facts(self) -> list[str]:
-        bodies = [noise.body.facts() for noise in self.noises]
-        return [repr(self.statistic), *self.statistic.facts(), *bodies]
+        return [noise.body.facts() for noise in self.noises]
 
     def _check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)

@@ -87,8 +87,8 @@ class SquaredLossMean(PaidMechanism):
     def law(self) -> str:
         return f"normal, variance 1/({self.schema.rows} * {self.epsilon}), cut to the data range"
 
-    def _facts(self) -> list[str]:
-        return [f"SquaredLossMean({self.column!r})", self.schema.to_json()]
+    def _label(self) -> str:
+        return f"SquaredLossMean({self.column!r})"
 
     def law_on(self, total: int) -> PieceLaw:
         """The exact law for a sum of grid integers; **not private**.

@@ -71,10 +71,12 @@ class Together(PaidMechanism):
     def _schema(self) -> Schema | None:
         return self.parts[0]._schema()
 
+    def _label(self) -> str:
+        return ", ".join(part._label() for part in self.parts)
+
     def _facts(self) -> list[str]:
         # every part with its own law: those of all parts name each law once
-        facts = [[*part._facts(), part.law] for part in self.parts]
-        return [", ".join(given[0] for given in facts), *(f for given in facts for f in given)]
+        return [fact for part in self.parts for fact in (*part._facts(), part.law)]
 
     def _check(self, frame: Any) -> None:
         for part in self.parts:

@@ -153,9 +153,11 @@ class TunedPerturbation(PaidMechanism):
     def _check(self, frame: Any) -> None:
         self.rows.check(frame)
 
+    def _label(self) -> str:
+        return "TunedPerturbation(logistic)"
+
     def _facts(self) -> list[str]:
-        parts = [fact for candidate in self.candidates for fact in candidate._facts()]
-        return ["TunedPerturbation(logistic)", *parts]
+        return [fact for candidate in self.candidates for fact in candidate._facts()]
 
     def draw(self, rng: RandomSource) -> list[Run]:
         """All randomness of a release, before data are read [P2]."""

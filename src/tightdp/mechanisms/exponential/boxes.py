@@ -16,10 +16,10 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.enclosures import exp_minus_bounds
 from tightdp.noise.tilted import below_exp
+from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval
@@ -225,9 +225,8 @@ class BoxMechanism(PaidMechanism):
         grid = grid_words(self.intervals, self.bits)
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
-    def _facts(self) -> list[str]:
-        label = f"{type(self).__name__}({function_name(self.bounds)})"
-        return [label, function_code(self.bounds), repr(self.intervals)]
+    def _label(self) -> str:
+        return f"{type(self).__name__}({function_name(self.bounds)})"
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
         """A grid point in user units, exactly."""

@@ -13,9 +13,9 @@ from tightdp.errors import DataError, DimensionError, exact_fraction, fail
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw, permute_and_flip
+from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Interval
@@ -145,10 +145,8 @@ class ExponentialMechanism(PaidMechanism):
         how = "permute-and-flip with coins" if self.permute_and_flip else "weights"
         return f"{how} exp({self.budget.rate} * utility) on {len(self.candidates)} candidates"
 
-    def _facts(self) -> list[str]:
-        measure = "" if self.weights is None else str(self.weights.tolist())
-        label = f"ExponentialMechanism({function_name(self.utility)})"
-        return [label, function_code(self.utility), repr(self.candidates), measure]
+    def _label(self) -> str:
+        return f"ExponentialMechanism({function_name(self.utility)})"
 
     def choose(self, utilities: Any, *, rng: Any = None) -> int:
         """The place of a candidate drawn for given utilities; spends no budget by itself."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tightdp.errors import DataError, FloatArray, fail
 from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.mechanisms.functions import function_code, function_name
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw
+from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval
@@ -125,9 +125,8 @@ class PieceMechanism(PaidMechanism):
         grid = grid_words([self.interval], self.bits)
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
-    def _facts(self) -> list[str]:
-        label = f"ExponentialMechanism.on_interval({function_name(self.utility)})"
-        return [label, function_code(self.utility), repr(self.interval)]
+    def _label(self) -> str:
+        return f"ExponentialMechanism.on_interval({function_name(self.utility)})"
 
     def law_for(self, cuts: Any, values: Any) -> PieceLaw:
         """The law of the grid point for given pieces; **not private**."""

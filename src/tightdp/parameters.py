@@ -1,0 +1,165 @@
+"""Public parameters as text: what was asked for, to the last digit, for fingerprints of requests.
+
+The text of an object is made of all parameters that its constructor was given, found by their
+signature and never by a list that somebody keeps: a parameter that is added is part of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import partial, wraps
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import exact_amount
+
+_NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
+_LONG = 1000  # entries of an array that are written out
+
+
+class Recorded:
+    """An object that remembers with which parameters it was made, as one text.
+
+    >>> class Noise(Recorded):
+    ...     def __init__(self, scale, *, bits=16):
+    ...         self.scale = scale
+    >>> Noise(0.5).parameters, Noise(scale=0.5, bits=8).parameters
+    ('Noise(scale=1/2, bits=16)', 'Noise(scale=1/2, bits=8)')
+    """
+
+    parameters: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _recording(cls.__dict__["__init__"])  # type: ignore[method-assign]
+
+
+def _recording(init: Callable[..., None]) -> Callable[..., None]:
+    form = inspect.signature(init)
+
+    @wraps(init)
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+        if type(self).__init__ is not __init__:  # called by the constructor of a derived class
+            init(self, *given, **named)
+            return
+        bound = form.bind(self, *given, **named)  # wrong arguments raise as they always do
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if isinstance(value, Iterator):  # it can be read once, and is read twice
+                bound.arguments[name] = tuple(value)
+        init(*bound.args, **bound.kwargs)
+        self.parameters = _call(type(self).__name__, list(bound.arguments.items())[1:])
+
+    return __init__
+
+
+def parameter_text(value: Any) -> str:
+    """A parameter as text: equal texts mean the same parameter, however it was written.
+
+    Numbers are exact, and floats stand for their shortest decimal; functions are their code.
+
+    >>> parameter_text(0.5), parameter_text(Fraction(1, 2)), parameter_text(("a", None, True))
+    ('1/2', '1/2', "['a', None, True]")
+    """
+    if isinstance(value, Enum):  # a word stands for it
+        return parameter_text(value.value)
+    if value is None or isinstance(value, (bool, str, bytes)):
+        return repr(value)
+    if isinstance(value, np.bool_):
+        return repr(bool(value))
+    if isinstance(value, _NUMBERS):
+        return str(exact_amount("parameter", value)) if math.isfinite(value) else str(float(value))
+    if isinstance(value, np.ndarray):
+        return parameter_text(value.tolist()) if value.size < _LONG else _array_digest(value)
+    if isinstance(value, Mapping):
+        items = [f"{parameter_text(k)}: {parameter_text(v)}" for k, v in value.items()]
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, Set):
+        return f"{{{', '.join(sorted(map(parameter_text, value)))}}}"
+    return _object_text(value)
+
+
+def _array_digest(array: NDArray[Any]) -> str:
+    """A long array in few letters."""
+    if array.dtype.hasobject:
+        return hashlib.sha256(parameter_text(array.tolist()).encode()).hexdigest()
+    whole = np.ascontiguousarray(array)
+    return f"{whole.dtype} {whole.shape} {hashlib.sha256(whole.tobytes()).hexdigest()}"
+
+
+def _object_text(value: Any) -> str:
+    if isinstance(value, Recorded):
+        return value.parameters
+    if is_dataclass(value) and not isinstance(value, type):
+        named = [(field.name, getattr(value, field.name)) for field in fields(value)]
+        return _call(type(value).__name__, named)
+    if isinstance(value, type):
+        return value.__qualname__
+    if callable(value):
+        return f"{function_name(value)} {function_code(value)}"
+    if isinstance(value, Iterable):
+        return f"[{', '.join(map(parameter_text, value))}]"
+    plain = "" if type(value).__repr__ is object.__repr__ else f" {value!r}"
+    return _call(type(value).__name__, _kept(value)) + plain
+
+
+def _kept(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of an object that carry the names of its constructor's parameters."""
+    own, found = getattr(value, "__dict__", {}), []
+    for name in inspect.signature(type(value).__init__).parameters:
+        places = [place for place in (f"_given_{name}", f"_{name}", name) if place in own]
+        found += [(name, own[places[0]])] if places else []
+    return found
+
+
+def _call(name: str, values: list[tuple[str, Any]]) -> str:
+    return f"{name}({', '.join(f'{key}={parameter_text(value)}' for key, value in values)})"
+
+
+# --- functions of the user -----------------------------------------------------------------------
+
+
+def function_name(function: Any) -> str:
+    """The name of a function, or the type of another callable.
+
+    >>> function_name(abs), function_name(lambda x: x)
+    ('abs', '<lambda>')
+    """
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def function_code(function: Any) -> str:
+    """The compiled code of a function as text: other code is another request.
+
+    Values that a function has captured are not looked at: they may be private.
+
+    >>> function_code(lambda x: x + 1) == function_code(lambda x: x + 2)
+    False
+    """
+    if isinstance(function, partial):
+        return f"partial {function_name(function.func)} {function_code(function.func)}"
+    code = getattr(function, "__code__", None)
+    if code is None and not isinstance(function, type):  # an object that can be called
+        code = getattr(inspect.getattr_static(type(function), "__call__", None), "__code__", None)
+    return _written(code) if isinstance(code, CodeType) else function_name(function)
+
+
+def _written(constant: Any) -> str:
+    if isinstance(constant, CodeType):
+        inside = map(_written, constant.co_consts)
+        names = (*constant.co_names, *constant.co_varnames)
+        return " ".join([constant.co_code.hex(), *names, *inside])
+    if isinstance(constant, frozenset):  # its order changes from process to process
+        return " ".join(sorted(map(repr, constant)))
+    return repr(constant)

@@ -1,0 +1,276 @@
+"""Law of keys: a stored answer comes back only for the same question.
+
+Every parameter of every enrolled mechanism, and every public fact inside one, is changed on its
+own: the fingerprint must change with it. Parameters are found by the signatures of constructors,
+so that one that is added is asked for here, and changes the fingerprint without being named.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+from enrolled import MECHANISMS, mapping, plain_rows, schema
+
+import tightdp as tdp
+from tightdp import parameters
+from tightdp.errors import ParameterError, TightdpError
+from tightdp.mechanisms.calibration import ACCOUNTING
+from tightdp.mechanisms.chains import SAMPLERS
+from tightdp.mechanisms.dyadic_bounds import BoundsFinder
+from tightdp.mechanisms.gradient_planes import SHAPES
+from tightdp.mechanisms.losses import HuberLoss
+from tightdp.mechanisms.penalties import ConvexSet, Smooth
+from tightdp.parameters import Recorded, function_code, parameter_text
+
+
+def second_function(*_: Any) -> Any:
+    """Another function of the data; it is never run."""
+
+
+@cache
+def second_design() -> Any:
+    return tdp.design_data_dependent_noise(
+        epsilon=1, delta=0.01, sensitivity=10, query_range=(0, 240), resolution=1
+    )
+
+
+def inside(point: Any) -> Any:
+    return np.clip(point, -1, 1)
+
+
+# What else a parameter of this name can be; the first that the constructor takes is used.
+OTHERS: dict[str, list[Any]] = {
+    "epsilon": [Fraction(3, 2)],
+    "delta": [1e-3, 2e-3, 0],
+    "noise": ["l1", "laplace", "gaussian", tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1)],
+    "count_share": [Fraction(1, 3)],
+    "design": [second_design],
+    "column": ["y"],
+    "columns": [["x"], ["y"]],
+    "features": [["z"], ["x", "z"]],
+    "target": ["z", "s"],
+    "taus": [[0.25, 0.75]],
+    "tau": [Fraction(1, 3)],
+    "size": [3, 2],
+    "bins": [5],
+    "interval": ["sample", "none", tdp.Interval(0, 2)],
+    "intervals": [[tdp.Interval(-2, 1)]],
+    "domain": [tdp.Interval(-1, 2)],
+    "output": [tdp.Interval(0, 10)],  # the column's own, and no other
+    "candidates": [["low", "middle", "top"]],
+    "base_measure": [[1, 2, 3]],
+    "utility": [second_function],
+    "bounds": [second_function],
+    "norm": [second_function, "l2"],
+    "gradient": [second_function],
+    "sensitivity": [3],
+    "neighbors": ["add-remove", "replace-one"],
+    "monotonic": [True],
+    "bits": [6],
+    "clip": [2.0],
+    "grid": [7, 4],
+    "shape": list(SHAPES),
+    "radius": [2],
+    "sampler": list(SAMPLERS),
+    "steps": [5_000],
+    "rows": [30],
+    "smallest": [0.02],
+    "largest": [200],
+    "person": ["id"],
+    "rows_per_person": [2],
+    "loss": [HuberLoss(0.5), "huber"],
+    "noise_share": [Fraction(1, 3), 0.8],
+    "ridge": [2.0],
+    "l1": [0.5],
+    "l2": [0.5],
+    "penalty": [Smooth(inside, strength=0.0)],
+    "theta_set": [tdp.LpBall(2, 2, 3.0), ConvexSet(inside, reach=2.0)],
+    "accounting": list(ACCOUNTING),
+    "information_share": [0.25],
+    "passes": [2],
+    "step_size": [0.5],
+    "sweep": [1],
+    "settings": [[{"ridge": 0.0}, {"ridge": 2.0}]],
+    "score_share": [0.3],
+    "runs": [5.0],
+}
+
+
+def wide(neighbors: str) -> tdp.Schema:
+    """The common schema with a further column of each kind, for other choices of columns."""
+    more = {"z": tdp.Interval(0, 1), "s": tdp.Category(["no", "yes"], other="no")}
+    return rebuilt(schema(neighbors), columns={**schema(neighbors).columns, **more})
+
+
+def schemas(facts: tdp.Schema) -> Iterator[tdp.Schema]:
+    """A schema with one fact changed; all facts, by the fields of its class."""
+    options = {
+        "rows": facts.rows + 1,
+        "neighbors": "add-remove" if str(facts.neighbors) == "replace-one" else "replace-one",
+        "bits": facts.bits - 1,
+    }
+    for name, value in options.items():
+        yield rebuilt(facts, **{name: value})
+    rules = {
+        "x": [
+            tdp.Interval(0.001, 10), tdp.Interval(0, 10.001), tdp.Interval(0, 10, missing=1),
+            tdp.Interval(0, 10, decimal=","), tdp.Interval(0, 10, thousands=","),
+        ],
+        "t": [
+            tdp.Category(["no", "Yes"], other="no"), tdp.Category(["no", "yes"], other="yes"),
+            tdp.Category(["no", "yes"], other="no", loose=True),
+        ],
+    }  # fmt: skip
+    for name, changed in rules.items():
+        for rule in changed:
+            yield rebuilt(facts, columns={**facts.columns, name: rule})
+
+
+def rebuilt(facts: tdp.Schema, **changes: Any) -> tdp.Schema:
+    names = list(inspect.signature(tdp.Schema).parameters)
+    return tdp.Schema(**{name: getattr(facts, name) for name in names} | changes)
+
+
+# --- constructors, and what they were given -------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch) -> dict[str, dict[str, Any]]:
+    """What was given to the constructor of an object, by the text of its parameters."""
+    found: dict[str, dict[str, Any]] = {}
+    call = parameters._call
+
+    def note(name: str, values: list[tuple[str, Any]]) -> str:
+        text = call(name, values)
+        found[text] = dict(values)
+        return text
+
+    monkeypatch.setattr(parameters, "_call", note)
+    return found
+
+
+def variants(asked: Any, name: str, value: Any) -> Iterator[Any]:
+    """Other values of one parameter: of schemas, statistics and parts, all they are made of."""
+    if isinstance(value, tdp.Schema):
+        yield from schemas(value)
+    elif isinstance(value, Recorded):
+        yield from changed(asked, value)
+    elif name == "parts":
+        first, *rest = value
+        yield [*rest, first]
+        if isinstance(first, Recorded):
+            yield from ([other, *rest] for other in changed(asked, first))
+        else:
+            yield [replace(first, share=first.share / 2), *rest]
+            yield [replace(first, ball=tdp.LpBall(1, 1, 3.0)), *rest]
+            yield [replace(first, name="another"), *rest]
+    elif isinstance(value, bool):
+        yield not value
+    else:
+        for other in OTHERS[name]:
+            yield other() if name == "design" else other
+
+
+def changed(asked: Any, what: Any) -> Iterator[Any]:
+    """The same object with one parameter changed, for all parameters."""
+    given = dict(asked[what.parameters])
+    assert list(given) == list(inspect.signature(type(what)).parameters)
+    for name, value in given.items():
+        own = parameter_text(value)
+        others = [other for other in variants(asked, name, value) if parameter_text(other) != own]
+        made = [attempt(type(what), given, {name: other}) for other in others]
+        assert any(each is not None for each in made), f"{type(what).__name__}: no other {name}"
+        yield from (each for each in made if each is not None)
+
+
+# what some parameters need beside them
+TOGETHER: list[dict[str, Any]] = [
+    {"sampler": SAMPLERS[1]},
+    {"neighbors": "add-remove"},
+    {"neighbors": "add-remove", "person": "id"},
+    {"noise": "gaussian"},
+    {"target": "y"},
+]
+
+
+def attempt(kind: type, given: dict[str, Any], change: dict[str, Any]) -> Any:
+    """The object, or None where its parameters do not go together."""
+    for more in ({}, *TOGETHER):
+        if set(more) <= set(given):
+            try:
+                return kind(**given | more | change)
+            except TightdpError:
+                continue
+    return None
+
+
+@pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
+def test_every_parameter_is_part_of_the_question(kind, asked):
+    case = MECHANISMS[kind][0]
+    mechanism = case.make(wide(case.relations[0]))
+    marks = [other.fingerprint() for other in changed(asked, mechanism)]
+    assert case.make(wide(case.relations[0])).fingerprint() == mechanism.fingerprint()
+    assert mechanism.fingerprint() not in marks
+    assert len(set(marks)) == len(marks) >= len(asked[mechanism.parameters])
+
+
+def test_a_stored_answer_is_not_one_to_another_question(seed):
+    """Bounds of other magnitudes were answered with those of the first request."""
+    table = mapping(plain_rows(np.random.default_rng(seed)))
+    ledger = tdp.Ledger(5)
+    facts = {"rows": 24, "epsilon": 1, "ledger": ledger, "key": "bounds of x"}
+    first = tdp.find_bounds(table, "x", smallest=0.01, largest=100, **facts)
+    again = tdp.find_bounds(table, "x", smallest=0.01, largest=100, **facts)
+    assert again.value.tolist() == first.value.tolist()
+    with pytest.raises(ParameterError, match="another fingerprint"):
+        tdp.find_bounds(table, "x", smallest=1, largest=10_000, **facts)
+    assert ledger.spent.epsilon == 1
+
+
+def test_a_hand_written_list_is_caught(asked, monkeypatch):
+    """Planted: the fingerprint of what somebody thought of, as it was."""
+
+    def listed(self: Any, confidence: float = 0.95) -> str:
+        return "\n".join([f"find_bounds({self.column!r})", self.schema.to_json(), self.law])
+
+    monkeypatch.setattr(BoundsFinder, "fingerprint", listed)
+    with pytest.raises(AssertionError):
+        test_every_parameter_is_part_of_the_question(BoundsFinder, asked)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def test_texts_do_not_depend_on_how_a_parameter_is_written():
+    assert parameter_text(0.1) == parameter_text(Fraction(1, 10)) == parameter_text(np.float64(0.1))
+    assert parameter_text(["x"]) == parameter_text(("x",)) == parameter_text(np.array(["x"]))
+    assert parameter_text(tdp.Neighbors.ADD_REMOVE) == parameter_text("add-remove")
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
+    names = tdp.Sums(schema, (name for name in ["x"]))  # can be read once
+    assert names.parameters == tdp.Sums(schema, ["x"]).parameters
+    assert names.names == ("x",)
+
+
+def test_texts_tell_objects_apart():
+    balls = [
+        tdp.LpBall(2, 1, 1.0),
+        tdp.LpBall(2, 1, 1.0000001),
+        tdp.Polytope.from_vertices([[1, 0], [0, 1], [-1, 0], [0, -1]]),
+        tdp.Polytope.from_vertices([[1, 0], [0, 1.0000001], [-1, 0], [0, -1.0000001]]),
+    ]
+    many = [np.zeros(2000), np.ones(2000), list(range(5)), {"a": 1}, {"a": 2}, {1}, {2}]
+    functions = [abs, len, partial(abs), partial(len), lambda x: x, lambda x: x + 1, HuberLoss(0.5)]
+    texts = [parameter_text(value) for value in (*balls, *many, *functions)]
+    assert len(set(texts)) == len(texts)
+    assert not any(" at 0x" in text for text in texts)
+    text = parameter_text(balls[2])
+    balls[2].vertices()  # remembered from now on
+    assert parameter_text(balls[2]) == text
+    assert function_code(partial(second_function)) != function_code(partial(inside))
