@@ -1,6 +1,7 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
+from tightdp.data.checks import TableCheck
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.statistics import (
     Counts,
@@ -202,6 +203,7 @@ __all__ = [
     "SumsAndRows",
     "SumsAndSquares",
     "SyntheticSample",
+    "TableCheck",
     "TableNoise",
     "TightdpError",
     "TruncatedLaplace",

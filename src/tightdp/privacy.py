@@ -17,6 +17,7 @@ from tightdp.errors import (
     fail,
 )
 
+NOT_PRIVATE = "NOT PRIVATE: for the curator's eyes only"  # marks what no report or ledger takes
 _DIGITS = 6
 
 

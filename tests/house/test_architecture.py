@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "tightdp"
 
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
-    ["errors", "progress", "tables", "parameters"],
-    ["randomness", "privacy"],
+    ["errors", "progress", "tables"],
+    ["randomness", "privacy", "parameters"],
     ["schema", "release", "meaning"],
     ["ledger"],
     ["geometry"],

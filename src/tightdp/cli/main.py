@@ -21,6 +21,7 @@ From a table to published numbers, without Python:
 
   tightdp schema init survey.csv      # reads the header, never a cell; fill in schema.toml
   tightdp plan init survey.csv        # writes plan.toml: what to release, what it may cost
+  tightdp check plan.toml             # cells that cannot be used; for your eyes only
   tightdp preview plan.toml           # the errors to expect; costs nothing
   tightdp release plan.toml           # pays, releases, remembers: run it again, same numbers
   tightdp release plan.toml --report survey.html

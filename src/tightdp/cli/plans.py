@@ -22,6 +22,7 @@ _WHOLE = (
 
 def add(commands: Any) -> None:
     """Add the commands."""
+    _add_check(commands)
     _add_preview(commands)
     _add_release(commands)
     _add_compare(commands)
@@ -34,6 +35,21 @@ def add(commands: Any) -> None:
         examples="  tightdp kinds\n  tightdp kinds linear_regression\n",
     )
     kinds.add_argument("kind", metavar="KIND", nargs="?", help="one kind, with all its keys")
+
+
+def _add_check(commands: Any) -> None:
+    made = command(
+        commands,
+        "check",
+        _check,
+        "count cells that the schema cannot take as they are: for your eyes only",
+        more="Reads the private table once. What it prints is NOT PRIVATE, is stored nowhere,\n"
+        "and must not be published: how many cells of each column are missing, unreadable (texts\n"
+        "that are no number as the schema writes them), clamped to a bound, or no level. Releases\n"
+        "say nothing of such cells.",
+        examples="  tightdp check plan.toml\n",
+    )
+    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
 
 
 def _add_preview(commands: Any) -> None:
@@ -133,6 +149,14 @@ def _read(path: str) -> Any:
     from tightdp.plans import Plan
 
     return Plan.read(path)
+
+
+def _check(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    if speaker.json:
+        fail("`--json`: what a check says is for eyes, not for files. Leave it out.")
+    plan = _read(given.plan)
+    speaker.say(plan.check(progress=speaker.bars), None)
+    return Exit.DONE
 
 
 def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:

@@ -44,7 +44,8 @@ _NUMBER = "# low = 0\n# high = 100\n"
 _CATEGORY = '# levels = ["a", "b", "c"]\n'
 
 _PLAN = """\
-# What is released, and what it may cost. Check it: tightdp preview {name}
+# What is released, and what it may cost. See what the schema makes of the table, for your eyes
+# only: tightdp check {name}. The errors to expect: tightdp preview {name}
 title = {title}
 
 [data]
@@ -181,7 +182,7 @@ def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
         schema,
     )
     place = write_file(given.out, text, force=given.force)
-    speaker.remark(f"Change it as you like, then: tightdp preview {place}")
+    speaker.remark(f"Change it as you like, then: tightdp check {place}; tightdp preview {place}")
     speaker.say(f"{place}: a plan for {data}", {"file": str(place)})
     return Exit.DONE
 

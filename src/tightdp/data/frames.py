@@ -45,6 +45,7 @@ __all__ = [
     "exact_gram",
     "integer_sums",
     "quantized_matrix",
+    "scan_sums",
 ]
 
 BLOCK_ROWS = 65_536
@@ -206,14 +207,26 @@ def integer_sums(
     table, names = _open(frame, schema, columns)
     most = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
     scan = Scan(schema, names, rows_that_fit(schema.bits, degree, most))
-    if isinstance(table, SparkTable):
-        *sums, rows = _guard(lambda: table.sums(scan, reducer, width))
-    else:
-        watched = _watched(_blocks(table, scan), scan, progress)
-        with one_blas_thread():
-            *sums, rows = _guard(lambda: sum_blocks(watched, reducer, width))
+    *sums, rows = _sums(table, scan, reducer, width, progress)
     _warn_of_rows(rows, table, schema)
     return sums
+
+
+def scan_sums(
+    frame: Any, scan: Scan, reducer: Reducer, width: int, *, progress: bool = False
+) -> list[int]:
+    """The same for a scan of one's own, which may make other blocks of the cells than quantised
+    rows; the number of rows in its blocks comes last."""
+    table, _ = _open(frame, scan.schema, scan.names)
+    return _sums(table, scan, reducer, width, progress)
+
+
+def _sums(table: Table, scan: Scan, reducer: Reducer, width: int, progress: bool) -> list[int]:
+    if isinstance(table, SparkTable):
+        return _guard(lambda: table.sums(scan, reducer, width))
+    watched = _watched(_blocks(table, scan), scan, progress)
+    with one_blas_thread():
+        return _guard(lambda: sum_blocks(watched, reducer, width))
 
 
 def distributed_sums(

@@ -10,7 +10,7 @@ from typing import Any
 from tightdp.errors import LedgerError, fail
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.entries import Entry, canonical
-from tightdp.privacy import Neighbors
+from tightdp.privacy import NOT_PRIVATE, Neighbors
 
 FORMAT = 1
 LONGEST_TEXT = 1000
@@ -129,6 +129,8 @@ def check_text(name: str, value: Any) -> str:
         fail(f"`{name}` must be a text. Got {type(value).__name__}.")
     if len(value) > LONGEST_TEXT or "\0" in value or not _encodes(value):
         fail(f"`{name}` must be a plain text of at most {LONGEST_TEXT} characters: shorten it.")
+    if NOT_PRIVATE in value:
+        fail(f"`{name}` must not be what a check of the table said: that is not private.")
     return value
 
 
@@ -150,6 +152,8 @@ def check_record(record: Any) -> dict[str, Any]:
         text.encode()
     except (TypeError, ValueError, RecursionError):
         fail("`record` must hold plain JSON values only: texts, finite numbers, lists, dicts.")
+    if NOT_PRIVATE in text:
+        fail("`record` must not hold what a check of the table said: that is not private.")
     plain: dict[str, Any] = json.loads(text)
     return plain
 

@@ -25,6 +25,11 @@ from tightdp.schema import Schema
 
 Watch = Callable[[str, int, int], None]
 
+LOOK = (
+    "Cells that are missing, unreadable, clamped or unseen take public values in silence: look at "
+    "them first, for your eyes only, with `tightdp check`."
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanPreview:
@@ -60,14 +65,14 @@ class PlanPreview:
         parts = [self.title, "=" * len(self.title)]
         for name, found in self.previews.items():
             parts += ["", self._head(name), str(_short(found))]
-        return "\n".join([*parts, "", self._total()])
+        return "\n".join([*parts, "", self._total(), LOOK])
 
     def _repr_html_(self) -> str:
         tables = [
             f"<h4>{html.escape(self._head(name))}</h4>{found._repr_html_()}"
             for name, found in self.previews.items()
         ]
-        return f"{''.join(tables)}<p>{html.escape(self._total())}</p>"
+        return f"{''.join(tables)}<p>{html.escape(self._total())}</p><p>{LOOK}</p>"
 
     def _head(self, name: str) -> str:
         unit = self.previews[name].guarantee.per_person
@@ -271,6 +276,13 @@ class Plan:
         return self.releases[names.index(name)]
 
     # --- before -------------------------------------------------------------------------------
+
+    def check(self, *, progress: bool = False) -> Any:
+        """Count the cells that the schema cannot take as they are: **not private**.
+
+        For the curator's eyes only, as :meth:`tightdp.Schema.check`; nothing is spent or stored.
+        """
+        return self.schema.check(self.frame, progress=progress)
 
     def preview(
         self, *, sample: Any = None, replicates: int = 100, watch: Watch | None = None

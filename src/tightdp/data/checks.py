@@ -1,0 +1,259 @@
+"""What the rules of a schema make of a table, counted for the curator's eyes: **not private**.
+
+A release says nothing of cells that it could not use: they take public values in silence, because
+their number tells about persons. Somebody who may see the table should look before paying. What is
+counted here is shown and nothing else: it has no form that a report, a ledger or a file takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.data.blocks import Block, Integers
+from tightdp.data.cells import Cells, CodedCells
+from tightdp.data.frames import check_frame, scan_sums
+from tightdp.data.scan import Chunk, Scan
+from tightdp.errors import FloatArray, TightdpError, fail
+from tightdp.privacy import NOT_PRIVATE, Neighbors
+from tightdp.schema import DOORS, Category, Interval, Schema
+from tightdp.tables import html_table, text_table
+
+_BLOCK_ROWS = 65_536
+_UNSEEN = "\0unseen"  # a level that no cell has
+_OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5
+_COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(2)))
+
+
+class ColumnCheck:
+    """How many cells of a column a schema cannot take as they are. **Not private.**
+
+    Attributes
+    ----------
+    missing : int
+        Empty cells, and objects that are neither a number nor a text.
+    unreadable : int
+        Texts that are no number as the schema writes numbers.
+    clamped : int
+        Numbers outside the bounds, which are moved to them.
+    unseen : int
+        Values that are no level, which count as `other`.
+    """
+
+    __slots__ = ("_written", "clamped", "missing", "name", "rule", "unreadable", "unseen")
+
+    def __init__(self, name: str, rule: Interval | Category, counts: Iterable[int]) -> None:
+        self.name, self.rule = name, rule
+        self.missing, self.unreadable, self.clamped, self.unseen, *self._written = counts
+
+    @property
+    def hint(self) -> str:
+        """What would read the cells that are unreadable now; nothing where that is not known."""
+        if isinstance(self.rule, Category) or not self.unreadable:
+            return ""
+        best = max(range(len(_OTHER_MARKS)), key=lambda i: self._written[i])
+        if not self._written[best]:
+            return f"{self.name}: dates, units and other texts are no numbers: clean them first."
+        decimal, thousands = _OTHER_MARKS[best]
+        return (
+            f"{self.name}: with decimal = {decimal!r} and thousands = {thousands!r}, "
+            f"{self._written[best]} of its unreadable cells are numbers."
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{kind} {getattr(self, kind)}" for kind in _COUNTS[:4])
+        return f"<{NOT_PRIVATE}. {self.name}: {shown}>"
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_to_be_stored()
+
+
+class TableCheck:
+    """What a schema makes of a table: for the curator's eyes only, **not private**.
+
+    Prints as a table. It cannot be pickled or written as JSON, and a ledger refuses its text.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows.
+    columns : dict from names to ColumnCheck
+    problems : dict from names to texts
+        Columns that cannot be read at all, with the reason.
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(0, 9)}, rows=3)
+    >>> found = schema.check({"x": [1, 20, None]})
+    >>> found
+    <NOT PRIVATE: for the curator's eyes only. 1 columns, 3 rows: print it>
+    >>> found["x"].missing, found["x"].clamped
+    (1, 1)
+    """
+
+    __slots__ = ("columns", "problems", "rows", "schema")
+
+    def __init__(
+        self, schema: Schema, rows: int, columns: list[ColumnCheck], problems: dict[str, str]
+    ) -> None:
+        self.schema, self.rows = schema, rows
+        self.columns, self.problems = {found.name: found for found in columns}, problems
+
+    def __getitem__(self, name: str) -> ColumnCheck:
+        return self.columns[name]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        head = ("column", "rule", *_COUNTS[:4])
+        body = []
+        for name, found in self.columns.items():
+            interval = isinstance(found.rule, Interval)
+            counted = ("missing", "unreadable", "clamped") if interval else ("missing", "unseen")
+            cells = [self._share(getattr(found, k)) if k in counted else "" for k in _COUNTS[:4]]
+            body.append((name, found.rule.describe(), *cells))
+        return [head, *body]
+
+    def _share(self, count: int) -> str:
+        return f"{count} ({100 * count / max(self.rows, 1):.3g} %)" if count else "0"
+
+    def _notes(self) -> list[str]:
+        least = self.schema.neighbors is Neighbors.REPLACE_ONE
+        stated = f"{'' if least else 'at most '}{self.schema.rows}"
+        notes = [f"{self.rows} rows; the schema says {stated}."]
+        notes += [found.hint for found in self.columns.values() if found.hint]
+        return [*notes, *self.problems.values()]
+
+    def __str__(self) -> str:
+        table = text_table(self._rows(), left=(0, 1))
+        return "\n".join([NOT_PRIVATE, "", *table, "", *self._notes(), NOT_PRIVATE])
+
+    def __repr__(self) -> str:
+        return f"<{NOT_PRIVATE}. {len(self.columns)} columns, {self.rows} rows: print it>"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{NOT_PRIVATE}</b></p>{html_table(self._rows(), *self._notes())}"
+
+    def __reduce__(self) -> NoReturn:
+        _refuse_to_be_stored()
+
+
+def _refuse_to_be_stored() -> NoReturn:
+    fail(f"{NOT_PRIVATE}. It is not stored, copied or sent: look at it, and check again.")
+
+
+def check_table(schema: Schema, frame: Any, *, progress: bool = False) -> TableCheck:
+    """Count the cells of a table, in one pass, that a schema cannot take as they are.
+
+    Examples
+    --------
+    >>> schema = Schema({"x": Interval(0, 9), "k": Category(["a", "b"], other="b")}, rows=4)
+    >>> print(check_table(schema, {"x": ["1", "2,5", "12", ""], "k": ["a", "c", None, "b"]}))
+    NOT PRIVATE: for the curator's eyes only
+    <BLANKLINE>
+    column  rule                         missing  unreadable   clamped    unseen
+    ----------------------------------------------------------------------------
+    x       [0, 9], missing -> 4.5      1 (25 %)    1 (25 %)  1 (25 %)
+    k       a, b; missing, unseen -> b  1 (25 %)                        1 (25 %)
+    <BLANKLINE>
+    4 rows; the schema says 4.
+    x: with decimal = ',' and thousands = '.', 1 of its unreadable cells are numbers.
+    NOT PRIVATE: for the curator's eyes only
+    """
+    problems = _problems(schema, frame)
+    names = tuple(name for name in schema if name not in problems)
+    if not names:
+        fail(next(iter(problems.values())))
+    # all rows are looked at, whoever's they are: the column of persons plays no part
+    facts = Schema(schema.select(names), schema.rows, bits=schema.bits)
+    look = Look(facts, names, _BLOCK_ROWS)
+    width = len(look.counted)
+    *sums, _ = scan_sums(frame, look, _add_up, width, progress=progress)
+    counts = np.reshape(sums[1:], (len(names), len(_COUNTS))).tolist()
+    found = [ColumnCheck(name, schema[name], row) for name, row in zip(names, counts, strict=True)]
+    return TableCheck(schema, sums[0], found, problems)
+
+
+DOORS["check"] = check_table
+
+
+def _problems(schema: Schema, frame: Any) -> dict[str, str]:
+    """Why columns cannot be read, by name; each is asked alone, if not all can."""
+    plain = Schema(schema.columns, schema.rows)
+    try:
+        check_frame(frame, plain, list(schema))
+        return {}
+    except TightdpError:
+        pass
+    problems = {}
+    for name in schema:
+        try:
+            check_frame(frame, plain, [name])
+        except TightdpError as error:
+            problems[name] = str(error)
+    return problems
+
+
+def _add_up(block: Block) -> Integers:
+    return np.asarray(block.matrix().sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Look(Scan):
+    """A scan that counts cells instead of quantising them: one row of counts for every chunk."""
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The names of the counts."""
+        return ("rows", *(f"{name} {kind}" for name in self.names for kind in _COUNTS))
+
+    def blocks(self, chunks: Iterable[Chunk]) -> Iterator[Block]:
+        rules = self.schema.select(self.names)
+        for chunk in chunks:
+            counts = [float(len(chunk[self.names[0]]))]
+            for name, rule in rules.items():
+                counts += (
+                    _category(chunk[name], rule)
+                    if isinstance(rule, Category)
+                    else (_interval(chunk[name], rule))
+                )
+            yield Block.of_columns(self.counted, np.array([counts]).T)
+
+
+def _interval(cells: Cells, rule: Interval) -> list[float]:
+    numbers = cells.numbers(rule)
+    lost = np.isnan(numbers)
+    with np.errstate(invalid="ignore"):
+        clamped = (numbers < rule.low) | (numbers > rule.high)
+    text = lost & ~_empty(cells, lost)
+    written = [
+        float((text & ~np.isnan(as_read)).sum()) for as_read in _otherwise(cells, rule, text)
+    ]
+    return [float((lost & ~text).sum()), float(text.sum()), float(clamped.sum()), 0.0, *written]
+
+
+def _otherwise(cells: Cells, rule: Interval, text: NDArray[np.bool_]) -> Iterator[FloatArray]:
+    """The numbers that cells are if they are written with other marks."""
+    for decimal, thousands in _OTHER_MARKS:
+        if text.any():
+            yield cells.numbers(Interval(rule.low, rule.high, decimal=decimal, thousands=thousands))
+        else:
+            yield np.full(len(cells), np.nan)
+
+
+def _category(cells: Cells, rule: Category) -> list[float]:
+    further = Category([*rule.levels, _UNSEEN], other=_UNSEEN, loose=rule.loose)
+    lost = cells.codes(further) == len(rule.levels)
+    empty = _empty(cells, lost)
+    return [float(empty.sum()), 0.0, 0.0, float((lost & ~empty).sum()), 0.0, 0.0]
+
+
+def _empty(cells: Cells, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of some cells are missing, as a table of persons would see them; "" is missing."""
+    if not among.any():
+        return among
+    keys = cells.keys()
+    blank = CodedCells([""]).keys()[0]
+    return among & ((keys[:, 0] == -1) | (keys == blank).all(axis=1))
