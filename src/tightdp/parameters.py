@@ -110,7 +110,8 @@ def _object_text(value: Any) -> str:
         return f"{function_name(value)} {function_code(value)}"
     if isinstance(value, Iterable):
         return f"[{', '.join(map(parameter_text, value))}]"
-    plain = "" if type(value).__repr__ is object.__repr__ else f" {value!r}"
+    silent = getattr(type(value), "__repr__", None) is object.__repr__  # an address says nothing
+    plain = "" if silent else f" {value!r}"
     return _call(type(value).__name__, _kept(value)) + plain
 
 

@@ -113,8 +113,8 @@ class PaidMechanism(Recorded, ABC):
             self._check(frame)
         if ledger is None:
             return Release(**self._publish(frame, bits, level, progress), **common)
-        named = {"label": self._label(), "fingerprint": self.fingerprint(level)}
-        named |= {"key": key, "protects": self._whom()}
+        named = {"key": key, "label": self._label(), "protects": self._whom()}
+        named["fingerprint"] = self.fingerprint(level)
         with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
                 return Release.from_dict(charge.stored)
