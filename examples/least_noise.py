@@ -71,7 +71,7 @@ def mixed_table() -> tdp.NormRanking:
         "four regions. The hull is the product of a cube and a histogram body, both exact."
     )
     unit = tdp.Interval(-1, 1)
-    region = tdp.Category(["north", "east", "south", "west"])
+    region = tdp.Category(["north", "east", "south", "west"], other="north")
     domain = {"age": unit, "income": unit, "hours": unit, "region": region}
     ranking = show(tdp.SensitivitySpace.of(domain))
     say("Numbers in brackets are standard errors; numbers without are exact.")

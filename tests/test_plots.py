@@ -61,7 +61,7 @@ def ranking(space=SPACE, **options):
     return tdp.rank_norms(space, 1.0, **options)
 
 
-FACTS = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"])}, rows=3))
+FACTS = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"], other="a")}, rows=3))
 COUNTS = tdp.AdditiveMechanism(FACTS, epsilon=1.0)
 LAPLACE = tdp.AdditiveMechanism(FACTS, noise="laplace", epsilon=1.0).preview()
 ONE = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
@@ -402,7 +402,7 @@ def test_releases_are_drawn_with_their_intervals():
         plots.plot_release(release, entries=["k[bb]"])
     with pytest.raises(DimensionError, match="entries"):
         plots.plot_release(release, entries=[])
-    two = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=3))
+    two = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=3))
     other = tdp.AdditiveMechanism(two, epsilon=1.0).preview()
     with pytest.raises(DimensionError, match="one statistic"):
         plots.plot_previews({"hull": COUNTS.preview(), "other": other})

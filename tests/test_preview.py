@@ -123,7 +123,8 @@ def test_linear_regression(epsilon, seed):
 @pytest.mark.slow
 def test_linear_regression_with_a_category(seed):
     schema = Schema(
-        {"x": Interval(-1, 1), "k": Category(["a", "b", "c"]), "y": Interval(-6, 6)}, rows=5000
+        {"x": Interval(-1, 1), "k": Category(["a", "b", "c"], other="a"), "y": Interval(-6, 6)},
+        rows=5000,
     )
     table = even(schema, seed)
     groups = (table["k"] == "b") * 1.0 - (table["k"] == "c") * 1.0
@@ -135,7 +136,9 @@ def test_linear_regression_with_a_category(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 4])
 def test_logistic_regression(epsilon, seed):
-    schema = Schema({"x": Interval(-1, 1), "z": Interval(0, 4), "y": Category([0, 1])}, rows=5000)
+    schema = Schema(
+        {"x": Interval(-1, 1), "z": Interval(0, 4), "y": Category([0, 1], other=0)}, rows=5000
+    )
     table = even(schema, seed)
     odds = table["x"] - (table["z"] - 2) / 2  # moderate effects, as the public guess has them
     table["y"] = (source(seed + 1).uniform(5000) < 1 / (1 + np.exp(-odds))) * 1

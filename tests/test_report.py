@@ -23,7 +23,7 @@ file = "table.csv"
 rows = 300
 columns.age = {low = 0, high = 100}
 columns.pay = {low = -5, high = 5}
-columns."a<i>" = {levels = ["no|", "<script>yes"]}
+columns."a<i>" = {levels = ["no|", "<script>yes"], other = "no|"}
 [budget]
 epsilon = 3
 ledger = "ledger.db"
@@ -179,7 +179,7 @@ def test_a_fitted_estimator_has_a_report(seed):
 @pytest.mark.parametrize("length", [3, 31, 90])
 def test_no_name_in_a_picture_reaches_beyond_its_edge(release, length, seed):
     names = ["P" * length, "Q" * length]
-    facts = {tdp.sum: tdp.Interval(0, 1), tdp.count: tdp.Category([0, 1])}[release]
+    facts = {tdp.sum: tdp.Interval(0, 1), tdp.count: tdp.Category([0, 1], other=0)}[release]
     schema = tdp.Schema(dict.fromkeys(names, facts), rows=2)
     table = {name: [0.0, 1.0] for name in names}
     page = Report.of(release(table, names[:1], schema=schema, epsilon=1, rng=seed)).html()
@@ -191,7 +191,7 @@ def test_no_name_in_a_picture_reaches_beyond_its_edge(release, length, seed):
 
 
 def test_delta_is_in_words_and_symbols():
-    schema = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=3)
+    schema = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=3)
     mechanism = tdp.AdditiveMechanism(tdp.Counts(schema), noise="gaussian", epsilon=1, delta=1e-6)
     report = Report.of(mechanism.release({"k": ["a", "b", "a"]}))
     assert "1e-06" in report.guarantee_words()

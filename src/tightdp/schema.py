@@ -15,6 +15,7 @@ import json
 import math
 import numbers
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, check_choice, check_count, check_real, fail
 from tightdp.privacy import Neighbors
+from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
 _SUM_BITS = 62
@@ -36,6 +38,7 @@ _MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
 _DECIMALS = (".", ",")
 _THOUSANDS = ("", ",", ".", "'", "_", " ")
 DOORS: dict[str, Callable[..., Any]] = {}  # to rooms above that read tables; they fill it
+_OTHER = "other"  # the level of unseen cells where none is stated
 _LARGEST = 1e60  # fourth powers of widths, which errors of variances have, are finite, not zero
 
 
@@ -172,23 +175,31 @@ def _exactly(number: float) -> str:
 class Category:
     """A categorical column with public levels.
 
+    A level is its value, however an engine stores it. A text is the level with the same letters.
+    What else is a number, or reads as one, is the level of that value: 1, 1.0, True and "1" are one
+    level, whether it is written 1 or "1" here. Texts of one value, such as "1" and "01", can be
+    two levels; then they are told apart by their letters, and a number is neither of them.
+
     Parameters
     ----------
     levels : iterable of texts or numbers
-        The distinct values a cell can take, at least two.
+        The distinct values that are told apart, at least two.
     other : optional
-        The level that missing cells and unseen values count as: one of ``levels``, by default the
-        first of them.
+        The level that missing cells and unseen values count as: one of ``levels``. By default they
+        have a level of their own, ``"other"``, which stands last; it is not added if ``levels``
+        has it. Learners of two classes need a target that says where unseen labels go.
     loose : bool
         Whether texts count as a level whatever their case and the blanks around them; by default
         they must be the same to the letter.
 
     Examples
     --------
-    >>> Category(["a", "b"]).levels, Category(["a", "b", "rest"], other="rest").other
-    (('a', 'b'), 'rest')
+    >>> Category(["a", "b"]).levels, Category(["a", "b", "rest"], other="rest").levels
+    (('a', 'b', 'other'), ('a', 'b', 'rest'))
+    >>> Category(["1", "2"]).codes([1, 2.0, "1", True, 3, None])
+    array([0, 1, 0, 0, 2, 2])
     >>> Category(["No", "Yes"], loose=True).codes(["yes", " YES ", "no", "y"])
-    array([1, 1, 0, 0])
+    array([1, 1, 0, 2])
     """
 
     levels: tuple[Any, ...]
@@ -200,21 +211,31 @@ class Category:
             fail("`levels` must be a list of levels, not one string.")
         if not isinstance(levels, Iterable):
             fail(f"`levels` must be a list of levels. Got {type(levels).__name__}.")
+        if not isinstance(loose, bool):
+            fail(f"`loose` must be True or False. Got {type(loose).__name__}.")
         values = tuple(_level("levels", value) for value in levels)
         if len(values) < 2:
             fail(f"`levels` must hold at least 2 levels. Got {len(values)}.")
-        if len(set(values)) != len(values):
-            fail("`levels` must be distinct.")
-        rest = values[0] if other is None else _level("other", other)
+        rest = _rest(values, loose) if other is None else _level("other", other)
+        if other is None and rest not in values:
+            values = (*values, rest)
         if rest not in values:
             fail("`other` must be one of `levels`: add it to them.")
-        if not isinstance(loose, bool):
-            fail(f"`loose` must be True or False. Got {type(loose).__name__}.")
         object.__setattr__(self, "levels", values)
         object.__setattr__(self, "other", rest)
         object.__setattr__(self, "loose", loose)
-        if len(set(map(self.key, values))) != len(values):
+        self._check_distinct()
+
+    def _check_distinct(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            fail("`levels` must be distinct.")
+        if len(set(map(self.key, self.levels))) != len(self.levels):
             fail("`levels` must differ in more than case and blanks, or `loose` must be False.")
+        texts = {exact_value(level): level for level in self.levels if isinstance(level, str)}
+        for level in self.levels:
+            alike = None if isinstance(level, str) else texts.get(exact_value(level))
+            if alike is not None:
+                fail(f"`levels` must be distinct: {level!r} and {alike!r} are one value.")
 
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int64]:
         """The position of every cell among the levels; unseen and missing cells become `other`.
@@ -222,9 +243,20 @@ class Category:
         >>> Category(["a", "b", "rest"], other="rest").codes(["b", None, "a", "zzz"])
         array([1, 2, 0, 2])
         """
-        place = {self.key(level): i for i, level in enumerate(self.levels)}
-        rest = place[self.key(self.other)]
-        return np.fromiter((_lookup(place, self.key(cell), rest) for cell in cells), dtype=np.int64)
+        letters, values = self._letters(), self._values()
+        rest = self.levels.index(self.other)
+        places = (_place(self.key(plain_cell(cell)), letters, values, rest) for cell in cells)
+        return np.fromiter(places, dtype=np.int64)
+
+    def _letters(self) -> dict[str, int]:
+        places = enumerate(self.levels)
+        return {self.key(level): i for i, level in places if isinstance(level, str)}
+
+    def _values(self) -> dict[int | float, int]:
+        """The level of every number that exactly one level stands for."""
+        values = [exact_value(level) for level in self.levels]
+        known = Counter(value for value in values if value is not None)
+        return {v: i for i, v in enumerate(values) if v is not None and known[v] == 1}
 
     def key(self, cell: Any) -> Any:
         """What is compared of a cell: the cell itself, or a text without case and blanks."""
@@ -234,6 +266,28 @@ class Category:
         """The rule in words."""
         loose = ", whatever case and blanks" if self.loose else ""
         return f"{', '.join(map(str, self.levels))}{loose}; missing, unseen -> {self.other}"
+
+
+def _rest(levels: tuple[Any, ...], loose: bool) -> str:
+    """The level of unseen cells where none is stated."""
+    alike = [v for v in levels if isinstance(v, str) and v.strip().casefold() == _OTHER]
+    if not alike or _OTHER in alike:
+        return _OTHER
+    if not loose:
+        fail(
+            f"`levels` has {alike[0]!r}, and unseen cells would have the level {_OTHER!r} beside "
+            f"it: say other={alike[0]!r}, or where else they go."
+        )
+    return str(alike[0])
+
+
+def _place(
+    cell: Any, letters: Mapping[str, int], values: Mapping[int | float, int], rest: int
+) -> int:
+    if isinstance(cell, str) and cell in letters:
+        return letters[cell]
+    value = exact_value(cell)
+    return rest if value is None else values.get(value, rest)
 
 
 def _level(name: str, value: Any) -> Any:
@@ -251,13 +305,6 @@ def _level(name: str, value: Any) -> Any:
             "it as a text."
         )
     return value
-
-
-def _lookup(place: Mapping[Any, int], cell: Any, rest: int) -> int:
-    try:
-        return place.get(cell, rest)
-    except TypeError:  # an unhashable cell is not a level
-        return rest
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -285,9 +332,9 @@ class Schema:
     >>> schema = Schema({"x": Interval(-2, 5), "k": Category(["a", "b"])}, rows=5000)
     >>> print(schema)
     column  kind      rule
-    --------------------------------------------
+    -------------------------------------------------------
     x       interval  [-2, 5], missing -> 1.5
-    k       category  a, b; missing, unseen -> a
+    k       category  a, b, other; missing, unseen -> other
     <BLANKLINE>
     replace-one neighbours, 5000 rows, grid 2^-16, 1 row per person
     """

@@ -21,6 +21,7 @@ low = 0
 high = 10
 [columns.answer]
 levels = ["no", "yes"]
+other = "no"
 """
 
 PLAN = """\

@@ -29,7 +29,7 @@ file = "../table.csv"
 rows = 60
 columns.age = {low = 0, high = 100}
 columns.pay = {low = 0, high = 10}
-columns.answer = {levels = ["no", "yes"]}
+columns.answer = {levels = ["no", "yes"], other = "no"}
 [budget]
 epsilon = "RELEASES"
 ledger = "ledger.db"

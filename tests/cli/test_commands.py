@@ -37,7 +37,7 @@ def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
     for name, facts in {
         "age": "low = 0\nhigh = 100",
         '"pay (EUR)"': "low = 0\nhigh = 10",
-        "answer": 'levels = ["no", "yes"]',
+        "answer": 'levels = ["no", "yes"]\nother = "no"',
     }.items():
         filled = filled.replace(f"[columns.{name}]\n", f"[columns.{name}]\n{facts}\n")
     (here / "schema.toml").write_text(filled)

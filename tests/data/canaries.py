@@ -28,7 +28,7 @@ CANARY_SCHEMA = Schema(
     {
         "x": Interval(0, 1),
         "t": Interval(0, 1),
-        "k": Category(["a", "b"]),
+        "k": Category(["a", "b"], other="a"),
         "day": Interval(0, 1),
         "absent": Interval(0, 1),
     },

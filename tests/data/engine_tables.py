@@ -87,7 +87,7 @@ NASTY: dict[str, tuple[Any, list[Any], Interval | Category, list[Any]]] = {
     "coded": (
         pa.dictionary(pa.int8(), pa.string()),
         ["a", None, "b", "zz"] * 3,
-        Category(["a", "b"]),
+        Category(["a", "b"], other="a"),
         ["a", "a", "b", "a"] * 3,
     ),
     "coded_number": (
@@ -105,25 +105,25 @@ NASTY: dict[str, tuple[Any, list[Any], Interval | Category, list[Any]]] = {
     "ratio": (
         pa.float64(),
         [0.5, 1.0, -0.0, NAN, None, INF, 0.1, 2.5, 1.0, 0.0, 0.5, -INF],
-        Category([0, True, 0.5, 0.1]),
+        Category([0, True, 0.5, 0.1], other=0),
         [0.5, 1, 0, 0, 0, 0, 0.1, 0, 1, 0, 0.5, 0],
     ),
     "answer": (
         pa.bool_(),
         [True, False, None] * 4,
-        Category([False, True]),
+        Category([False, True], other=False),
         [True, False, False] * 4,
     ),
     "price": (
         pa.decimal128(6, 2),
         [Decimal("0.10"), Decimal("2.00"), None, Decimal("7.50")] * 3,
-        Category([0.1, 2, 7]),
+        Category([0.1, 2, 7], other=0.1),
         [0.1, 2, 0.1, 0.1] * 3,
     ),
     "digit_text": (
         pa.string(),
         ["1", "1.0", "01", " 2", "true", "x", None, "0", "2", "two", "1e0", "9007199254740993"],
-        Category([0, 1, 2, "two", BIG]),
+        Category([0, 1, 2, "two", BIG], other=0),
         [1, 1, 1, 2, 1, 0, 0, 0, 2, "two", 1, BIG],
     ),
 }
@@ -248,8 +248,8 @@ def million() -> tuple[Any, Schema]:
             "x": Interval(-1, 2),
             "y": Interval(-1, 1),
             "i": Interval(-1e18, 2e18),
-            "k": Category(range(5)),
-            "w": Category(["a", "b", "c", "d"]),
+            "k": Category(range(5), other=0),
+            "w": Category(["a", "b", "c", "d"], other="a"),
         },
         rows=n,
     )
@@ -272,5 +272,5 @@ def visits(person_kind: Any = None) -> Any:
 
 
 def person_schema(limit: int) -> Schema:
-    columns = {"x": Interval(-1, 1), "k": Category([0, 1, 2])}
+    columns = {"x": Interval(-1, 1), "k": Category([0, 1, 2], other=0)}
     return Schema(columns, rows=300, person="person", neighbors="add-remove", rows_per_person=limit)

@@ -27,7 +27,7 @@ NAN, INF = math.nan, math.inf
 
 
 def test_forms_of_numpy():
-    schema = Schema({"x": Interval(0, 4), "k": Category([1, 2])}, rows=2, bits=1)
+    schema = Schema({"x": Interval(0, 4), "k": Category([1, 2], other=1)}, rows=2, bits=1)
     want = [[-1, 0], [1, 1]]
     forms = [
         np.array([[1.0, 1], [3, 2]]),
@@ -47,7 +47,9 @@ def test_forms_of_numpy():
 
 
 def test_integers_of_many_bits():
-    schema = Schema({"x": Interval(0, 2.0**128), "k": Category([1, 2**127 - 1])}, rows=1, bits=16)
+    schema = Schema(
+        {"x": Interval(0, 2.0**128), "k": Category([1, 2**127 - 1], other=1)}, rows=1, bits=16
+    )
     number = 2**127 - 1
     frames = [
         {"x": [number], "k": [number]},
@@ -56,7 +58,9 @@ def test_integers_of_many_bits():
     ]
     for frame in frames:
         assert quantized_matrix(frame, schema, ["x", "k"]).tolist() == [[0, 1]]
-    unsigned = Schema({"x": Interval(0, 2.0**64), "k": Category([0, 2**64 - 1])}, rows=1, bits=16)
+    unsigned = Schema(
+        {"x": Interval(0, 2.0**64), "k": Category([0, 2**64 - 1], other=0)}, rows=1, bits=16
+    )
     column = np.array([2**64 - 1, 5], dtype=np.uint64)
     want = [[2**16, 1], [-(2**16), 0]]
     for frame in ({"x": column, "k": column}, pl.DataFrame({"x": column, "k": column})):
@@ -73,7 +77,7 @@ def test_objects_that_are_no_numbers_are_missing():
     numbers = cells.numbers()
     assert np.isnan(numbers[:11]).all()
     assert numbers[11:].tolist() == [INF, INF, 0.5, 0.5, 1.0]
-    codes = cells.codes(Category([9, 1, 0.5]))
+    codes = cells.codes(Category([9, 1, 0.5], other=9))
     assert codes.tolist() == [0] * 13 + [2, 2, 1]
     assert (cells.keys()[:11][[0, 2, 3, 4, 5, 6, 7, 8, 9, 10]] == -1).all()
 
@@ -82,7 +86,7 @@ def test_objects_that_are_no_numbers_are_missing():
 def test_other_arrow_types():
     kinds = [pa.float16(), pa.int8(), pa.uint32(), pa.decimal32(5, 1), pa.decimal64(9, 2)]
     kinds += [pa.decimal256(40, 3), pa.large_string(), pa.string_view()]
-    schema = Schema({"x": Interval(0, 4), "k": Category([1, 3])}, rows=3, bits=1)
+    schema = Schema({"x": Interval(0, 4), "k": Category([1, 3], other=1)}, rows=3, bits=1)
     for kind in kinds:
         text = pa.types.is_large_string(kind) or kind == pa.string_view()
         cells = ["1", "3", None] if text else [1, 3, None]
@@ -107,7 +111,7 @@ def test_other_arrow_types():
 
 
 def test_pandas_types():
-    schema = Schema({"x": Interval(0, 4), "k": Category([1, 3])}, rows=3, bits=1)
+    schema = Schema({"x": Interval(0, 4), "k": Category([1, 3], other=1)}, rows=3, bits=1)
     kinds = ["Int8", "UInt64", "Float32", "int64[pyarrow]", "string", "str", "category", object]
     for kind in kinds:
         frame = pd.DataFrame({"x": pd.Series([1, 3, None], dtype="Int64").astype(kind)})

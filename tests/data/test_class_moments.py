@@ -15,9 +15,9 @@ from tightdp.mechanisms.class_noise import record_body
 
 COLUMNS = {
     "x": tdp.Interval(-2, 6),
-    "k": tdp.Category(["a", "b"]),
-    "j": tdp.Category([1, 2, 3]),
-    "y": tdp.Category(["no", "yes", "perhaps"]),
+    "k": tdp.Category(["a", "b"], other="a"),
+    "j": tdp.Category([1, 2, 3], other=1),
+    "y": tdp.Category(["no", "yes", "perhaps"], other="no"),
 }
 FEATURES = ["x", "k", "j"]
 
@@ -125,7 +125,11 @@ def test_the_target_must_be_a_category():
 
 def test_facts_tell_targets_apart():
     """Names hold the classes; two targets with the same classes are two requests."""
-    columns = {"x": tdp.Interval(0, 1), "u": tdp.Category([0, 1]), "v": tdp.Category([0, 1])}
+    columns = {
+        "x": tdp.Interval(0, 1),
+        "u": tdp.Category([0, 1], other=0),
+        "v": tdp.Category([0, 1], other=0),
+    }
     schema = tdp.Schema(columns, rows=4)
     first, second = (ClassMoments(schema, ["x"], target) for target in "uv")
     assert first.names == second.names

@@ -91,7 +91,7 @@ def test_the_grid_is_within_half_a_step(cells, bits):
 COLUMNS = {
     "x": tdp.Interval(-2, 6),
     "y": tdp.Interval(0, 1, missing=1),
-    "j": tdp.Category([1, 2, 3]),
+    "j": tdp.Category([1, 2, 3], other=1),
     "k": tdp.Category(["a", "b"], other="b"),
 }
 BUILD: dict[str, tuple[type[Statistic], Any]] = {

@@ -105,7 +105,7 @@ def test_every_file_of_a_folder_is_read_by_its_own_types(
 
 
 def test_large_integers_beside_floats_stay_exact(tmp_path: Path) -> None:
-    schema = tdp.Schema({"k": tdp.Category([2**53, 2**53 + 1])}, rows=2)
+    schema = tdp.Schema({"k": tdp.Category([2**53, 2**53 + 1], other=2**53)}, rows=2)
     big = pa.table({"k": pa.array([2**53 + 1])})
     folder = months(tmp_path, big, pa.table({"k": [0.5]}))
     assert quantized_matrix(folder, schema, ["k"]).ravel().tolist() == [1, 0]

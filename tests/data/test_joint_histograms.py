@@ -11,7 +11,11 @@ import tightdp as tdp
 from tightdp.errors import ParameterError
 
 SCHEMA = tdp.Schema(
-    {"x": tdp.Interval(0, 10), "y": tdp.Interval(-1, 1), "k": tdp.Category(["a", "b", "c"])},
+    {
+        "x": tdp.Interval(0, 10),
+        "y": tdp.Interval(-1, 1),
+        "k": tdp.Category(["a", "b", "c"], other="a"),
+    },
     rows=500,
 )
 

@@ -14,7 +14,11 @@ pytest.importorskip("sklearn")
 
 ROWS = 300
 NUMBERS = {"a": tdp.Interval(-1, 1), "b": tdp.Interval(0, 10)}
-COLUMNS = {**NUMBERS, "k": tdp.Category(["u", "v", "w"]), "y": tdp.Category(["no", "yes"])}
+COLUMNS = {
+    **NUMBERS,
+    "k": tdp.Category(["u", "v", "w"], other="u"),
+    "y": tdp.Category(["no", "yes"], other="no"),
+}
 
 
 def schema(*names: str, **facts: Any) -> tdp.Schema:

@@ -39,15 +39,11 @@ class TestSpark:
         assert sorted(found.tolist()) == sorted(LOOSE)
 
 
-def test_numbers_and_texts_stay_apart() -> None:
-    rule = tdp.Category([1, "1 ", "One"], loose=True)
+def test_numbers_and_texts_are_one_level() -> None:
+    rule = tdp.Category(["zero", "1 ", "One"], loose=True, other="zero")
     facts = tdp.Schema({"x": rule}, rows=4)
-    assert quantized_matrix({"x": [1.0, "1", " 1", "ONE"]}, facts, ["x"])[:, 0].tolist() == [
-        0,
-        1,
-        1,
-        2,
-    ]
+    cells = [1.0, "1", " 1", "ONE"]
+    assert quantized_matrix({"x": cells}, facts, ["x"])[:, 0].tolist() == [1, 1, 1, 2]
 
 
 def test_levels_that_differ_in_case_only_are_refused() -> None:
@@ -55,7 +51,7 @@ def test_levels_that_differ_in_case_only_are_refused() -> None:
         tdp.Category(["no", "No "], loose=True)
     with pytest.raises(ParameterError, match=r"^`loose` must be True or False"):
         tdp.Category(["no", "yes"], loose="yes")  # type: ignore[arg-type]
-    assert tdp.Category(["no", "No "]).levels == ("no", "No ")
+    assert tdp.Category(["no", "No "], other="no").levels == ("no", "No ")
 
 
 def test_loose_is_a_fact_of_the_schema(tmp_path: Path) -> None:
@@ -77,7 +73,8 @@ def test_targets_of_models_may_be_loose(seed: int) -> None:
     words = ["no", "YES", " Yes", "No "] * 250
     table = {"x": [0.0, 1.0, 1.0, 0.0] * 250, "y": words}
     facts = tdp.Schema(
-        {"x": tdp.Interval(0, 1), "y": tdp.Category(["no", "yes"], loose=True)}, rows=1000
+        {"x": tdp.Interval(0, 1), "y": tdp.Category(["no", "yes"], loose=True, other="no")},
+        rows=1000,
     )
     model = tdp.LogisticRegression(epsilon=100, bounds=facts, random_state=seed).fit(table, "y")
     assert model.predict({"x": [0.0, 1.0]}).tolist() == ["no", "yes"]

@@ -28,7 +28,7 @@ COLUMNS = {
     "bool": tdp.Interval(0, 1),
     "decimal": tdp.Interval(-50, 50, missing=-50),
     "word": tdp.Category(["a", "b", "é", "rest"], other="rest"),
-    "coded": tdp.Category(["u", "v", "w"]),
+    "coded": tdp.Category(["u", "v", "w"], other="u"),
     "digit": tdp.Category([0, 1, 2.0, 3], other=3),
 }
 

@@ -55,7 +55,9 @@ def test_only_the_rows_of_the_changed_person_change(limit, seed):
 def test_no_value_is_preferred_among_the_rows_of_a_person():
     n = 20_000  # two rows each: 0 and 1; the one kept is a fair coin over persons
     table = {"person": np.repeat(np.arange(n), 2), "k": np.tile([0, 1], n)}
-    schema = Schema({"k": Category([0, 1])}, rows=2 * n, person="person", neighbors="add-remove")
+    schema = Schema(
+        {"k": Category([0, 1], other=0)}, rows=2 * n, person="person", neighbors="add-remove"
+    )
     kept = quantized_matrix(table, schema, ["k"])
     assert len(kept) == n
     assert abs(kept.sum() - n / 2) < 5 * math.sqrt(n / 4)  # 5 standard errors

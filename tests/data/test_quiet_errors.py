@@ -112,7 +112,7 @@ def test_messages_name_the_column_and_the_remedy(to_engine):
 
 
 def test_types_that_cannot_be_read_are_refused():
-    schema = Schema({"x": Interval(0, 1), "k": Category([0, 1])}, rows=1)
+    schema = Schema({"x": Interval(0, 1), "k": Category([0, 1], other=0)}, rows=1)
     frames = [
         {"x": np.array([1j])},
         {"x": np.array([b"1"])},
@@ -139,7 +139,7 @@ def test_types_that_cannot_be_read_are_refused():
         with pytest.raises(ParameterError, match="Column 'x' has the type"):
             check_frame(frame, schema, ["x"])
         with pytest.raises(ParameterError, match="Column 'x' has the type"):
-            check_frame(frame, Schema({"x": Category([0, 1])}, rows=1), ["x"])
+            check_frame(frame, Schema({"x": Category([0, 1], other=0)}, rows=1), ["x"])
 
 
 def test_parameters_are_checked():

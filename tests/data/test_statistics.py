@@ -27,8 +27,8 @@ from tightdp.noise.on_lattice import lattice_noise
 COLUMNS = {
     "x": tdp.Interval(-2, 6),
     "y": tdp.Interval(0, 1),
-    "j": tdp.Category([1, 2, 3]),
-    "k": tdp.Category(["a", "b"]),
+    "j": tdp.Category([1, 2, 3], other=1),
+    "k": tdp.Category(["a", "b"], other="a"),
 }
 
 
@@ -129,7 +129,7 @@ def test_integers_are_those_of_one_row_after_the_other(
 
 @pytest.mark.parametrize("bits", [4, 17, 18, 20])
 def test_products_of_three_columns_are_exact(bits: int, seed: int) -> None:
-    columns = {n: tdp.Interval(0, 1) for n in "abc"} | {"k": tdp.Category(["u", "v"])}
+    columns = {n: tdp.Interval(0, 1) for n in "abc"} | {"k": tdp.Category(["u", "v"], other="u")}
     statistic = Products(tdp.Schema(columns, rows=9, bits=bits), ["a", "a:b", "a:b:c", "k:a:b:c"])
     rows = random_rows(statistic.schema, 2, seed, extreme=True)
     odd = Block({n: rows[n] - np.sign(rows[n]) * (n in "abc") for n in rows.names})
@@ -254,9 +254,8 @@ def test_bad_input(call, text) -> None:  # type: ignore[no-untyped-def]
 
 SQUARE = tdp.Schema({n: tdp.Interval(0, 1) for n in ("x", "2*x^2", "y")}, rows=4)
 LOOK_ALIKE: dict[str, Any] = {
-    "levels": lambda: Counts(tdp.Schema({"k": tdp.Category(["1", 1, "b"])}, rows=4)),
     "a column and a level": lambda: Products(
-        tdp.Schema({"k": tdp.Category(["a", "b"]), "k[a]": tdp.Interval(0, 1)}, rows=4)
+        tdp.Schema({"k": tdp.Category(["a", "b"], other="a"), "k[a]": tdp.Interval(0, 1)}, rows=4)
     ),
     "moments": lambda: Moments(SQUARE, ["x", "2*x^2"], "y"),
     "squares": lambda: SumsAndSquares(SQUARE),
@@ -274,7 +273,11 @@ def test_a_column_may_have_any_name(seed: int) -> None:
     """Colons, brackets and spaces of a name or a level are not those of a term."""
     odd, level = " time: start ", "u:v[w]:"
     facts = tdp.Schema(
-        {odd: tdp.Interval(2, 6), "k": tdp.Category([level, "z"]), "time": tdp.Interval(0, 1)},
+        {
+            odd: tdp.Interval(2, 6),
+            "k": tdp.Category([level, "z"], other=level),
+            "time": tdp.Interval(0, 1),
+        },
         rows=3,
     )
     table = {odd: [2.0, 6.0, 5.0], "k": [level, "z", level], "time": [0.0, 1.0, 1.0]}
@@ -319,7 +322,11 @@ ONE_LINE_CASES = [
 @pytest.mark.parametrize(("columns", "words"), WRONG_COLUMNS)
 @pytest.mark.parametrize(("name", "neighbors"), ONE_LINE_CASES)
 def test_one_line_releases_name_the_argument_that_was_typed(name, neighbors, columns, words):
-    facts = {"age": tdp.Interval(0, 9), "pay": tdp.Interval(0, 9), "k": tdp.Category([0, 1])}
+    facts = {
+        "age": tdp.Interval(0, 9),
+        "pay": tdp.Interval(0, 9),
+        "k": tdp.Category([0, 1], other=0),
+    }
     schema = tdp.Schema(facts, rows=4, neighbors=neighbors)
     table, ledger = {c: np.zeros(4) for c in facts}, tdp.Ledger(1, neighbors=neighbors)
 

@@ -215,7 +215,7 @@ def test_a_request_beyond_the_budget_costs_nothing() -> None:
 def test_many_entries_and_long_names_fit_a_ledger() -> None:
     """The label of a spend is short, and still differs where the names do."""
     ledger, name = tdp.Ledger(10), "x" * 500
-    facts = tdp.Schema({name: tdp.Interval(0, 1), "k": tdp.Category(range(300))}, rows=4)
+    facts = tdp.Schema({name: tdp.Interval(0, 1), "k": tdp.Category(range(300), other=0)}, rows=4)
     frame = {name: [0.5] * 4, "k": [7] * 4}
     tdp.count(frame, ["k"], schema=facts, epsilon=1, ledger=ledger)
     tdp.sum(frame, [name], schema=facts, epsilon=1, ledger=ledger)
@@ -224,7 +224,10 @@ def test_many_entries_and_long_names_fit_a_ledger() -> None:
     assert max(map(len, labels)) < 400
     bins = [tdp.Histogram(SCHEMA, "x", [*range(9), i, 10]) for i in (9, 9.5)]
     assert repr(bins[0]) != repr(bins[1])
-    wide = [tdp.Counts(tdp.Schema({"k": tdp.Category([*range(300), e])}, 4)) for e in (300, 301)]
+    wide = [
+        tdp.Counts(tdp.Schema({"k": tdp.Category([*range(300), e], other=0)}, 4))
+        for e in (300, 301)
+    ]
     assert repr(wide[0]) != repr(wide[1])
 
 
@@ -267,7 +270,7 @@ def test_an_unseen_level_is_the_declared_one(cell: Any) -> None:
 def test_levels_are_compared_as_cells_are() -> None:
     """A level of any numeric class is found by cells of every other that equal it."""
     levels = [Decimal("0.10"), Fraction(1, 2), np.float32(0.25), np.int8(3), Decimal("4.0"), 10**30]
-    rule = tdp.Category(["none", *levels])
+    rule = tdp.Category(["none", *levels], other="none")
     assert rule.levels == ("none", 0.1, 0.5, 0.25, 3, 4, 10**30)
     column = [0.1, "0.5", Decimal("0.25"), 3.0, "4", 10**30, "x"]
     counts = tdp.Counts(tdp.Schema({"k": rule}, rows=7), ["k"]).measure({"k": column})

@@ -58,7 +58,7 @@ def schema(relation: str, rows_per_person: int, rows: int = ROWS) -> tdp.Schema:
             "x": tdp.Interval(0, 10),
             "y": tdp.Interval(-1, 1, missing=0.25),
             "k": tdp.Category(["a", "b", "c"], other="c"),
-            "j": tdp.Category([1, 2]),
+            "j": tdp.Category([1, 2], other=1),
         },
         rows=rows,
         neighbors=relation,

@@ -24,7 +24,11 @@ MARKS = (str(CANARY), WORD)
 ROWS = 3
 
 SCHEMA = tdp.Schema(
-    {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"]), "absent": tdp.Interval(0, 1)},
+    {
+        "x": tdp.Interval(0, 1),
+        "k": tdp.Category(["a", "b"], other="a"),
+        "absent": tdp.Interval(0, 1),
+    },
     rows=ROWS,
 )
 ADDED = tdp.Schema(SCHEMA.columns, rows=ROWS, neighbors="add-remove")

@@ -22,7 +22,7 @@ from tightdp.release import Release
 from tightdp.report import Report
 
 SAID = "per person with at most 3 rows used"
-FACTS = {"x": tdp.Interval(0, 10), "y": tdp.Interval(0, 1), "k": tdp.Category([0, 1])}
+FACTS = {"x": tdp.Interval(0, 10), "y": tdp.Interval(0, 1), "k": tdp.Category([0, 1], other=0)}
 UNIT = {"rows": 60, "neighbors": "add-remove", "person": "id", "rows_per_person": 3}
 TABLE = {
     "x": np.linspace(0, 10, 60),
@@ -84,7 +84,7 @@ neighbors = "add-remove"
 person = "id"
 rows_per_person = 3
 columns.x = {low = 0, high = 10}
-columns.k = {levels = [0, 1]}
+columns.k = {levels = [0, 1], other = 0}
 [budget]
 epsilon = 2
 ledger = "ledger.db"

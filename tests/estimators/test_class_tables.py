@@ -127,10 +127,13 @@ def fits(kind, epsilon, seed):
         classes, n = (2, 3, 5)[number % 3], (300, 3000)[number % 2]
         law = random_law(rng, classes, *KINDS[kind])
         numbers, pairs, tables = KINDS[kind]
-        facts = [tdp.Interval(-1, 1)] * numbers + [tdp.Category([0, 1])] * pairs
-        facts += [tdp.Category(range(LEVELS))] * tables
+        facts = [tdp.Interval(-1, 1)] * numbers + [tdp.Category([0, 1], other=0)] * pairs
+        facts += [tdp.Category(range(LEVELS), other=0)] * tables
         names = [f"x{j}" for j in range(len(facts))]
-        columns = {**dict(zip(names, facts, strict=True)), "y": tdp.Category(range(classes))}
+        columns = {
+            **dict(zip(names, facts, strict=True)),
+            "y": tdp.Category(range(classes), other=0),
+        }
         moments = ClassMoments(tdp.Schema(columns, rows=n, bits=12), names, "y")
         mechanism = ClassMechanism(moments, epsilon=epsilon)
         X, y = rows_of(rng, law, n)

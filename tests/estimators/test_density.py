@@ -248,7 +248,9 @@ def test_two_columns_and_a_category(seed):
     rng = np.random.default_rng(seed)
     k = rng.choice(["a", "b"], 3000, p=[0.25, 0.75])
     x = np.where(k == "a", rng.beta(2, 8, 3000), rng.beta(8, 2, 3000))
-    schema = tdp.Schema({"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"])}, rows=3000)
+    schema = tdp.Schema(
+        {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"], other="a")}, rows=3000
+    )
     model = Density(5.0, schema, random_state=seed).fit({"x": x, "k": k})
     assert model.bins_[1] == 2
     grid = np.linspace(0, 1, 2001)

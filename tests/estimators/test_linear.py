@@ -140,7 +140,7 @@ def test_categories_use_their_levels(seed):
     schema = tdp.Schema(
         {
             "x": tdp.Interval(0, 10),
-            "k": tdp.Category(["a", "b", "c"]),
+            "k": tdp.Category(["a", "b", "c"], other="a"),
             "y": tdp.Interval(-5, 10),
         },
         rows=n,

@@ -75,7 +75,7 @@ def test_schemas_tables_ledger_and_clones(estimator, seed):
 @pytest.mark.parametrize("estimator", [Mean, Variance, GeometricMedian])
 def test_bad_input_costs_nothing(estimator, seed):
     ledger = tdp.Ledger(epsilon=1)
-    levels = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=3)
+    levels = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=3)
     for options, X in (
         ({"bounds": None}, rows(seed, 5)),
         ({"bounds": [(0, 1)]}, rows(seed, 5)),

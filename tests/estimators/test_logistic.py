@@ -80,9 +80,9 @@ def test_categories_use_their_levels(seed):
     schema = tdp.Schema(
         {
             "x": tdp.Interval(0, 2),
-            "k": tdp.Category(["a", "b", "c"]),
+            "k": tdp.Category(["a", "b", "c"], other="a"),
             "z": tdp.Interval(-1, 1),
-            "y": tdp.Category([0, 1]),
+            "y": tdp.Category([0, 1], other=0),
         },
         rows=n,
     )
@@ -107,7 +107,7 @@ def test_every_engine_gives_the_same_release(seed):
     x, y = algorithm_3(source(seed), 2000)
     frame = pd.DataFrame(x, columns=NAMES).assign(y=np.where(y == 1, "yes", "no"))
     columns = {name: tdp.Interval(-1, 1) for name in NAMES}
-    schema = tdp.Schema({**columns, "y": tdp.Category(["no", "yes"])}, rows=2000)
+    schema = tdp.Schema({**columns, "y": tdp.Category(["no", "yes"], other="no")}, rows=2000)
     arrow = pa.Table.from_pandas(frame)
     tables = {
         "pandas": frame,
@@ -143,7 +143,7 @@ def test_spark_gives_the_same_estimate(seed, monkeypatch):
     x, y = algorithm_3(source(seed), 500)
     frame = pd.DataFrame(x, columns=NAMES).assign(y=y)
     columns = {name: tdp.Interval(-1, 1) for name in NAMES}
-    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1])}, rows=500)
+    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1], other=0)}, rows=500)
     model = tdp.LogisticRegression(bounds=schema, random_state=3)
     here = clone(model).fit(frame, "y").coef_
     # sums of floats depend on the order of rows: the same but for the error that is paid for
@@ -151,7 +151,7 @@ def test_spark_gives_the_same_estimate(seed, monkeypatch):
     assert np.abs(there.coef_ - here).max() <= 2.1 * there.mechanism_.distance + 2.0**-30
     # integer sums do not: linear regression gives the same release, categories included
     frame = frame.assign(k=np.array(["u", "v"], dtype=object)[y])[[*NAMES[1:], "k", "x0"]]
-    facts = {**columns, "k": tdp.Category(["u", "v"])}
+    facts = {**columns, "k": tdp.Category(["u", "v"], other="u")}
     facts = tdp.Schema({name: facts[name] for name in [*NAMES[1:], "k", "x0"]}, rows=500)
     line = tdp.LinearRegression(bounds=facts, random_state=3)
     lines = [clone(line).fit(t, "x0") for t in (frame, spark.createDataFrame(frame))]
@@ -223,7 +223,7 @@ def test_intervals_cover_and_narrow_ones_are_caught(seed):
 
 def test_intervals_count_what_pays_for_the_solver():
     # with very many rows the tolerance of the solver outweighs all else
-    columns = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1])}
+    columns = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1], other=0)}
     many = tdp.ObjectivePerturbation(
         tdp.Schema(columns, rows=10**9), epsilon=1.0, fit_intercept=False, noise_share=0.85
     )

@@ -55,9 +55,9 @@ def mixed_table(seed, n=3000):
 
 MIXED = {
     "x": tdp.Interval(-5, 6),
-    "j": tdp.Category(["a", "b", "c"]),
-    "k": tdp.Category([0, 1]),
-    "y": tdp.Category(["no", "yes"]),
+    "j": tdp.Category(["a", "b", "c"], other="a"),
+    "k": tdp.Category([0, 1], other=0),
+    "y": tdp.Category(["no", "yes"], other="no"),
 }
 
 
@@ -330,7 +330,7 @@ def test_categories_refuse_numbers(seed):
     X, y = level_rows(seed, 50)
     with pytest.raises(ParameterError, match="levels"):
         tdp.CategoricalNB(bounds=(0, 2), classes=[0, 1]).fit(X, y)
-    lists = tdp.CategoricalNB(bounds=[3, 3, 3, tdp.Category([0, 1, 2])], classes=[0, 1])
+    lists = tdp.CategoricalNB(bounds=[3, 3, 3, tdp.Category([0, 1, 2], other=0)], classes=[0, 1])
     assert set(lists.fit(X, y).level_prob_) == {"x0", "x1", "x2", "x3"}
 
 

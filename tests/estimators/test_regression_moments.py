@@ -18,9 +18,9 @@ from tightdp.randomness import SeededSource
 NUMERIC = {f"x{j}": tdp.Interval(-1, 1) for j in range(3)}
 MIXED = {
     "a": tdp.Interval(0, 4),
-    "k": tdp.Category(["u", "v", "w"]),
+    "k": tdp.Category(["u", "v", "w"], other="u"),
     "b": tdp.Interval(-3, 1),
-    "l": tdp.Category([1, 2]),
+    "l": tdp.Category([1, 2], other=1),
 }
 TARGET = {"y": tdp.Interval(-6, 6)}
 CASES = list(itertools.product([NUMERIC, MIXED, {"k": MIXED["k"]}], [False, True], [False, True]))

@@ -152,7 +152,7 @@ def test_every_engine_gives_the_same_release(seed):
     names = [f"x{j}" for j in range(6)]
     frame = pd.DataFrame(X, columns=names).assign(y=np.where(y == 1, "yes", "no"))
     columns = {name: tdp.Interval(-1, 1) for name in names}
-    schema = tdp.Schema({**columns, "y": tdp.Category(["no", "yes"])}, rows=300)
+    schema = tdp.Schema({**columns, "y": tdp.Category(["no", "yes"], other="no")}, rows=300)
     arrow = pa.Table.from_pandas(frame)
     tables = [frame, pl.from_pandas(frame), arrow, duckdb.from_arrow(arrow)]
     released = {
@@ -170,7 +170,7 @@ def test_rows_of_persons_and_a_private_number_of_rows(seed):
     X, y = rows(seed)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)]).assign(y=y, who=np.arange(4000))
     columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(6)}
-    columns["y"] = tdp.Category([0, 1])
+    columns["y"] = tdp.Category([0, 1], other=0)
     facts = {"rows": 4500, "neighbors": "add-remove"}
     model = tdp.SparseLogisticRegression(
         4.0, bounds=tdp.Schema(columns, **facts), passes=6, random_state=1

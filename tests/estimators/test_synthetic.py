@@ -241,7 +241,9 @@ def test_it_is_paid_before_the_data_are_touched(method, monkeypatch):
 
 def test_categories_come_as_levels(seed):
     rng = np.random.default_rng(seed)
-    schema = tdp.Schema({"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"])}, rows=300)
+    schema = tdp.Schema(
+        {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"], other="a")}, rows=300
+    )
     table = {"x": rng.uniform(size=300), "k": rng.choice(["a", "b"], 300, p=[0.9, 0.1])}
     model = SyntheticSample(5.0, schema, random_state=seed).fit(table)
     assert model.sample_.shape == (300, 2)

@@ -17,7 +17,7 @@ SPACES = {
     "histogram, replace-one": S.histogram(6),
     "histogram, add-remove": S.histogram(6, neighbors="add-remove"),
     "numeric and category": S.of(
-        {"a": UNIT, "b": UNIT, "c": UNIT, "k": tdp.Category(["w", "x", "y", "z"])}
+        {"a": UNIT, "b": UNIT, "c": UNIT, "k": tdp.Category(["w", "x", "y", "z"], other="w")}
     ),
     "regression moments": S.moments(5),
 }

@@ -21,7 +21,7 @@ NEIGHBORS = ["replace-one", "add-remove"]
 
 
 def wide_and_narrow(neighbors: str) -> dict[str, tdp.SensitivitySpace]:
-    levels = tdp.Category(["u", "v", "w"])
+    levels = tdp.Category(["u", "v", "w"], other="u")
     return {
         "products": S.of({"a": BIG, "b": SMALL}, ["a", "b", "a:b"], neighbors=neighbors),
         "levels": S.of({"a": BIG, "b": SMALL, "k": levels}, ["a:k", "b:k"], neighbors=neighbors),
@@ -67,7 +67,7 @@ def test_hulls_do_not_depend_on_units(powers: list[int], neighbors: str, seed: i
             name: tdp.Interval(a * u, b * u)
             for name, a, b, u in zip("xyz", low, high, unit, strict=True)
         }
-        domain = {**columns, "k": tdp.Category(["a", "b"])}
+        domain = {**columns, "k": tdp.Category(["a", "b"], other="a")}
         return S.of(domain, terms, neighbors=neighbors)
 
     unit = 2.0 ** np.array(powers)
@@ -105,7 +105,7 @@ def test_what_rounding_would_decide_is_refused() -> None:
 
 
 def test_true_dependence_is_still_seen() -> None:
-    domain = {"a": BIG, "k": tdp.Category(["u", "v", "w"])}
+    domain = {"a": BIG, "k": tdp.Category(["u", "v", "w"], other="u")}
     space = S.of(domain, ["a", "a:k", "k"])
     assert (space.dim, space.hull().rank) == (7, 5)
     constant = S.from_points([[0, 5, 1e-9], [1, 5, 1e-9], [3, 5, 0]])

@@ -18,7 +18,7 @@ MIXED = {
     "a": UNIT,
     "b": tdp.Interval(-1, 1),
     "c": tdp.Interval(-1, 1),
-    "k": tdp.Category(["w", "x", "y", "z"]),
+    "k": tdp.Category(["w", "x", "y", "z"], other="w"),
 }
 
 SPACES = {
@@ -30,14 +30,16 @@ SPACES = {
         "box": lambda n: S.of({"x": tdp.Interval(0, 3), "y": tdp.Interval(-2, 1)}, neighbors=n),
         "mixed": lambda n: S.of(MIXED, neighbors=n),
         "lopsided": lambda n: S.of(
-            {"x": tdp.Interval(1, 3), "k": tdp.Category(["a", "b"])}, neighbors=n
+            {"x": tdp.Interval(1, 3), "k": tdp.Category(["a", "b"], other="a")}, neighbors=n
         ),
         "two categories": lambda n: S.of(
-            {"j": tdp.Category([1, 2, 3]), "k": tdp.Category([1, 2])}, neighbors=n
+            {"j": tdp.Category([1, 2, 3], other=1), "k": tdp.Category([1, 2], other=1)}, neighbors=n
         ),
         "products": lambda n: S.of({"x": UNIT, "y": UNIT}, ["x", "y", "x:y"], neighbors=n),
         "within levels": lambda n: S.of(
-            {"x": tdp.Interval(0, 2), "k": tdp.Category(["a", "b"])}, ["k", "x:k"], neighbors=n
+            {"x": tdp.Interval(0, 2), "k": tdp.Category(["a", "b"], other="a")},
+            ["k", "x:k"],
+            neighbors=n,
         ),
         "affine": lambda n: S.affine(
             [[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]], [UNIT, UNIT, tdp.Interval(0, 2)], neighbors=n
@@ -191,7 +193,11 @@ def test_structure_of_categories_is_used() -> None:
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_product_form_equals_enumeration(neighbors: str, seed: int) -> None:
     """The closed forms agree with the hull of all differences of all domain vertices."""
-    domain = {"x": tdp.Interval(-1, 1), "y": tdp.Interval(0, 2), "k": tdp.Category(["a", "b", "c"])}
+    domain = {
+        "x": tdp.Interval(-1, 1),
+        "y": tdp.Interval(0, 2),
+        "k": tdp.Category(["a", "b", "c"], other="a"),
+    }
     closed = S.of(domain, neighbors=neighbors)
     corners = [
         [x, y, *np.eye(3)[k]] for x, y, k in itertools.product([-1.0, 1.0], [0.0, 2.0], range(3))
@@ -216,7 +222,7 @@ def test_multi_affine_terms_against_a_grid(seed: int) -> None:
 
 def test_large_domains_use_structure_not_enumeration() -> None:
     domain: dict[str, Any] = {f"x{i}": UNIT for i in range(60)}
-    domain["k"] = tdp.Category(list(range(200)))
+    domain["k"] = tdp.Category(range(200), other=0)
     space = S.of(domain)
     assert space.dim == 260
     assert space.sensitivity(p=1) == 2 * 60 + 2
@@ -244,7 +250,9 @@ def test_the_default_body_of_moments_is_the_smallest_with_a_sampler() -> None:
 
 
 def test_an_outer_body_is_labelled() -> None:
-    domain = {f"x{i}": tdp.Interval(0, 1) for i in range(9)} | {"k": tdp.Category(["a", "b"])}
+    domain = {f"x{i}": tdp.Interval(0, 1) for i in range(9)} | {
+        "k": tdp.Category(["a", "b"], other="a")
+    }
     space = S.of(domain, neighbors="add-remove")
     assert not space.exact
     assert space.how.startswith("outer")

@@ -13,7 +13,7 @@ BETA = np.array([0.0, -1.0, -0.5, -0.25, 0.0, 0.75, 1.5])
 
 def binary_schema(width, rows, low=-1.0, high=1.0, **options):
     columns = {f"x{j}": Interval(low, high) for j in range(width)}
-    return Schema({**columns, "y": Category([0, 1])}, rows=rows, **options)
+    return Schema({**columns, "y": Category([0, 1], other=0)}, rows=rows, **options)
 
 
 def algorithm_three(rows, rng):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
 FACTS = {
     "x": tdp.Interval(0, 10),
     "y": tdp.Interval(-1, 1),
-    "k": tdp.Category(["a", "b", "c"]),
+    "k": tdp.Category(["a", "b", "c"], other="a"),
 }
 RELEASES = 4_000
 
@@ -286,7 +286,9 @@ def test_ledger_pays_first_and_remembers_keys(seed: int) -> None:
 def test_a_key_stands_for_one_request_to_the_last_digit(seed: int) -> None:
     """Levels of another type and bins that look alike are other requests."""
     ledger = Ledger(epsilon=10)
-    numbers, texts = (tdp.Schema({"k": tdp.Category(v)}, rows=3) for v in ([1, 2], ["1", "2"]))
+    numbers, texts = (
+        tdp.Schema({"k": tdp.Category(v, other=v[0])}, rows=3) for v in ([1, 2], ["1", "2"])
+    )
     one_line.count({"k": [1, 2, 1]}, ["k"], schema=numbers, epsilon=1, ledger=ledger, key="k")
     with pytest.raises(ParameterError, match="another"):
         one_line.count({"k": [1, 2, 1]}, ["k"], schema=texts, epsilon=1, ledger=ledger, key="k")
@@ -441,7 +443,9 @@ def test_means_and_variances_cover(neighbors: str, seed: int) -> None:
 
 def test_best_uses_the_product_of_terms_where_the_hull_cannot_be_drawn() -> None:
     """Two marginals under add-remove share their total: a flat hull, without a sampler."""
-    facts = tdp.Schema({**FACTS, "j": tdp.Category([1, 2])}, rows=200, neighbors="add-remove")
+    facts = tdp.Schema(
+        {**FACTS, "j": tdp.Category([1, 2], other=1)}, rows=200, neighbors="add-remove"
+    )
     counts = Counts(facts, ["j", "k"])
     with pytest.raises(InfeasibleSamplingError, match="noise='best'"):
         AdditiveMechanism(counts, epsilon=1.0)

@@ -18,9 +18,9 @@ from tightdp.noise.gaussian_laws import gaussian_delta
 
 COLUMNS = {
     "x": tdp.Interval(0, 1),
-    "k": tdp.Category(["a", "b"]),
-    "j": tdp.Category([1, 2, 3]),
-    "y": tdp.Category([0, 1]),
+    "k": tdp.Category(["a", "b"], other="a"),
+    "j": tdp.Category([1, 2, 3], other=1),
+    "y": tdp.Category([0, 1], other=0),
 }
 
 
@@ -195,7 +195,11 @@ def test_bad_input(options, text):
 
 
 def test_a_key_of_one_target_does_not_answer_for_another():
-    columns = {"x": tdp.Interval(0, 1), "u": tdp.Category([0, 1]), "v": tdp.Category([0, 1])}
+    columns = {
+        "x": tdp.Interval(0, 1),
+        "u": tdp.Category([0, 1], other=0),
+        "v": tdp.Category([0, 1], other=0),
+    }
     schema = tdp.Schema(columns, rows=4)
     frame = {"x": np.ones(4), "u": np.zeros(4), "v": np.ones(4)}
     ledger = tdp.Ledger(epsilon=2.0)
@@ -218,6 +222,6 @@ def test_counts_always_get_a_share(others):
 
 def test_wide_tables_take_laws():
     columns = {f"x{j}": tdp.Interval(0, 1) for j in range(600)}
-    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1])}, rows=10)
+    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1], other=0)}, rows=10)
     mechanism = ClassMechanism(ClassMoments(schema, list(columns), "y"), noise="laplace", epsilon=1)
     assert np.isfinite(mechanism.preview().std).all()

@@ -24,7 +24,7 @@ UNIT = 1 << 20
 
 def mechanism(width=2, *, bits=2, rows=10, **options):
     columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(width)}
-    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1])}, rows=rows, bits=bits)
+    schema = tdp.Schema({**columns, "y": tdp.Category([0, 1], other=0)}, rows=rows, bits=bits)
     return CoordinateDescent(
         schema, **{"epsilon": 1, "passes": 2, "fit_intercept": False} | options
     )
@@ -315,7 +315,7 @@ def added(width=2, *, bits=2, rows=10, most=1, **options):
     columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(width)}
     person = {"person": "who", "rows_per_person": most} if most > 1 else {}
     schema = tdp.Schema(
-        {**columns, "y": tdp.Category([0, 1])},
+        {**columns, "y": tdp.Category([0, 1], other=0)},
         rows=rows,
         bits=bits,
         neighbors="add-remove",

@@ -23,9 +23,9 @@ from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.split import Part, SplitMechanism
 
 FACTS = {
-    "sex": tdp.Category(["f", "m"]),
-    "job": tdp.Category(["a", "b"]),
-    "hiv": tdp.Category(["pos", "neg", "unknown"]),
+    "sex": tdp.Category(["f", "m"], other="f"),
+    "job": tdp.Category(["a", "b"], other="a"),
+    "hiv": tdp.Category(["pos", "neg", "unknown"], other="pos"),
     "age": tdp.Interval(0, 100),
     "pay": tdp.Interval(-1, 1),
 }

@@ -304,7 +304,9 @@ def release(**options: Any) -> Any:
             "replace-one",
         ),
         (
-            lambda: tdp.KNormMedian(tdp.Schema({"k": tdp.Category(["a", "b"])}, 3), "k", epsilon=1),
+            lambda: tdp.KNormMedian(
+                tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, 3), "k", epsilon=1
+            ),
             "order",
         ),
         (lambda: tdp.KNormQuantiles(schema(), "x", [], epsilon=1), "taus"),

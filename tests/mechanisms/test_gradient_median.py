@@ -165,4 +165,4 @@ def test_bad_parameters_are_named():
     with pytest.raises(ParameterError, match="`epsilon`"):
         mechanism(5, epsilon=math.nan)
     with pytest.raises(ParameterError, match="must be an Interval"):
-        KNormGeometricMedian(Schema({"k": Category(["a", "b"])}, rows=3), epsilon=1)
+        KNormGeometricMedian(Schema({"k": Category(["a", "b"], other="a")}, rows=3), epsilon=1)

@@ -250,6 +250,6 @@ def test_a_bad_table_costs_nothing():
     with pytest.raises(ParameterError, match="no column 'x0'"):
         mechanism(3).release({"z": [1.0], "y": [2.0]}, ledger=ledger)
     assert ledger.remaining.epsilon == 1.0
-    schema = Schema({"k": Category(["a", "b"]), "y": UNIT}, rows=3)
+    schema = Schema({"k": Category(["a", "b"], other="a"), "y": UNIT}, rows=3)
     with pytest.raises(ParameterError, match="must be an Interval"):
         KNormQuantileRegression(schema, epsilon=1.0)

@@ -264,7 +264,7 @@ def test_proposals_are_bounded_by_their_band(seed) -> None:
     ],
 )
 def test_bad_input(change, error, text) -> None:
-    facts = {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"])}
+    facts = {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"], other="a")}
     given = {"column": "x", "bins": 10, "epsilon": 1.0, **change}
     with pytest.raises(error, match=text):
         KolmogorovSample(tdp.Schema(facts, rows=100), **given)

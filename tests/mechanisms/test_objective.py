@@ -107,10 +107,10 @@ def test_the_released_parameters_follow_the_density(norm, seed):
 
 MIXED = {
     "a": Interval(0, 4),
-    "k": Category(["u", "v", "w", "x"]),
-    "l": Category(["yes", "no"]),
+    "k": Category(["u", "v", "w", "x"], other="u"),
+    "l": Category(["yes", "no"], other="yes"),
     "b": Interval(-3, 1),
-    "m": Category([1, 2, 3]),
+    "m": Category([1, 2, 3], other=1),
 }
 
 
@@ -123,7 +123,7 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
         else rng.choice(np.array(column.levels, dtype=object), rows)
         for name, column in MIXED.items()
     }
-    schema = Schema({**MIXED, "y": Category([0, 1])}, rows=rows)
+    schema = Schema({**MIXED, "y": Category([0, 1], other=0)}, rows=rows)
     mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9, fit_intercept=intercept)
     x, _ = mechanism.rows.read({**table, "y": np.zeros(rows)})
     assert mechanism.names[:5] == ("a", "k[v]", "k[w]", "k[x]", "l[no]")
@@ -142,7 +142,9 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
 
 
 def test_the_density_ratio_with_a_category():
-    schema = Schema({"k": Category(["a", "b", "c"]), "y": Category([0, 1])}, rows=1)
+    schema = Schema(
+        {"k": Category(["a", "b", "c"], other="a"), "y": Category([0, 1], other=0)}, rows=1
+    )
     mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.5, fit_intercept=False)
     assert mechanism.ball.p == 1
     corners = [np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0])]
@@ -154,7 +156,9 @@ def test_the_density_ratio_with_a_category():
     assert max(largest_ratio(*pair) for pair in pairs) <= 1.0
     assert max(largest_ratio(*pair, rate=1.6, ridge=0.25) for pair in pairs) > 1.0
     # the cube would need noise of the same rate and a ridge for two columns
-    cube = Schema({"a": Interval(0, 1), "b": Interval(0, 1), "y": Category([0, 1])}, rows=1)
+    cube = Schema(
+        {"a": Interval(0, 1), "b": Interval(0, 1), "y": Category([0, 1], other=0)}, rows=1
+    )
     plain = ObjectivePerturbation(cube, epsilon=1.0, noise_share=0.5, fit_intercept=False)
     assert mechanism.calibration.ridge < 0.6 * plain.calibration.ridge
 
@@ -230,7 +234,7 @@ def test_units_of_the_user(seed):
     odds = 0.8 * x[:, 0] - 1.5 * x[:, 1] - 2.0
     y = (rng.uniform(20_000) < 1 / (1 + np.exp(-odds))).astype(int)
     columns = {"a": Interval(0, 10), "b": Interval(-1, 3)}
-    schema = Schema({**columns, "y": Category([0, 1])}, rows=20_000)
+    schema = Schema({**columns, "y": Category([0, 1], other=0)}, rows=20_000)
     table = {"a": x[:, 0], "b": x[:, 1], "y": y}
     value = ObjectivePerturbation(schema, epsilon=500.0).release(table, rng=1).value
     assert np.allclose(value, [0.8, -1.5, -2.0], atol=0.15)

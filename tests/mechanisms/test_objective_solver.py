@@ -70,7 +70,7 @@ def test_kinks_do_not_stop_the_search(loss, ball, kind, rows, share, seed):
     x = 2.0 * rng.uniform((rows, width)) - 1.0
     x = {"uniform": x, "collinear": np.repeat(x[:, :1], width, 1), "signs": np.sign(x)}[kind]
     y = (rng.uniform(rows) < 0.5) * 1.0
-    target = Category([0, 1]) if loss == "logistic" else Interval(-1, 1)
+    target = Category([0, 1], other=0) if loss == "logistic" else Interval(-1, 1)
     facts = {**{f"x{j}": Interval(-1, 1) for j in range(width)}, "y": target}
     mechanism = ObjectivePerturbation(
         Schema(facts, rows=rows),
@@ -184,7 +184,7 @@ def test_far_more_rows_than_stated_do_not_stop_the_solver(loss, seed):
     # an error for some numbers of rows would tell that number, which is private
     rng, stated = source(seed), 10
     x = 2.0 * rng.uniform((3000, 2)) - 1.0
-    target = Category([0, 1]) if loss == "logistic" else Interval(-1, 1)
+    target = Category([0, 1], other=0) if loss == "logistic" else Interval(-1, 1)
     facts = {"a": Interval(-1, 1), "b": Interval(-1, 1), "y": target}
     schema = Schema(facts, rows=stated, neighbors="add-remove")
     mechanism = ObjectivePerturbation(schema, loss=loss, epsilon=1.0, noise_share=0.6)

@@ -28,7 +28,7 @@ def design(request):
 
 @pytest.fixture
 def counts():
-    return tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=100))
+    return tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=100))
 
 
 def table(law):
@@ -121,7 +121,10 @@ def test_rows_of_a_person_widen_the_cells(design):
     def noise(rows):
         facts = {"rows": 99, "neighbors": "add-remove", "person": "id", "rows_per_person": rows}
         return PlanarNoise(
-            tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"])}, **facts)), design, None, 0
+            tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, **facts)),
+            design,
+            None,
+            0,
         )
 
     one, three = noise(1), noise(3)
@@ -132,7 +135,7 @@ def test_rows_of_a_person_widen_the_cells(design):
 
 
 def test_bad_input_is_named(design, counts):
-    three = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"])}, rows=9))
+    three = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"], other="a")}, rows=9))
     with pytest.raises(DimensionError, match="two entries"):
         tdp.AdditiveMechanism(three, noise=design)
     for given in ({"epsilon": 0.5, "delta": 0.3}, {"epsilon": 1}, {"delta": 0.1}):

@@ -60,7 +60,7 @@ def test_the_weakest_numerics_and_the_level_of_all(seed):
 
 
 def test_a_solver_is_never_called_exact():
-    facts = tdp.Schema({"a": UNIT, "y": tdp.Category([0, 1])}, rows=50)
+    facts = tdp.Schema({"a": UNIT, "y": tdp.Category([0, 1], other=0)}, rows=50)
     fit = tdp.ObjectivePerturbation(facts, epsilon=1, noise_share=0.5)
     both = Together([fit, tdp.KNormMedian(schema(), "a", epsilon=1)])
     assert fit.guarantee().numerics is Numerics.IDEALIZED

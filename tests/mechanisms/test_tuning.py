@@ -19,7 +19,7 @@ SETTINGS = [{"noise_share": 0.9}, {"noise_share": 0.9, "l1": 1e6}]
 
 
 def schema(rows, **options):
-    facts = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1])}
+    facts = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1], other=0)}
     return tdp.Schema(facts, rows=rows, **options)
 
 

@@ -139,7 +139,7 @@ def test_privacy_audit(name: str, seed: int) -> None:
     space = {
         "sum and squares": S.sum_and_squares(),
         "histogram": S.histogram(5),
-        "mixed": S.of({"x": tdp.Interval(0, 2), "k": tdp.Category(["a", "b", "c"])}),
+        "mixed": S.of({"x": tdp.Interval(0, 2), "k": tdp.Category(["a", "b", "c"], other="a")}),
         "box": S.of({"x": tdp.Interval(0, 2), "y": tdp.Interval(-5, 5)}, neighbors="add-remove"),
         "moments": S.moments(2),
     }[name]

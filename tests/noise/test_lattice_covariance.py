@@ -100,7 +100,7 @@ def test_what_is_not_known_is_not_stated():
 )
 def test_releases_of_counts_state_the_law_that_is_drawn(cells, epsilon, neighbors, seed):
     levels = [f"k{i}" for i in range(cells)]
-    schema = tdp.Schema({"k": tdp.Category(levels)}, rows=60, neighbors=neighbors)
+    schema = tdp.Schema({"k": tdp.Category(levels, other="k0")}, rows=60, neighbors=neighbors)
     mechanism = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=epsilon)
     release = mechanism.release({"k": levels * (60 // cells)}, rng=seed)
     z = np.asarray(mechanism.noise.sample(20_000, rng=seed), dtype=np.float64)

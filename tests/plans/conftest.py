@@ -20,8 +20,10 @@ low = 0
 high = 10
 [schema.columns.region]
 levels = ["north", "south", "west"]
+other = "north"
 [schema.columns.answer]
 levels = ["no", "yes"]
+other = "no"
 [budget]
 epsilon = 4
 ledger = "ledger.db"

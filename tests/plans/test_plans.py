@@ -152,9 +152,12 @@ class TestSpark:
             Plan.read(plan(head=head.replace('"survey"', '"surve"')))
 
 
+PAIR = Category([0, 1], other=0)
+
+
 def test_large_tables_are_foreseen_from_small_ones():
     large, small = (
-        request("naive_bayes", Schema({"x": Interval(0, 1), "y": Category([0, 1])}, rows=rows),
+        request("naive_bayes", Schema({"x": Interval(0, 1), "y": PAIR}, rows=rows),
                 epsilon=1, target="y").preview()
         for rows in (10**9, 20_000)
     )  # fmt: skip
@@ -165,7 +168,7 @@ def test_large_tables_are_foreseen_from_small_ones():
 
 
 def test_requests_are_checked_like_plans():
-    schema = Schema({"x": Interval(0, 1), "k": Category(["a", "b"])}, rows=10)
+    schema = Schema({"x": Interval(0, 1), "k": Category(["a", "b"], other="a")}, rows=10)
     with pytest.raises(ParameterError, match="Did you mean `columns`"):
         request("sum", schema, epsilon=1, colums=["x"])
     with pytest.raises(ParameterError, match="needs `tau`"):

@@ -24,7 +24,7 @@ _SCHEMA_HEAD = """\
 #   a number      low, high    cells outside are moved to the nearer bound
 #                 missing      what empty and unreadable cells become; by default the middle
 #   a category    levels       all values that are told apart
-#                 other        the level of empty and other cells; by default the first
+#                 other        the level of empty and unseen cells; by default one more, "other"
 #                 loose        true, if case and blanks around a text do not matter
 # Numbers are written 1234.5. For texts such as 1,234.5 add thousands = ","; for 1.234,5 add
 # decimal = "," and thousands = ".". Others ($12, 12 %), and dates, are unreadable here: clean them

@@ -1,34 +1,27 @@
 """Cells of a column as an engine hands them over, and the one reading of them.
 
-Every engine's columns become :class:`NumberCells` or :class:`CodedCells`, and are read here, by the
-same rules whatever the engine:
+Every engine's columns become :class:`NumberCells`, :class:`CodedCells` or the cells of
+:mod:`~tightdp.data.arrow`, and each cell is read from itself alone, by the rules of
+:mod:`tightdp.values`, whatever the engine and whatever stands beside it:
 
-- A number is a bool, an integer, a float, a decimal, or text that Python's ``int`` or ``float``
-  reads, with or without blanks around it; the words ``true`` and ``false``, in any case, are 1 and
-  0. Everything else is missing, and so are null and NaN. Where an interval states how numbers are
-  written, texts with digits are numbers if they are written so, and missing if not. In a numeric
-  column a number counts as the nearest double; one too large for a double is infinite.
-- A category compares by value: numbers with numeric levels (``1``, ``1.0`` and ``True`` are equal,
-  a decimal that is not an integer counts as the nearest double), text exactly with text levels, or
-  without case and blanks where the category is loose, and text that is no level but reads as a
-  number with numeric levels. A number never equals a text level.
+- In a numeric column a number counts as the nearest double; one too large for a double is
+  infinite. Where an interval states how numbers are written, texts with digits are numbers if they
+  are written so, and missing if not.
+- A level of a category is its value, however it is stored (:class:`~tightdp.Category`): a text is
+  the level with the same letters, and whatever else is or reads as a number is the level of that
+  value. 1, 1.0, True and "1" are one level, whether the schema writes it as 1 or as "1".
 - A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
 
-Nothing here raises on account of a cell, and no ``repr`` shows one. No code of a cell's own class
-is ever run: cells of classes derived from ``str``, ``int``, ``float`` and ``Decimal`` are read as
-the plain value beneath, and objects of all other classes are missing.
+Nothing here raises on account of a cell, and no ``repr`` shows one.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,21 +30,12 @@ from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
 from tightdp.schema import Category, Interval
+from tightdp.values import exact_value, nearest_double, plain_cell
 
 Integers = NDArray[np.int64]
 
 _SMALL_RANGE = 1024
-_MOST_DIGITS = 400
-_PLAIN = frozenset({str, bool, int, float, Decimal, Fraction, type(None), uuid.UUID, bytes})
-_BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
-    (str, str.__str__),
-    (int, int.__int__),
-    (float, float.__float__),
-    (Decimal, Decimal),  # copies the digits, and asks the object nothing
-)
-_SCALARS = frozenset(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biuf")
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
-_WORDS = {"true": 1.0, "false": 0.0}
 _MARKS = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # blanks of all widths; typed and printed
 
 
@@ -87,8 +71,8 @@ class Cells(ABC):
 class NumberCells(Cells):
     """Cells in a numeric or boolean array, with a mask where some are missing.
 
-    >>> NumberCells(np.array([1, 0, 7])).codes(Category([0, 1.0]))
-    array([1, 0, 0])
+    >>> NumberCells(np.array([1, 0, 7])).codes(Category([0, "1"]))
+    array([1, 0, 2])
     """
 
     def __init__(self, values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> None:
@@ -150,10 +134,7 @@ class CodedCells(Cells):
         return np.array([*map(nearest_double, cells), np.nan])[self._places]
 
     def codes(self, rule: Category) -> Integers:
-        levels = {rule.key(level) for level in rule.levels if isinstance(level, str)}
-        plain = [rule.key(plain_cell(cell)) for cell in self._values]
-        cells = [cell if _is_level(cell, levels) else exact_value(cell) for cell in plain]
-        return rule.codes([*cells, None])[self._places]
+        return rule.codes([*self._values, None])[self._places]
 
     def keys(self) -> Integers:
         table = [*map(_words, self._values), (-1, -1)]
@@ -173,45 +154,6 @@ def array_cells(array: NDArray[Any]) -> Cells:
 def unreadable_array(dtype: np.dtype[Any]) -> str | None:
     """The name of a numpy type whose cells are neither numbers, text nor objects."""
     return None if dtype.kind in "biufOUT" else str(dtype)
-
-
-def plain_cell(cell: Any) -> Any:
-    """The cell as an object of a built-in class, None if it is of none; runs no code of a cell.
-
-    >>> class Loud(float):
-    ...     def __float__(self):
-    ...         raise RuntimeError
-    >>> plain_cell(Loud(2.5)), plain_cell(np.float32(0.5)), plain_cell([1])
-    (2.5, 0.5, None)
-    """
-    kind = type(cell)  # unlike isinstance, which asks the object for its class
-    if kind in _PLAIN:
-        return cell
-    if kind in _SCALARS:
-        return float(cell) if issubclass(kind, np.floating) else cell.item()
-    for base, beneath in _BENEATH:
-        if base in type.mro(kind):
-            return beneath(cell)
-    return None
-
-
-def nearest_double(cell: Any) -> float:
-    """A cell as a double, NaN if it is missing or no number.
-
-    >>> [nearest_double(cell) for cell in ("2.5", " TRUE ", 10**400, "n/a", None)]
-    [2.5, 1.0, inf, nan, nan]
-    """
-    cell = plain_cell(cell)
-    if isinstance(cell, str):
-        return _read_double(cell.strip())
-    if not _is_number(cell):
-        return math.nan
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
-    except ValueError:  # a signalling NaN
-        return math.nan
 
 
 @cache
@@ -238,49 +180,6 @@ def _unmarked(cell: Any, form: re.Pattern[str], marks: Mapping[int, str]) -> Any
     if form.fullmatch(word):
         return word.translate(marks)
     return None if any(letter.isdigit() for letter in word) else word
-
-
-def exact_value(cell: Any) -> int | float | None:
-    """A cell as the number that categories compare: an int where it is one, None if missing.
-
-    >>> exact_value("9007199254740993"), exact_value(Decimal("0.10")), exact_value("a")
-    (9007199254740993, 0.1, None)
-    """
-    cell = plain_cell(cell)
-    if isinstance(cell, str):
-        cell = _read_exact(cell.strip())
-    if not _is_number(cell):
-        return None
-    if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() > _MOST_DIGITS:
-        return nearest_double(cell)  # infinite; an integer of so many digits takes for ever
-    try:
-        whole = int(cell)
-    except (OverflowError, ValueError):  # infinite or NaN
-        number = nearest_double(cell)
-        return None if math.isnan(number) else number
-    return whole if whole == cell else nearest_double(cell)
-
-
-def _read_double(word: str) -> float:
-    try:
-        return float(word)  # the nearest double of an integer too
-    except ValueError:
-        return _WORDS.get(word.lower(), math.nan)
-
-
-def _read_exact(word: str) -> int | float:
-    try:
-        return int(word)
-    except ValueError:
-        return _read_double(word)
-
-
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, (int, float, Decimal, Fraction))
-
-
-def _is_level(cell: Any, levels: set[str]) -> bool:
-    return isinstance(cell, str) and cell in levels
 
 
 def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:

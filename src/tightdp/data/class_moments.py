@@ -106,7 +106,8 @@ class ClassMoments(Statistic):
 
     Examples
     --------
-    >>> facts = {"x": Interval(0, 1), "k": Category(["a", "b"]), "y": Category([0, 1])}
+    >>> facts = {"x": Interval(0, 1), "k": Category(["a", "b"], other="a")}
+    >>> facts |= {"y": Category([0, 1], other=0)}
     >>> ClassMoments(Schema(facts, rows=9), ["x", "k"], "y").names[:4]
     ('count|0', 'x|0', '2*x^2-1|0', 'k[a]-k[b]|0')
     """

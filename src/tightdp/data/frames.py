@@ -156,7 +156,7 @@ def blocks(
     Examples
     --------
     >>> from tightdp.schema import Category, Interval
-    >>> schema = Schema({"x": Interval(0, 8), "k": Category(["a", "b"])}, rows=3, bits=2)
+    >>> schema = Schema({"x": Interval(0, 8), "k": Category(["a", "b"], other="a")}, rows=3, bits=2)
     >>> table = {"x": np.array([1.0, np.nan, 1e9]), "k": ["b", None, "a"]}
     >>> [(block["x"].tolist(), block["k"].tolist()) for block in blocks(table, schema, ["x", "k"])]
     [([-3, 0, 4], [1, 0, 0])]

@@ -43,7 +43,7 @@ class JointHistogram(Statistic):
 
     Examples
     --------
-    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"])}, rows=9)
+    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"], other="a")}, rows=9)
     >>> cells = JointHistogram(schema, ["x", "k"], bins=2)
     >>> cells.shape, cells.names[1]
     ((2, 2), 'x[0, 5):k[b]')

@@ -54,7 +54,7 @@ def independent_images(statistic: Statistic, bits: int) -> list[Images]:
 
     >>> from tightdp.data.statistics import Products
     >>> from tightdp.schema import Category, Schema
-    >>> schema = Schema({"x": Interval(0, 9), "k": Category(["a", "b"])}, rows=9, bits=2)
+    >>> schema = Schema({"x": Interval(0, 9), "k": Category(["a", "b"], other="a")}, rows=9, bits=2)
     >>> [(i.values.tolist(), i.complete) for i in independent_images(Products(schema), bits=2)]
     [([[-4], [4]], True), ([[4, 0], [0, 4]], True)]
     """

@@ -79,7 +79,8 @@ class RegressionMoments(Statistic):
 
     Examples
     --------
-    >>> facts = {"x": Interval(0, 1), "k": Category(["a", "b", "c"]), "y": Interval(0, 9)}
+    >>> levels = Category(["a", "b", "c"], other="a")
+    >>> facts = {"x": Interval(0, 1), "k": levels, "y": Interval(0, 9)}
     >>> moments = RegressionMoments(Schema(facts, rows=50), ["x", "k"], "y")
     >>> moments.design, moments.names[moments.where("target")]
     (('x', 'k[b]', 'k[c]'), ('y', 'x*y', 'k[b]*y', 'k[c]*y'))

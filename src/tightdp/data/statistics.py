@@ -155,7 +155,7 @@ class Products(Statistic):
 
     Examples
     --------
-    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"])}, rows=100)
+    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"], other="a")}, rows=100)
     >>> Products(schema, ["x", "x:k"]).names
     ('x', 'x:k[a]', 'x:k[b]')
     """
@@ -307,7 +307,8 @@ class Counts(Products):
 
     Examples
     --------
-    >>> schema = Schema({"j": Category([1, 2]), "k": Category(["a", "b"])}, rows=9)
+    >>> facts = {"j": Category([1, 2], other=1), "k": Category(["a", "b"], other="a")}
+    >>> schema = Schema(facts, rows=9)
     >>> Counts(schema, ["j:k"]).names
     ('j[1]:k[a]', 'j[1]:k[b]', 'j[2]:k[a]', 'j[2]:k[b]')
     """

@@ -24,7 +24,7 @@ _HELP = (
 
 
 def class_labels(labels: Any) -> Category:
-    """Two or more public labels as a category."""
+    """Two or more public labels as a category; missing and unseen labels count as the first."""
     if isinstance(labels, str):
         fail(f"`classes` must be a sequence of labels, or {OBSERVED!r}. Got {labels!r}.")
     try:
@@ -36,7 +36,7 @@ def class_labels(labels: Any) -> Category:
             f"Two classes are needed, got {len(levels)} class: if others exist but are not in "
             "this table, state all of them with `classes`."
         )
-    return Category(levels)
+    return Category(levels, other=levels[0])
 
 
 def label_array(levels: Sequence[Any]) -> NDArray[Any]:

@@ -68,7 +68,7 @@ class LogisticRegression(TwoClassLogit):
     classes : sequence of two labels, or "observed"
         The public labels, the second being the positive one. They may be left out where a schema
         has them. "observed" takes those that occur in ``y`` to be public, which lets errors depend
-        on them.
+        on them. Missing and unseen labels count as the first one.
     tune : sequence of dict, optional
         Public candidates for ``noise``, ``noise_share``, ``ridge``, ``l1`` and ``theta_set``; the
         best of a secret number of private fits with candidates at random is released, see

@@ -164,7 +164,8 @@ class GaussianNB(NaiveBayes):
     count_share : float or "auto"
         For families of laws: the part of the budget that the class counts get.
     classes : sequence of labels, or "observed"
-        All public classes, those that are not in the table included.
+        All public classes, those that are not in the table included. Missing and unseen labels
+        count as the first one.
     alpha : float
         Pseudo-counts of every level of a category, and the number of rows of the variance that all
         classes have in common that are added to those of each class: a column that is constant in
@@ -299,5 +300,5 @@ class CategoricalNB(NaiveBayes):
 def _levels(given: Any) -> Any:
     """An integer k as the category 0..k-1; anything else as it is."""
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        return Category(range(check_count("bounds", given, least=2)))
+        return Category(range(check_count("bounds", given, least=2)), other=0)
     return given

@@ -59,7 +59,8 @@ class SparseLogisticRegression(TwoClassLogit):
         Whether a sweep ends at the mean of its iterates, as in [5].
     fit_intercept : bool
     classes : sequence of two labels, or "observed"
-        The public labels, the second being the positive one.
+        The public labels, the second being the positive one. Missing and unseen labels count as
+        the first one.
     progress : bool
         Show progress bars.
     ledger : Ledger, optional

@@ -118,7 +118,7 @@ class LogisticFigure(Experiment):
 
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
         columns = {f"x{j}": Interval(-1, 1) for j in range(len(BETA))}
-        schema = Schema({**columns, "y": Category(["0", "1"])}, rows=cell["rows"])
+        schema = Schema({**columns, "y": Category(["0", "1"], other="0")}, rows=cell["rows"])
         mechanisms = {
             f"{series} {epsilon!r}": ObjectivePerturbation(
                 schema,

@@ -126,7 +126,7 @@ class SensitivitySpace:
         belong to :meth:`moments` and :meth:`sum_and_squares`. Terms that share no column form
         independent blocks; ``names`` gives the order of the entries.
 
-        >>> SensitivitySpace.of({"x": Interval(-1, 1), "k": Category(["a", "b"])}).names
+        >>> SensitivitySpace.of({"x": Interval(-1, 1), "k": Category(["a", "b"], other="a")}).names
         ('x', 'k[a]', 'k[b]')
         """
         if isinstance(terms, str):

@@ -139,7 +139,7 @@ class AdditiveMechanism(PaidMechanism):
     Examples
     --------
     >>> from tightdp import Category, Counts, Schema
-    >>> schema = Schema({"k": Category(["a", "b", "c"])}, rows=1000)
+    >>> schema = Schema({"k": Category(["a", "b", "c"], other="a")}, rows=1000)
     >>> mechanism = AdditiveMechanism(Counts(schema), epsilon=1.0)
     >>> mechanism.preview().std.round(3)
     array([1.778, 1.778, 1.778])

@@ -51,7 +51,7 @@ class ClassMechanism(AdditiveMechanism):
     Examples
     --------
     >>> from tightdp import Category, Interval, Schema
-    >>> facts = Schema({"x": Interval(0, 1), "y": Category([0, 1])}, rows=100)
+    >>> facts = Schema({"x": Interval(0, 1), "y": Category([0, 1], other=0)}, rows=100)
     >>> moments = ClassMoments(facts, ["x"], "y")
     >>> ClassMechanism(moments, epsilon=1.0).preview().std[:3].round(1)
     array([5. , 4.3, 4.9])

@@ -100,7 +100,7 @@ class CoordinateDescent(PaidMechanism):
 
     Examples
     --------
-    >>> schema = Schema({"a": Interval(-1, 1), "y": Category([0, 1])}, rows=4000)
+    >>> schema = Schema({"a": Interval(-1, 1), "y": Category([0, 1], other=0)}, rows=4000)
     >>> mechanism = CoordinateDescent(schema, epsilon=1.0, fit_intercept=False, passes=8)
     >>> x = np.linspace(-1, 1, 4000)
     >>> release = mechanism.release({"a": x, "y": (x > 0).astype(int)}, rng=1)
@@ -148,7 +148,10 @@ class CoordinateDescent(PaidMechanism):
                 fail(f"Column {name!r} must be numeric (an Interval): code its levels as numbers.")
         label = self.schema[self.target]
         if not isinstance(label, Category) or len(label.levels) != 2:
-            fail(f"The target {self.target!r} must be a Category with two levels.")
+            fail(
+                f"The target {self.target!r} must be a Category with two levels that says where "
+                "unseen labels go, as in Category(['no', 'yes'], other='no')."
+            )
 
     def _passes(self, passes: Any) -> int:
         if not isinstance(passes, str):

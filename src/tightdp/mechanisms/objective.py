@@ -170,7 +170,7 @@ class ObjectivePerturbation(PaidMechanism):
     Examples
     --------
     >>> from tightdp import Category, Interval, Schema
-    >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"])}, rows=1000)
+    >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"], other="no")}, rows=1000)
     >>> mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9)
     >>> mechanism.names, round(mechanism.calibration.rate, 3)
     (('x', 'intercept'), 0.446)

@@ -51,7 +51,7 @@ def count(
     """Private counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
 
     >>> from tightdp import Category
-    >>> schema = Schema({"k": Category(["a", "b"])}, rows=3)
+    >>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
     >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
     >>> release.names, int(release.value.sum())  # the total is public
     (('k[a]', 'k[b]'), 3)

@@ -86,7 +86,8 @@ class ScaledRows:
         if self.binary and not (isinstance(label, Category) and len(label.levels) == 2):
             fail(
                 f"The target {self.target!r} must be a Category with exactly two levels: the "
-                "logistic loss is for two classes. For more, fit one class against the rest."
+                "logistic loss is for two classes. Say where unseen labels go, as in "
+                "Category(['no', 'yes'], other='no'); for more classes, fit one against the rest."
             )
         if not self.binary and not isinstance(label, Interval):
             fail(f"The target {self.target!r} must be an Interval for the {loss!r}.")

@@ -86,7 +86,7 @@ class TunedPerturbation(PaidMechanism):
     Examples
     --------
     >>> from tightdp import Category, Interval
-    >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"])}, rows=1000)
+    >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"], other="no")}, rows=1000)
     >>> settings = [{"noise_share": 0.9}, {"noise_share": 0.9, "l1": 1000}]
     >>> choice = TunedPerturbation(schema, settings=settings, epsilon=1.0, runs=30)
     >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no"] * 500 + ["yes"] * 500}

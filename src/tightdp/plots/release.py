@@ -72,7 +72,7 @@ def plot_previews(previews: Mapping[str, Preview], ax: Axes | None = None) -> Ax
     Examples
     --------
     >>> from tightdp import AdditiveMechanism, Category, Counts, Schema
-    >>> counts = Counts(Schema({"k": Category(["a", "b", "c"])}, rows=100))
+    >>> counts = Counts(Schema({"k": Category(["a", "b", "c"], other="a")}, rows=100))
     >>> names = ["hull", "l1"]
     >>> made = {n: AdditiveMechanism(counts, noise=n, epsilon=1.0).preview() for n in names}
     >>> plot_previews(made).get_xlabel()

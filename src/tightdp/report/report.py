@@ -35,7 +35,7 @@ class Report:
     --------
     >>> import tempfile
     >>> import tightdp as tdp
-    >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=4)
+    >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=4)
     >>> counts = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=1)
     >>> report = Report.of(counts.release({"k": ["a", "b", "a", "a"]}, rng=1), title="Four rows")
     >>> report.markdown().splitlines()[0], "<script" in report.html()

@@ -1,0 +1,115 @@
+"""What one cell is: a number, a text, or missing. The only place where a cell is looked at.
+
+- A number is a bool, an integer, a float, a decimal or a fraction, or a text that Python's ``int``
+  or ``float`` reads, with or without blanks around it; the words ``true`` and ``false``, in any
+  case, are 1 and 0. Everything else is no number, and null and NaN are missing.
+- A text of more than 65,536 characters is missing: no name, level or number is so long, and a
+  reader need not keep more.
+
+No function here raises on account of a cell, and none runs code of a cell's own class: cells of
+classes derived from ``str``, ``int``, ``float`` and ``Decimal`` are read as the plain value
+beneath, and objects of all other classes are missing.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+LONGEST_TEXT = 1 << 16
+_MOST_DIGITS = 400
+_PLAIN = frozenset(map(id, (bool, int, float, Decimal, Fraction, type(None), uuid.UUID, bytes)))
+_BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, lambda cell: plain_cell(str.__str__(cell))),
+    (int, int.__int__),
+    (float, float.__float__),
+    (Decimal, Decimal),  # copies the digits, and asks the object nothing
+)
+_SCALARS = frozenset(id(kind) for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biuf")
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+def plain_cell(cell: Any) -> Any:
+    """The cell as an object of a built-in class, None if it is of none; runs no code of a cell.
+
+    >>> class Loud(float):
+    ...     def __float__(self):
+    ...         raise RuntimeError
+    >>> plain_cell(Loud(2.5)), plain_cell(np.float32(0.5)), plain_cell([1])
+    (2.5, 0.5, None)
+    """
+    kind = type(cell)  # unlike isinstance, which asks the object for its class
+    if kind is str:
+        return cell if len(cell) <= LONGEST_TEXT else None
+    if id(kind) in _PLAIN:  # a class may have its own ways to be compared, and to be hashed
+        return cell
+    if id(kind) in _SCALARS:
+        return float(cell) if issubclass(kind, np.floating) else cell.item()
+    for base, beneath in _BENEATH:
+        if any(base is one for one in type.mro(kind)):
+            return beneath(cell)
+    return None
+
+
+def nearest_double(cell: Any) -> float:
+    """A cell as a double, NaN if it is missing or no number.
+
+    >>> [nearest_double(cell) for cell in ("2.5", " TRUE ", 10**400, "n/a", None)]
+    [2.5, 1.0, inf, nan, nan]
+    """
+    cell = plain_cell(cell)
+    if isinstance(cell, str):
+        return _read_double(cell.strip())
+    if not _is_number(cell):
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
+
+
+def exact_value(cell: Any) -> int | float | None:
+    """A cell as the number that categories compare: an int where it is one, None if missing.
+
+    >>> exact_value("9007199254740993"), exact_value(Decimal("0.10")), exact_value("a")
+    (9007199254740993, 0.1, None)
+    """
+    cell = plain_cell(cell)
+    if isinstance(cell, str):
+        cell = _read_exact(cell.strip())
+    if not _is_number(cell):
+        return None
+    if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() > _MOST_DIGITS:
+        return nearest_double(cell)  # infinite; an integer of so many digits takes for ever
+    try:
+        whole = int(cell)
+    except (OverflowError, ValueError):  # infinite or NaN
+        number = nearest_double(cell)
+        return None if math.isnan(number) else number
+    return whole if whole == cell else nearest_double(cell)
+
+
+def _read_double(word: str) -> float:
+    try:
+        return float(word)  # the nearest double of an integer too
+    except ValueError:
+        return _WORDS.get(word.lower(), math.nan)
+
+
+def _read_exact(word: str) -> int | float:
+    try:
+        return int(word)
+    except ValueError:
+        return _read_double(word)
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, (int, float, Decimal, Fraction))
