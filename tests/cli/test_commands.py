@@ -17,6 +17,7 @@ from tightdp.cli import main
 from tightdp.cli.completion import nodes, script
 from tightdp.cli.main import parser
 from tightdp.cli.output import MEANINGS, Exit, plain
+from tightdp.data.sources import looks_like_data
 from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
 from tightdp.schema import Schema
@@ -453,3 +454,50 @@ def test_completion_names_every_command(shell, tightdp):
     text = tightdp("completion", shell).out
     for path, _ in nodes(parser()):
         assert not path or path[-1] in text
+
+
+RECORD = "41,Berlin,1975-03-02,anna@example.org\n37,Bonn,1980-11-30,ben@example.org\n"
+
+
+def test_a_file_without_a_header_is_not_copied_into_the_schema(tmp_path, monkeypatch, capsys):
+    """The first line of such a file is a person."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(RECORD)
+    assert main(["schema", "init", "t.csv"]) == 2
+    said = "".join(capsys.readouterr())
+    assert "--no-header" in said
+    assert "--header" in said
+    assert not any(cell in said for cell in RECORD.splitlines()[0].split(","))
+    assert not Path("schema.toml").exists()
+    assert main(["schema", "init", "t.csv", "--no-header"]) == 0
+    text = Path("schema.toml").read_text()
+    assert [f"[columns.c{i}]" in text for i in range(1, 6)] == [True] * 4 + [False]
+    assert not any(cell in text for cell in RECORD.splitlines()[0].split(","))
+
+
+def test_names_that_are_numbers_can_be_insisted_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("id,2019,2020\n1,2,3\n")
+    assert main(["schema", "init", "t.csv"]) == 2
+    assert main(["schema", "init", "t.csv", "--header"]) == 0
+    assert "[columns.2019]" in Path("schema.toml").read_text()
+    Path("twice.csv").write_text("Berlin,Berlin\n")
+    assert main(["schema", "init", "twice.csv", "--out", "twice.toml"]) == 2
+    assert "Berlin" not in capsys.readouterr().err
+
+
+NAMES = ("age", "q1", "x.1", "Jahr", "2nd visit", "income (EUR)", "é", "no_of_rooms")
+CELLS = (
+    *("41", "-1,5", "1.234,5", "$12", "12 %", "1e-5", "", " ", "n/a", "true", "1 234", "inf"),
+    *("02/03/1975", "1975-03-02T10:00:00Z", "10:30", "a@b.org"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_does_not_look_like_data(name):
+    assert not looks_like_data(name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_looks_like_data(cell):
+    assert looks_like_data(cell)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tightdp.cli.arguments import command, group, write_file
 from tightdp.cli.output import Exit, Speaker
-from tightdp.data.sources import HeaderColumn, read_header
+from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Schema
@@ -79,6 +79,7 @@ def add(commands: Any) -> None:
     made.add_argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
     made.add_argument("--out", metavar="TOML", default="schema.toml", help="by default schema.toml")
     made.add_argument("--force", action="store_true", help="write over a file that is there")
+    _add_header(made)
     check = command(
         schema,
         "check",
@@ -101,11 +102,40 @@ def add(commands: Any) -> None:
     made.add_argument("--force", action="store_true", help="write over a file that is there")
 
 
+def _add_header(made: Any) -> None:
+    """Whether the first line of a CSV file has the names of the columns."""
+    either = made.add_mutually_exclusive_group()
+    either.add_argument(
+        "--no-header",
+        action="store_true",
+        help="the CSV file has no header: its first line is a record; columns are c1, c2, ...",
+    )
+    either.add_argument(
+        "--header",
+        action="store_true",
+        help="the first line is a header, although it looks like a record",
+    )
+
+
+def _header(given: argparse.Namespace) -> list[HeaderColumn]:
+    """The columns of a file; of the first line of one without a header, only their number."""
+    columns = read_header(given.data)
+    if not Path(given.data).name.lower().endswith((".csv", ".csv.gz")):
+        if given.no_header:
+            fail("`--no-header`: only CSV files can lack one.")
+        return columns
+    if given.no_header:
+        return [HeaderColumn(f"c{i}", "") for i in range(1, len(columns) + 1)]
+    if not given.header:
+        check_names(columns)
+    return columns
+
+
 # --- schemas -------------------------------------------------------------------------------------
 
 
 def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    columns = read_header(given.data)
+    columns = _header(given)
     text = schema_text(Path(given.data).name, columns)
     place = write_file(given.out, text, force=given.force)
     speaker.remark("Fill it in, then: tightdp schema check " + str(place))
@@ -128,9 +158,9 @@ def schema_text(name: str, columns: Sequence[HeaderColumn]) -> str:
     if not columns:
         fail(f"The header of {name} names no column.")
     names = [column.name for column in columns]
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [str(i) for i, name in enumerate(names, start=1) if names.count(name) > 1]
     if twice:
-        fail(f"The header has two columns {twice[0]!r}: rename one of them.")
+        fail(f"The header has the same name for columns {' and '.join(twice[:2])}: rename one.")
     return "\n".join([_SCHEMA_HEAD.format(name=name), *map(_column, columns)])
 
 

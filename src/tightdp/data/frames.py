@@ -29,6 +29,7 @@ from tightdp.data.blocks import (
 )
 from tightdp.data.engines import Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
+from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, PublicFactWarning, TightdpError, check_count, fail
 from tightdp.privacy import Neighbors
@@ -313,7 +314,8 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
         return
     if found:
         fail(f"The table has {found} columns named {name!r}: rename them.")
-    texts = [other for other in present if isinstance(other, str)]
+    # a file without a header has a record there, which no error may quote
+    texts = [other for other in present if isinstance(other, str) and not looks_like_data(other)]
     near = difflib.get_close_matches(name, texts, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     fail(f"The table has no column {name!r}.{hint}")

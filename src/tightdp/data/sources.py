@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tightdp.data.csv_lines import read_names
 from tightdp.errors import TightdpError, fail, require
+
+_NO_NAMES = frozenset({"na", "n/a", "nan", "null", "none", "true", "false", "yes", "no", "-"})
+_NUMBER_OR_DATE = re.compile(
+    r"[-+(<>=~$€£]*\s*[0-9][0-9.,'_ :/\u00a0\u2009\u202f-]*(e[-+]?[0-9]+)?\s*[%$€£)]?"
+    r"|[-+]?[.,][0-9]+"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9:.]+(z|[-+][0-9:]+)?"  # a date with its time
+    r"|[+-]?inf(inity)?"
+)
 
 
 class HeaderColumn(NamedTuple):
@@ -47,6 +57,35 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
     except (OSError, ValueError, csv.Error):
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
+
+
+def check_names(columns: Sequence[HeaderColumn]) -> None:
+    """Refuse names that look like the cells of a record; they are not quoted, for they may be.
+
+    >>> check_names([HeaderColumn("41", ""), HeaderColumn("Berlin", "")])
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The first line does not look like a header: 1 of its 2 cells ...
+    """
+    found = sum(looks_like_data(column.name) for column in columns)
+    if found:
+        fail(
+            f"The first line does not look like a header: {found} of its {len(columns)} cells are "
+            "numbers, dates, addresses or empty. If it is a record, somebody's data would be "
+            "copied: say --no-header, which names the columns c1, c2, ... If these are names, say "
+            "--header."
+        )
+
+
+def looks_like_data(name: str) -> bool:
+    """Whether a name is more likely a cell: a number, a date, an address, or nothing at all.
+
+    >>> [looks_like_data(name) for name in ("age", "1.5", "2020-01-02", "a@b.org", "", "q1")]
+    [False, True, True, True, True, False]
+    """
+    word = name.strip().lower()
+    return (
+        not word or word in _NO_NAMES or "@" in word or _NUMBER_OR_DATE.fullmatch(word) is not None
+    )
 
 
 def _parquet_header(place: Path) -> list[HeaderColumn]:
