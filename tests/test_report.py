@@ -107,7 +107,17 @@ def test_names_from_outside_cannot_become_markup(report):
         assert "<script>" not in text
         assert "means <u>" not in text
         assert "&lt;script&gt;yes" in text
-    assert "| a\\<i>[no\\|] |" in report.markdown()
+    assert "| a\\<i\\>\\[no\\|\\] |" in report.markdown()
+
+
+def test_levels_cannot_become_links():
+    level = "[call](https://evil.example) ![x](y) <https://e> www.e.org `c` \x1b[2J"
+    schema = tdp.Schema({"k": tdp.Category(["a", level])}, rows=3)
+    release = tdp.count({"k": ["a", "a", level]}, ["k"], schema=schema, epsilon=1)
+    text = Report.of(release, title=level).markdown()
+    for link in ("](", "https://", "www.e", "<h", "`c", "![", "\x1b"):
+        assert not re.search(rf"(?<!\\){re.escape(link)}", text), link
+    assert r"\[call\](https\://evil.example)" in text
 
 
 def test_every_picture_is_valid_and_has_a_text(report):

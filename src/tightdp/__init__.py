@@ -37,7 +37,7 @@ from tightdp.errors import (
     UncoveredMoveError,
     UndecidedError,
 )
-from tightdp.estimators.doors import lazy as __lazy
+from tightdp.estimators.doors import attributes as __attributes
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
@@ -85,7 +85,7 @@ from tightdp.schema import Category, Interval, Schema
 __version__ = "0.1.0"
 
 # imported when first named: the estimators need scikit-learn
-__getattr__ = __lazy(
+__getattr__ = __attributes(
     __name__,
     {
         "CategoricalNB": "tightdp.estimators.naive_bayes",

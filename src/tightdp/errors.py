@@ -113,6 +113,31 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def visible(text: str, most: int | None = None) -> str:
+    """A text from outside for one line on a terminal: what is not printable is spelt out.
+
+    Line ends, escapes that colour a terminal or move its cursor, marks that turn the direction of
+    writing, and halves of surrogate pairs, which no terminal can encode, become ``\\n``, ``\\x1b``
+    and so on. A text of more than ``most`` characters is cut.
+
+    >>> visible("a\\x1b[31m\\nb"), visible("abcdefgh", 6)
+    ('a\\\\x1b[31m\\\\nb', 'abc...')
+    """
+    plain = text
+    if not text.isprintable():
+        plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return plain if most is None or len(plain) <= most else plain[: most - 3] + "..."
+
+
+def encodes(text: str) -> bool:
+    """Whether a text can be written to a file: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_real(name: str, value: Any) -> float:
     """A finite real number that is not a bool, as a float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

@@ -137,7 +137,7 @@ class Release:
         """The release in a JSON text."""
         try:
             record = json.loads(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             fail("`text` must be the JSON text of a release, as `to_json` writes it.")
         return cls.from_dict(record)
 

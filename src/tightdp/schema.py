@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,12 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_choice, check_count, check_real, fail
+from tightdp.errors import FloatArray, check_choice, check_count, check_real, encodes, fail
+from tightdp.paths import read_file
 from tightdp.privacy import Neighbors
+from tightdp.tables import text_table
 from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
 _SUM_BITS = 62
+_MOST_LEVELS = 10**6
 _MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
 _DECIMALS = (".", ",")
 _THOUSANDS = ("", ",", ".", "'", "_", " ")
@@ -213,7 +217,9 @@ class Category:
             fail(f"`levels` must be a list of levels. Got {type(levels).__name__}.")
         if not isinstance(loose, bool):
             fail(f"`loose` must be True or False. Got {type(loose).__name__}.")
-        values = tuple(_level("levels", value) for value in levels)
+        values = tuple(_level("levels", value) for value in islice(levels, _MOST_LEVELS + 1))
+        if len(values) > _MOST_LEVELS:
+            fail(f"`levels` must hold at most {_MOST_LEVELS} levels.")
         if len(values) < 2:
             fail(f"`levels` must hold at least 2 levels. Got {len(values)}.")
         rest = _rest(values, loose) if other is None else _level("other", other)
@@ -304,6 +310,8 @@ def _level(name: str, value: Any) -> Any:
             f"`{name}` must be texts or numbers, as cells are. Got {type(value).__name__}: write "
             "it as a text."
         )
+    if isinstance(value, str) and not encodes(value):
+        fail(f"`{name}` must be texts that can be written: one holds half of a surrogate pair.")
     return value
 
 
@@ -454,13 +462,8 @@ class Schema:
         )
 
     def __str__(self) -> str:
-        table = [("column", "kind", "rule"), *self._lines()]
-        widths = [max(len(line[i]) for line in table) for i in range(3)]
-        text = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in table
-        ]
-        return "\n".join([text[0], "-" * max(map(len, text)), *text[1:], "", self._facts()])
+        table = text_table([("column", "kind", "rule"), *self._lines()], left=range(3))
+        return "\n".join([*table, "", self._facts()])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -524,12 +527,13 @@ class Schema:
         A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``), a
         category has ``levels`` (and ``other``, ``loose``).
         """
+        text = read_file("path", path)
         try:
-            record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            fail(f"The schema file could not be read: {error.strerror}.")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            record = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
             fail(f"The schema file is not valid TOML: {error}.")
+        except (ValueError, RecursionError):
+            fail("The schema file is not valid TOML: numbers too long, or nested too deeply.")
         return cls.from_dict(record)
 
 
@@ -583,6 +587,8 @@ def _check_person(
 ) -> None:
     if person is not None and (not isinstance(person, str) or person in columns):
         fail("`person` must name a column that is not among `columns`.")
+    if person is not None and not (person and person.isprintable()):
+        fail("`person` must be the name of a column, of printable characters: rename it.")
     if person is not None and neighbors is Neighbors.REPLACE_ONE:
         fail(
             '`person` needs neighbors="add-remove": another person may have another number of '

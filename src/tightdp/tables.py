@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
+from tightdp.errors import visible
+
 Rows = Sequence[Sequence[str]]
 
 
@@ -16,7 +18,7 @@ def text_table(rows: Rows, *, left: Iterable[int] = (0,)) -> list[str]:
     ------------
     age     41.5
     """
-    flush = set(left)
+    flush, rows = set(left), [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(

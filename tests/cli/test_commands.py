@@ -412,7 +412,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_numbers(here, tightdp
 
     monkeypatch.setattr("tightdp.report.Report.save", full)
     said = tightdp("release", "plan.toml", "--report", "out.md")
-    assert said.code == 2
+    assert said.code == Exit.PAID
     assert "means (released now)" in said.out
     assert "The disk is full." in said.err
 

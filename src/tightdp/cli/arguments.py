@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import check_choice, fail
+from tightdp.paths import check_target, write_whole
 
 Act = Callable[[argparse.Namespace, Speaker], Exit]
 
@@ -71,13 +72,12 @@ def _help(made: argparse.ArgumentParser) -> Exit:
 
 def write_file(path: str | Path, text: str, *, force: bool) -> Path:
     """Write a file whole or not at all; one that is there stays, unless forced."""
-    place = Path(path)
+    return write_whole("--out", check_out(path, force=force), text)
+
+
+def check_out(path: str | Path, *, force: bool) -> Path:
+    """A file that may be written: not there yet, or forced; never a ledger."""
+    place = check_target("--out", path)
     if place.exists() and not force:
-        fail(f"{place} is there already: name another file, or say --force.")
-    part = place.with_name(place.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(place)
-    except OSError as error:
-        fail(f"{place} cannot be written: {error.strerror}.")
+        fail(f"{str(place)!r} is there already: name another file, or say --force.")
     return place

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from tightdp.audit import AuditReport, audit
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.paths import check_file
 from tightdp.plans.kinds import Request
 from tightdp.plans.works import MechanismWork, made_up, with_rows
 from tightdp.privacy import Neighbors
@@ -92,8 +92,7 @@ def audit_function(what: str, x: str, x_neighbor: str, **options: Any) -> AuditR
 
 
 def _function(path: str, name: str) -> Callable[..., Any]:
-    if not Path(path).is_file():
-        fail(f"There is no file {path!r}.")
+    check_file("FILE.py", path)
     spec = importlib.util.spec_from_file_location("audited", path)
     assert spec is not None
     assert spec.loader is not None
@@ -112,6 +111,6 @@ def _function(path: str, name: str) -> Callable[..., Any]:
 def _value(name: str, text: str) -> Any:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         fail(f"`--{name}` must be JSON: a number, or a list such as [1, 2]. Got {text!r}.")
     return np.array(found) if isinstance(found, list) else found

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tightdp.cli.arguments import command, write_file
+from tightdp.cli.arguments import check_out, command, write_file
 from tightdp.cli.output import Exit, Speaker
-from tightdp.errors import fail
+from tightdp.paths import read_file
 from tightdp.privacy import text_down, text_up
 
 
@@ -49,13 +49,11 @@ def add(commands: Any) -> None:
 
 
 def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from pathlib import Path
-
     from tightdp.design.designs import design_noise
     from tightdp.plans.options import amount
 
-    if given.out and Path(given.out).exists() and not given.force:
-        fail(f"{given.out} is there already: name another file, or say --force.")
+    if given.out:
+        check_out(given.out, force=given.force)
     found = design_noise(
         epsilon=amount("epsilon", given.epsilon),
         delta=amount("delta", given.delta),
@@ -88,18 +86,15 @@ def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from pathlib import Path
-
     from tightdp.design.proofs import prove
     from tightdp.design.verifier import Refuted
 
     lines, records = [], []
     for path in given.file:
+        text = read_file("FILE", path)
         try:
-            found = prove(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            fail(f"{path} cannot be read: {error.strerror}.")
-        except (UnicodeDecodeError, Refuted) as reason:
+            found = prove(text)
+        except Refuted as reason:
             lines.append(f"{path}: REFUTED: {reason}")
             records.append({"file": path, "proved": False, "reason": str(reason)})
             continue

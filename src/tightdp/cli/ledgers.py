@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from tightdp.cli.arguments import command, group
 from tightdp.cli.output import Exit, Speaker
-from tightdp.errors import fail
+from tightdp.errors import TightdpError, fail
 from tightdp.ledger import Ledger
+from tightdp.paths import read_file
 
 
 def add(commands: Any) -> None:
@@ -119,12 +119,14 @@ def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 def _receipts(path: str) -> list[dict[str, Any]]:
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        fail(f"{path}: this file cannot be read as JSON.")
+        record = json.loads(read_file("--receipt", path))
+    except TightdpError:
+        raise
+    except (ValueError, RecursionError):
+        fail(f"{path!r}: this file cannot be read as JSON.")
     found = list(_search(record))
     if not found:
-        fail(f"{path}: there is no receipt in this file.")
+        fail(f"{path!r}: there is no receipt in this file.")
     return found
 
 

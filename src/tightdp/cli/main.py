@@ -65,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     speaker = Speaker(json="--json" in words, quiet="--quiet" in words)
     try:
         code = _act(words, speaker)
-        sys.stdout.flush()  # a closed pipe is found here
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a closed pipe is found here
         return code
     except TightdpError as error:
         code = code_of(error)

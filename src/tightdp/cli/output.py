@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
-from tightdp.errors import BudgetError, DataError, LedgerError, ParameterError, TightdpError
+from tightdp.errors import (
+    BudgetError,
+    DataError,
+    LedgerError,
+    ParameterError,
+    TightdpError,
+    visible,
+)
 
 
 class Exit(IntEnum):
@@ -24,6 +32,7 @@ class Exit(IntEnum):
     BUDGET = 3
     LEDGER = 4
     DATA = 5
+    PAID = 6
     FAULT = 70
     INTERRUPTED = 130
 
@@ -35,9 +44,14 @@ MEANINGS = {
     Exit.BUDGET: "the budget does not cover the request; nothing was spent",
     Exit.LEDGER: "the ledger cannot be trusted, read or written, or was made for other terms",
     Exit.DATA: "the table could not be read to its end; what was paid for stays paid",
+    Exit.PAID: "paid for, then something failed; run it again: what is stored costs nothing more",
     Exit.FAULT: "a fault of tightdp itself; TIGHTDP_TRACEBACK=1 shows where",
     Exit.INTERRUPTED: "interrupted; run it again, nothing is spent twice",
 }
+
+
+class PaidError(TightdpError):
+    """Something failed after a payment. What was paid for is stored, or lost and said to be."""
 
 
 def code_of(error: TightdpError) -> Exit:
@@ -46,6 +60,7 @@ def code_of(error: TightdpError) -> Exit:
         (BudgetError, Exit.BUDGET),
         (LedgerError, Exit.LEDGER),
         (DataError, Exit.DATA),
+        (PaidError, Exit.PAID),
     ):
         if isinstance(error, kind):
             return code
@@ -62,33 +77,55 @@ class Speaker:
     @property
     def bars(self) -> bool:
         """Whether progress bars are shown: to people, not to pipes."""
-        return not (self.json or self.quiet) and sys.stderr.isatty()
+        seen = sys.stderr is not None and sys.stderr.isatty()
+        return seen and not (self.json or self.quiet)
 
     def say(self, text: Any, record: Any) -> None:
         """The result, in the form that was asked for."""
         if self.json:
-            print(json.dumps(plain(record), indent=2, allow_nan=False, ensure_ascii=False))
+            _print_json(plain(record))
         else:
-            print(text)
+            _print(str(text), sys.stdout)
 
     def remark(self, text: str) -> None:
         """Something besides the result."""
         if not (self.quiet or self.json):
-            print(text, file=sys.stderr)
+            _print(text, sys.stderr)
 
     def complain(self, error: TightdpError | str, code: Exit) -> None:
         """An error, without a traceback; as JSON, where that was asked for."""
         kind = type(error).__name__ if isinstance(error, TightdpError) else code.name.capitalize()
         if self.json:
-            record = {"error": {"kind": kind, "exit": int(code), "message": str(error)}}
-            print(json.dumps(record, indent=2, ensure_ascii=False))
+            _print_json({"error": {"kind": kind, "exit": int(code), "message": str(error)}})
         else:
             lines = str(error).splitlines()
             if isinstance(error, ParameterError) and len(lines) > 1:  # of a plan, one each
                 lines.insert(0, f"{len(lines)} problems")
-                print("tightdp: " + "\n".join(lines), file=sys.stderr)
+                _print("tightdp: " + "\n".join(lines), sys.stderr)
             else:
-                print(f"tightdp: {' '.join(str(error).split())}", file=sys.stderr)
+                _print(f"tightdp: {' '.join(str(error).split())}", sys.stderr)
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    """Lines of text; nothing in them commands a terminal, and every terminal can show them."""
+    if stream is None:  # closed by who started the program
+        return
+    shown = "\n".join(map(visible, text.split("\n")))
+    code = stream.encoding or "utf-8"
+    with suppress(OSError) if stream is sys.stderr else nullcontext():
+        print(shown.encode(code, "backslashreplace").decode(code), file=stream, flush=True)
+
+
+def _print_json(record: Any) -> None:
+    """JSON with its own escapes for what the stream cannot encode."""
+    if sys.stdout is None:
+        return
+    text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(record, indent=2, allow_nan=False)
+    print(text, flush=True)
 
 
 def plain(value: Any) -> Any:

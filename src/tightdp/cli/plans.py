@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tightdp.cli.arguments import command
 from tightdp.cli.audits import audit_function, audit_plan
-from tightdp.cli.output import Exit, Speaker
-from tightdp.errors import check_choice, fail
+from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
+from tightdp.errors import DataError, LedgerError, TightdpError, check_choice, fail
+from tightdp.paths import check_file
 from tightdp.privacy import text_down, text_up
 
 _MOST = 24  # entries of a release on the screen; --json and --report have all
@@ -163,8 +164,8 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     plan = _read(given.plan)
     if given.error:
         return _needed(plan, given.error, speaker)
-    if given.sample is not None and not Path(given.sample).exists():
-        fail(f"`--sample`: there is no file {given.sample!r}.")
+    if given.sample is not None:
+        check_file("--sample", given.sample)
     with _watched(speaker, len(plan.releases)) as watch:
         found = plan.preview(sample=given.sample, replicates=given.replicates, watch=watch)
     states = plan.states()
@@ -242,20 +243,48 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
     for path in given.report:
         check_format(path)
     plan = _read(given.plan)
-    with _watched(speaker, len(plan.releases)) as watch:
-        found = plan.release(progress=speaker.bars, watch=watch)
-    try:  # reports first: a reader who has seen enough, such as `head`, ends the printing
-        if given.report:
-            report = Report.of_plan(plan, found)
-            for path in given.report:
-                report.save(path)
-    finally:
-        speaker.say(found.text(_MOST), found.to_dict())
+    for path in given.report:
+        check_format(path, plan.files)
+    with _after_payment(plan):
+        with _watched(speaker, len(plan.releases)) as watch:
+            found = plan.release(progress=speaker.bars, watch=watch)
+        try:  # reports first: a reader who has seen enough, such as `head`, ends the printing
+            if given.report:
+                report = Report.of_plan(plan, found)
+                for path in given.report:
+                    report.save(path)
+        finally:
+            speaker.say(found.text(_MOST), found.to_dict())
     for path in given.report:
         speaker.remark(f"written: {path}")
     for name in found.lost:
         speaker.remark(f"tightdp: {name!r} has no answer: see above.")
     return Exit.NO if found.lost else Exit.DONE
+
+
+@contextmanager
+def _after_payment(plan: Any) -> Iterator[None]:
+    """Says of an error that comes after a payment that something was spent, and what to do."""
+    before = plan.states()
+    try:
+        yield
+    except (DataError, LedgerError, BrokenPipeError):
+        raise  # they have exit codes of their own, none of which says that nothing was spent
+    except Exception as error:
+        if os.environ.get("TIGHTDP_TRACEBACK") or plan.states() == before:
+            raise
+        # words of others may quote cells of the table
+        what = f"{type(error).__name__}: {MEANINGS[Exit.FAULT]}."
+        if isinstance(error, TightdpError):
+            what = str(error)
+        elif isinstance(error, OSError) and error.strerror:
+            what = f"The output cannot be written: {error.strerror}."
+        fail(
+            f"{what} This came after a payment: the budget is spent, and what was released is "
+            "stored in the ledger. Put it right and run the command again: it gives the stored "
+            "numbers, and they cost nothing more.",
+            PaidError,
+        )
 
 
 # --- compare, audit, kinds -----------------------------------------------------------------------

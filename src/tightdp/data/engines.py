@@ -24,6 +24,7 @@ from tightdp.data.cells import Cells, CodedCells, array_cells, unreadable_array
 from tightdp.data.csv_lines import read_names, read_rows, text_cell
 from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DimensionError, fail, require
+from tightdp.paths import check_file, check_path
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]
@@ -331,13 +332,14 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
 
 def _file(path: Path) -> Table:
     """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
-    ends = "".join(path.suffixes[-2:]).lower()
+    ends = "".join(check_path("frame", path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
         return _parquet(path, glob.glob(str(path), recursive=True))
     if not path.exists():
         fail(f"There is no file or folder {str(path)!r}.")
     if path.is_dir():
         return _parquet(path, map(str, path.rglob("*.parquet")))
+    check_file("frame", path)
     if ends.endswith(".parquet"):
         return _parquet(path, [str(path)])
     if ends.endswith((".csv", ".csv.gz")):

@@ -16,6 +16,14 @@ from typing import Any, NamedTuple
 
 from tightdp.data.csv_lines import read_names
 from tightdp.errors import TightdpError, fail, require
+from tightdp.paths import check_file, check_path
+
+_CLOSED = (  # settings of DuckDB by which a query could reach beyond what is stated
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "allow_community_extensions",
+    "python_enable_replacements",
+)
 
 _NO_NAMES = frozenset({"na", "n/a", "nan", "null", "none", "true", "false", "yes", "no", "-"})
 _NUMBER_OR_DATE = re.compile(
@@ -44,9 +52,11 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
     ...     [column.name for column in read_header(f"{folder}/a.csv")]
     ['age', 'region']
     """
-    place = Path(path)
+    place = check_path("path", path)
     if not place.exists():
         fail(f"There is no file or folder {str(place)!r}.")
+    if not place.is_dir():
+        check_file("path", place)
     try:
         if place.is_dir() or place.suffix.lower() == ".parquet":
             return _parquet_header(place)
@@ -89,7 +99,7 @@ def looks_like_data(name: str) -> bool:
 
 
 def _parquet_header(place: Path) -> list[HeaderColumn]:
-    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    files = sorted(filter(Path.is_file, place.rglob("*.parquet"))) if place.is_dir() else [place]
     if not files:
         fail(f"There is no Parquet file in {str(place)!r}.")
     schema = require("pyarrow.parquet", "pyarrow").read_schema(files[0])
@@ -102,25 +112,50 @@ def _kind(type_name: str) -> str:
     return "text" if type_name.startswith(("string", "large_string", "dict", "bool")) else type_name
 
 
-def from_sql(query: str, database: str | Path | None = None) -> Any:
+def from_sql(
+    query: str, database: str | Path | None = None, files: str | Path | None = None
+) -> Any:
     """The DuckDB relation of one SELECT, on a database file (opened to read only) or in memory.
+
+    The query sees the database and ``files``, a file or a folder with all below it, and nothing
+    else: no other file, no address of the network, no extension, no variable of this program.
 
     >>> from_sql("SELECT 1 AS x").columns
     ['x']
+    >>> from_sql("SELECT * FROM read_text('/etc/hostname')")
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The query is refused: Permission Error: Cannot access file ...
     """
     duckdb = require("duckdb", "duckdb")
-    if database is not None and not Path(database).exists():
-        fail(f"There is no database {str(database)!r}.")
+    if database is not None:
+        check_file("database", database)
+    seen = None if files is None else os.path.realpath(check_path("files", files))
     try:
         found = duckdb.extract_statements(query)
         if len(found) == 1 and str(found[0].type).rsplit(".", 1)[-1].startswith("SELECT"):
-            if database is None:
-                return duckdb.connect().sql(query)
-            return duckdb.connect(str(database), read_only=True).sql(query)
+            return _closed_off(duckdb, database, seen).sql(query)
     except duckdb.Error as error:
         # binding a query quotes names of tables and columns, not cells
-        fail(f"The query is refused: {str(error).splitlines()[0].rstrip('.!')}.")
+        fail(
+            f"The query is refused: {str(error).splitlines()[0].rstrip('.!')}. A query sees its "
+            "`database`, or the files in the folder of the plan, or those in `files`."
+        )
+    except (RecursionError, UnicodeEncodeError):
+        fail("`sql` must be one SELECT of moderate size.")
     fail("`sql` must be one SELECT: a release only reads.")
+
+
+def _closed_off(duckdb: Any, database: str | Path | None, files: str | None) -> Any:
+    """A connection that reads what was stated and cannot be talked into anything else."""
+    base = ":memory:" if database is None else str(database)
+    config = dict.fromkeys(_CLOSED, "false")
+    connection = duckdb.connect(base, read_only=database is not None, config=config)
+    if files is not None:
+        setting = "allowed_directories" if os.path.isdir(files) else "allowed_paths"
+        connection.execute(f"SET {setting} = ['{files.replace(chr(39), 2 * chr(39))}']")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def from_spark(table: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from tightdp.errors import (
     check_choice,
     check_count,
     fail,
+    shown,
 )
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_sampling import Moments as Layout
@@ -39,6 +41,9 @@ from tightdp.schema import Category, Interval, Schema
 
 Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
+
+MOST_ENTRIES = 4096  # of a statistic: covariances are matrices
+_MOST_BINS = 1 << 16
 
 _LONGEST_LIST = 300  # characters of names in a repr, which labels spends in ledgers
 
@@ -164,12 +169,15 @@ class Products(Statistic):
         self.schema = check_schema(schema)
         if isinstance(terms, str):
             fail(f"`terms` must be a list of terms. Got one string: write [{terms!r}].")
+        if terms is not None and not isinstance(terms, Iterable):
+            fail(f"`terms` must be a list of terms. Got {type(terms).__name__}.")
         self._terms = list(schema) if terms is None else list(terms)
         domain = {
             name: UNIT if isinstance(column, Interval) else column
             for name, column in schema.columns.items()
         }
         factors = read_terms(domain, self._terms)
+        _check_size(factors, schema)
         self._space = SensitivitySpace.of(domain, self._terms, neighbors=schema.neighbors)
         self._factors, self._domain = factors, domain
         self.names = distinct(self._space.names)
@@ -280,6 +288,17 @@ class Products(Statistic):
     def _public_rows(self) -> float | None:
         replace = self.schema.neighbors is Neighbors.REPLACE_ONE
         return float(self.schema.rows) if replace else None
+
+
+def _check_size(factors: Sequence[tuple[str, ...]], schema: Schema) -> None:
+    """Refuse tables of so many cells that memory would end before the release."""
+    levels = [[getattr(schema[name], "levels", (None,)) for name in term] for term in factors]
+    count = sum(math.prod(map(len, of_term)) for of_term in levels)
+    if count > MOST_ENTRIES:
+        fail(
+            f"`terms` must make at most {MOST_ENTRIES} entries. Got {count}: take fewer categories "
+            "at once, or fewer levels."
+        )
 
 
 class Sums(Products):
@@ -409,9 +428,13 @@ class Histogram(Statistic):
             fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
         if isinstance(bins, (int, np.integer)):
             count = check_count("bins", bins, least=2)
+            if count > _MOST_BINS:
+                fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
             edges = np.linspace(interval.low, interval.high, count + 1)
         else:
             edges = check_array("bins", bins, 1)
+            if len(edges) > _MOST_BINS:
+                fail(f"`bins` must have at most {_MOST_BINS} edges. Got {len(edges)}.")
             if len(edges) < 3 or not (np.diff(edges) > 0).all():
                 fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
             edges[[0, -1]] = interval.low, interval.high

@@ -33,6 +33,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.noise.enclosures import float_up
+from tightdp.paths import check_path, read_file, write_whole
 from tightdp.privacy import text_up
 
 METHODS = ("extended", "cutting-planes")
@@ -78,10 +79,7 @@ class Design:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate; :func:`load_design` and the verifier read it."""
-        target = Path(path)
-        beside = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
-        beside.write_text(self.certificate.to_json(), encoding="utf-8")
-        beside.replace(target)  # never half a file
+        write_whole("path", path, self.certificate.to_json())
 
     def privacy_loss(self, *, discretization: float = 1e-3) -> Any:
         """For an accountant: see :func:`tightdp.design.privacy_loss.privacy_loss`."""
@@ -269,11 +267,7 @@ def load_design(path: str | os.PathLike[str]) -> Design:
     ...     load_design(f"{folder}/noise.json").upper < 0.52
     True
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        fail(f"`path` must name a readable design file. Got {path}.")
-    return Design(Certificate.from_json(text), reached=True)
+    return Design(Certificate.from_json(read_file("path", path)), reached=True)
 
 
 def _edges(given: Sequence[Any], problem: NoiseProblem, cells: int | None) -> tuple[Fraction, ...]:
@@ -344,7 +338,7 @@ class _Store:
 
 
 def _directory(cache: str | os.PathLike[str]) -> Path:
-    path = Path(cache)
+    path = check_path("cache", cache)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tightdp.errors import require
+from tightdp.errors import MissingDependencyError, require
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -24,3 +24,20 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(homes[name]), name)
 
     return find
+
+
+def attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The same for a public module: what an optional dependency lacks is an attribute it lacks.
+
+    So ``hasattr(tightdp, "LinearRegression")`` is False without scikit-learn, not an error; the
+    message of the AttributeError says what to install.
+    """
+    find = lazy(package, homes)
+
+    def attribute(name: str) -> Any:
+        try:
+            return find(name)
+        except MissingDependencyError as error:
+            raise AttributeError(f"module {package!r} has no {name!r} here: {error}") from None
+
+    return attribute

@@ -97,6 +97,8 @@ def public_rows(X: Any) -> int | None:
     if isinstance(X, (str, Path)):
         return None
     if isinstance(X, Mapping):
+        if not X:
+            fail("`X` must have at least one column. Got an empty mapping.")
         return len(next(iter(X.values())))
     if isinstance(X, np.ndarray) and X.ndim == 0:
         return None

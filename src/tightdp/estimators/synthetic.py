@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.joint_histograms import JointHistogram
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, check_count, fail
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    check_choice,
+    check_count,
+    fail,
+    shown,
+)
 from tightdp.estimators.bins import SMOOTHINGS
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
@@ -23,6 +30,7 @@ from tightdp.schema import Interval, Schema
 
 METHODS = ("histogram", "kolmogorov")
 
+_MOST_CELLS = 20_000_000  # of a sample: half a gigabyte while it is drawn
 _FINEST = 1000  # cells of the grid that is taken unasked
 
 
@@ -134,6 +142,7 @@ class SyntheticSample(Untargeted):
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self.__dict__.pop("density_", None)  # of an earlier fit
+        self._check_memory(problem.schema)
         if self.method == "histogram":
             return self._from_density(problem, key, rng)
         schema = problem.schema
@@ -154,6 +163,17 @@ class SyntheticSample(Untargeted):
             rows = _within(mechanism.scores.cells, counts, rng)
         self.sample_ = rows[rng.permutations(1, len(rows))[0]]
         return release
+
+    def _check_memory(self, schema: Schema) -> None:
+        """Refuse a sample that does not fit into memory, before it is paid for."""
+        size, columns = self.size, len(list(schema))
+        if size is None and self.method == "histogram":
+            size = schema.rows  # a bound on the rows may be far above their number
+        if size is not None and size * columns > _MOST_CELLS:
+            fail(
+                f"`size` must be at most {_MOST_CELLS // columns} for {columns} columns. Got "
+                f"{shown(size)}: state a smaller `size`; `density_.sample` draws more for nothing."
+            )
 
     def _from_density(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self.density_ = Density(

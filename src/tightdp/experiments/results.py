@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,19 +145,6 @@ def quote_table(quotes: Sequence[Quote]) -> str:
 
 
 # --- files ----------------------------------------------------------------------------------------
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all, even if the machine stops."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def as_json(value: Any) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 from tightdp.errors import check_choice, fail
 from tightdp.experiments.experiment import Cell, Experiment, Finding, Outcome, Settings
 from tightdp.experiments.registry import EXPERIMENTS
-from tightdp.experiments.results import Result, as_csv, as_json, write_whole
+from tightdp.experiments.results import Result, as_csv, as_json
+from tightdp.paths import write_whole
 from tightdp.plots.canvas import check_installed, save_figure
 from tightdp.progress import progress_bar
 from tightdp.randomness import source
@@ -128,9 +129,9 @@ def _run(
         reused=store.reused,
     )
     save_figure(experiment.draw(rows), result.plot)
-    write_whole(result.numbers, as_csv(rows))
+    write_whole("out", result.numbers, as_csv(rows))
     report = {**result.to_dict(), "settings": dict(settings), "cells": len(cells)}
-    write_whole(result.report, as_json(report))
+    write_whole("out", result.report, as_json(report))
     return result
 
 
@@ -158,7 +159,7 @@ class CellStore:
             self.reused += 1
             return found
         outcome = compute(cell, source(int.from_bytes(digest[:8], "big")))
-        write_whole(path, as_json({"cell": whole, "outcome": outcome}))
+        write_whole("out", path, as_json({"cell": whole, "outcome": outcome}))
         return outcome
 
 

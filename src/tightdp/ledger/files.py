@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tightdp.errors import LedgerError, fail
+from tightdp.paths import check_path
 from tightdp.randomness import SecureSource
 
 # SQLite's write-ahead log needs memory shared by all processes and locks that work.
@@ -32,9 +33,8 @@ class Identity(NamedTuple):
 
 def check_place(path: str | os.PathLike[str]) -> Path:
     """The real path of a ledger file in an existing folder on a local file system."""
-    if not isinstance(path, (str, os.PathLike)) or isinstance(path, bytes):
-        fail(f"`path` must be a path or None. Got {type(path).__name__}.")
-    place = Path(path).expanduser().resolve()
+    place = Path(os.path.realpath(_home(check_path("path", path))))
+    check_path("path", place)
     if not place.parent.is_dir():
         fail(f"`path` must lie in an existing folder. Got {place}: make {place.parent} first.")
     if place.exists() and not place.is_file():
@@ -47,6 +47,13 @@ def check_place(path: str | os.PathLike[str]) -> Path:
             LedgerError,
         )
     return place
+
+
+def _home(place: Path) -> Path:
+    try:
+        return place.expanduser()
+    except RuntimeError:
+        fail(f"`path`: there is no home of {place.parts[0]!r}.")
 
 
 def file_system(folder: Path, mounts: str | None = None) -> str | None:

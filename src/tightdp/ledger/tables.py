@@ -6,11 +6,13 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tightdp.errors import visible
 from tightdp.ledger.amounts import Budget
 from tightdp.privacy import marks, text_up
 
 _HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
+_WIDEST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +35,13 @@ class HistoryRow:
         return (
             str(self.entry),
             self.time,
-            _short(self.label),
-            _short(self.key or ""),
+            visible(self.label, _WIDEST),
+            visible(self.key or "", _WIDEST),
             text_up(self.cost.epsilon),
             text_up(self.cost.delta),
-            _short("/".join(self.partition)) if self.partition else "",
+            visible("/".join(self.partition), _WIDEST) if self.partition else "",
             ", ".join([self.state, *marks(self.seeded, self.approximate)]),
         )
-
-
-def _short(text: str, most: int = 40) -> str:
-    plain = text if text.isprintable() else ascii(text)[1:-1]
-    return plain if len(plain) <= most else plain[: most - 3] + "..."
 
 
 def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
@@ -54,7 +51,7 @@ def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
 
 def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
     """The summary and the latest of ``count`` spends."""
-    text = [f"{name:<10} {value}" for name, value in lines]
+    text = [f"{name:<10} {visible(value)}" for name, value in lines]
     if not rows:
         return "\n".join(text)
     table = [_HEAD, *(row.cells() for row in rows)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tightdp.errors import LedgerError, fail
+from tightdp.errors import LedgerError, encodes, fail
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.entries import Entry, canonical
 from tightdp.privacy import NOT_PRIVATE, Neighbors
@@ -127,7 +127,7 @@ def check_text(name: str, value: Any) -> str:
     """A text of at most 1000 characters."""
     if not isinstance(value, str):
         fail(f"`{name}` must be a text. Got {type(value).__name__}.")
-    if len(value) > LONGEST_TEXT or "\0" in value or not _encodes(value):
+    if len(value) > LONGEST_TEXT or "\0" in value or not encodes(value):
         fail(f"`{name}` must be a plain text of at most {LONGEST_TEXT} characters: shorten it.")
     if NOT_PRIVATE in value:
         fail(f"`{name}` must not be what a check of the table said: that is not private.")
@@ -156,11 +156,3 @@ def check_record(record: Any) -> dict[str, Any]:
         fail("`record` must not hold what a check of the table said: that is not private.")
     plain: dict[str, Any] = json.loads(text)
     return plain
-
-
-def _encodes(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

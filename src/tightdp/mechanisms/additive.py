@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.data.statistics import Statistic
+from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
@@ -153,6 +153,11 @@ class AdditiveMechanism(PaidMechanism):
     ) -> None:
         if not isinstance(statistic, Statistic):
             fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
+        if len(statistic) > MOST_ENTRIES:
+            fail(
+                f"`statistic` must have at most {MOST_ENTRIES} entries. Got {len(statistic)}: take "
+                "fewer bins, categories or levels."
+            )
         self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:

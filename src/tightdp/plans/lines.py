@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tightdp.errors import fail
+from tightdp.paths import read_file
 
 Place = tuple[str | int, ...]
 
@@ -34,21 +35,19 @@ class Text(NamedTuple):
         return f"{self.name}:1"
 
 
-def read_text(path: str | Path) -> Text:
+def read_text(path: str | Path, name: str = "plan") -> Text:
     """The values of a TOML file and where they stand; one clear error if it cannot be read."""
-    place = Path(path)
-    try:
-        text = place.read_text(encoding="utf-8")
-    except OSError as error:
-        fail(f"{place}: the file cannot be read: {error.strerror}.")
-    except UnicodeDecodeError:
-        fail(f"{place}:1: the file is not UTF-8 text.")
+    text, place = read_file(name, path), Path(path)
     try:
         record = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
         line = int(found[1]) if found else text.count("\n") + 1
         fail(f"{place}:{line}: not valid TOML: {str(error).split(' (at ')[0]}.")
+    except ValueError:
+        fail(f"{place}:1: not valid TOML: a number has too many digits.")
+    except RecursionError:
+        fail(f"{place}:1: not valid TOML: it is nested too deeply.")
     return Text(str(place), record, key_lines(text))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import check_choice, check_count, check_real, exact_amount, fail
+from tightdp.errors import check_choice, check_count, check_real, exact_amount, fail, visible
 from tightdp.schema import Category, Interval, Schema
 
+_LONGEST = 200  # characters of a number
 _WORDS = {
     Interval: "a numeric column, with `low` and `high`",
     Category: "a category, with `levels`",
@@ -86,12 +88,16 @@ def amount(name: str, value: Any) -> Fraction:
     >>> amount("epsilon", 0.1), amount("epsilon", "1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
-    if isinstance(value, str):
-        try:
+    if not isinstance(value, str):
+        return exact_amount(name, value)
+    try:
+        if len(value) <= _LONGEST and "/" in value:
             return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            fail(f'`{name}` must be a number, or a fraction such as "1/3". Got {value!r}.')
-    return exact_amount(name, value)
+        if len(value) <= _LONGEST:  # never by way of an integer with as many digits as 1e999999999
+            return exact_amount(name, Decimal(value))
+    except (ValueError, ArithmeticError):
+        pass
+    fail(f'`{name}` must be a number, or a fraction such as "1/3". Got {visible(value, 40)!r}.')
 
 
 def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list[tuple[str, str]]:

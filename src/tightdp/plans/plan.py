@@ -194,6 +194,7 @@ class Plan:
     confidence: float
     releases: tuple[Planned, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
@@ -216,6 +217,7 @@ class Plan:
             found.confidence,
             tuple(found.releases),
             dict(found.data),
+            found.files(),
         )
         if found.ledger.exists():
             place = ("budget", "ledger")

@@ -22,9 +22,11 @@ from tightdp.errors import (
     check_choice,
     check_probability,
     fail,
+    visible,
 )
 from tightdp.ledger.amounts import Budget, check_cap
 from tightdp.ledger.terms import check_key
+from tightdp.paths import check_path
 from tightdp.plans.kinds import KINDS, Kind, Request
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.options import amount, check_keys
@@ -35,7 +37,7 @@ from tightdp.schema import Schema
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
-_DATA = ("file", "folder", "sql", "database", "spark")
+_DATA = ("file", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _BUDGET = ("epsilon", "delta", "ledger", "confidence")
 _COMMON = ("name", "kind", "key", "epsilon", "weight")
@@ -96,6 +98,14 @@ class Found:
         """A path of the plan, read from where the plan lies."""
         return Path(self.text.name).parent / path
 
+    def files(self) -> tuple[Path, ...]:
+        """What the plan is made of and reads: nothing that is written may take its place."""
+        named = [self.data.get(key) for key in ("file", "folder", "database", "files")]
+        schema = self.text.record.get("schema")
+        named.append(schema.get("file") if isinstance(schema, Mapping) else None)
+        own = [Path(self.text.name), *([] if self.ledger is None else [self.ledger])]
+        return (*own, *(self.beside(name) for name in named if isinstance(name, str)))
+
 
 def _named_key(message: str) -> str | None:
     """The key that a message speaks of: the first word in backticks."""
@@ -109,10 +119,10 @@ def read(path: str | Path) -> Found:
     record = found.text.record
     for key, message in check_keys(list(record), _TOP, "a plan"):
         found.complain((key,), message)
-    title = record.get("title", Path(path).stem)
+    title = record.get("title", visible(Path(path).stem))
     found.title = title if isinstance(title, str) else ""
-    if not isinstance(title, str):
-        found.complain(("title",), "`title` must be a text.")
+    if not isinstance(title, str) or not title.isprintable():
+        found.complain(("title",), "`title` must be one line of printable characters.")
     _read_schema(found)
     _read_data(found)
     _read_budget(found)
@@ -152,7 +162,7 @@ def _read_schema(found: Found) -> None:
     if not isinstance(place, str):
         found.complain(("schema", "file"), "`file` must be a text.")
         return
-    other = found.attempt(("schema", "file"), lambda: read_text(found.beside(place)))
+    other = found.attempt(("schema", "file"), lambda: read_text(found.beside(place), "file"))
     if other is not None:
         found.schema, problems = _schema_of(other)
         found.problems += problems
@@ -160,7 +170,7 @@ def _read_schema(found: Found) -> None:
 
 def read_schema(path: str | Path) -> tuple[Schema | None, list[TightdpError]]:
     """The schema of a file of its own, and what is wrong with it, one line each."""
-    return _schema_of(read_text(path))
+    return _schema_of(read_text(path, "schema"))
 
 
 def _schema_of(text: Text) -> tuple[Schema | None, list[TightdpError]]:
@@ -198,8 +208,9 @@ def _read_data(found: Found) -> None:
         got = f" It has {' and '.join(f'`{key}`' for key in kinds)}." if kinds else ""
         found.complain(("data",), f"[data] needs one of `file`, `folder`, `sql` and `spark`.{got}")
         return
-    if "database" in section and kinds != ["sql"]:
-        found.complain(("data", "database"), "`database` goes with `sql`.")
+    for key in ("database", "files"):
+        if key in section and kinds != ["sql"]:
+            found.complain(("data", key), f"`{key}` goes with `sql`.")
     for key, value in section.items():
         if not isinstance(value, str):
             found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
@@ -211,11 +222,17 @@ def _read_data(found: Found) -> None:
 def _opened(found: Found, kind: str) -> Any:
     value = found.data[kind]
     if kind == "sql":
-        base = found.data.get("database")
-        return from_sql(value, None if base is None else found.beside(base))
+        base, files = found.data.get("database"), found.data.get("files")
+        if base is None and files is None:
+            files = "."  # what lies beside the plan
+        return from_sql(
+            value,
+            None if base is None else found.beside(base),
+            None if files is None else found.beside(files),
+        )
     if kind == "spark":
         return from_spark(value)
-    place = found.beside(value)
+    place = check_path(kind, found.beside(value))
     if not place.exists():
         fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
     if place.is_dir() != (kind == "folder"):
@@ -242,8 +259,9 @@ def _read_budget(found: Found) -> None:
             ("budget", "ledger"), "[budget] needs `ledger`: the file that remembers what was spent."
         )
     else:
-        found.ledger = found.beside(section["ledger"])
-        if not found.ledger.parent.is_dir():
+        place = found.beside(section["ledger"])
+        found.ledger = found.attempt(("budget", "ledger"), lambda: check_path("ledger", place))
+        if found.ledger is not None and not found.ledger.parent.is_dir():
             found.complain(
                 ("budget", "ledger"), f"`ledger`: there is no folder {str(found.ledger.parent)!r}."
             )
@@ -306,6 +324,8 @@ def _check_names(found: Found, releases: list[Any]) -> None:
                 continue
             place = ("releases", i, what)
             checked = found.attempt(place, lambda value=value: check_key(value))  # type: ignore[misc]
+            if checked is not None and not checked.isprintable():
+                found.complain(place, f"`{what}` must be one line of printable characters.")
             if checked is not None and seen.setdefault(checked, i) != i:
                 found.complain(
                     place, f"`{what}` must differ between releases. Got {checked!r} twice."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tightdp.errors import visible
 from tightdp.report import words
 from tightdp.report.sections import Section
 
@@ -29,7 +31,7 @@ def markdown(report: Report) -> str:
     if report.schema is not None:
         head = ("column", "kind", "rule")
         parts += ["## What was public", "", *_table([head, *report.schema._lines()])]
-        parts += ["", report.schema._facts(), ""]
+        parts += ["", _cell(report.schema._facts()), ""]
     parts += ["## Receipt", "", *_receipt(report), ""]
     parts += ["## How to cite", "", f"> {report.citation()}", ""]
     return "\n".join(parts)
@@ -44,11 +46,11 @@ def _section(section: Section) -> list[str]:
         *about,
         *_table(answer.rows()),
         "",
-        f"{section.release.guarantee}. {section.note}.",
+        f"{section.release.guarantee}. {_cell(section.note)}.",
         "",
-        section.why,
+        _cell(section.why),
         "",
-        f"Law: {section.release.noise}.",
+        f"Law: {_cell(section.release.noise)}.",
         "",
     ]
 
@@ -57,12 +59,10 @@ def _receipt(report: Report) -> list[str]:
     if not report.payments:
         return ["No ledger was charged."]
     head = ("release", "entry", "epsilon", "delta", "time", "hash")
-    rows = [
-        (p.name, str(p.entry), p.epsilon, p.delta, p.time, f"`{p.hash}`") for p in report.payments
-    ]
-    lines = [f"Ledger `{report.payments[0].ledger}`.", ""]
+    rows = [(p.name, str(p.entry), p.epsilon, p.delta, p.time, p.hash) for p in report.payments]
+    lines = [f"Ledger {_cell(report.payments[0].ledger)}.", ""]
     if report.balance:
-        lines += [report.balance, ""]
+        lines += [_cell(report.balance), ""]
     return [*lines, *_table([head, *rows]), "", f"    {report.check_command()}"]
 
 
@@ -72,8 +72,13 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in body]
 
 
+_MARKS = re.compile(r"[\\`*_\[\]<>|~&!#@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
 def _cell(text: str) -> str:
-    """A text that cannot break a table or smuggle in markup."""
-    for mark in ("\\", "|", "<", "*", "_"):
-        text = text.replace(mark, f"\\{mark}")
-    return " ".join(text.split())
+    """A text that cannot break a table, nor smuggle in markup, a link or an escape.
+
+    >>> print(_cell("[a](https://b) www.c | <d>"))
+    \\[a\\](https\\://b) www\\.c \\| \\<d\\>
+    """
+    return " ".join(_MARKS.sub(r"\\\g<0>", visible(text)).split())

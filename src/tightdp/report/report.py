@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-from tightdp.errors import check_choice, fail
+from tightdp.errors import check_choice, fail, visible
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
+from tightdp.paths import check_path, check_target, write_whole
 from tightdp.plans.answers import Answer
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.plans.works import read_model
@@ -53,6 +55,7 @@ class Report:
     balance: str = ""
     ledger: str = "LEDGER"
     lost: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[Path, ...] = ()
 
     # --- making -------------------------------------------------------------------------------
 
@@ -99,6 +102,7 @@ class Report:
             balance=f"Spent on this ledger so far: {result.spent}; left: {left}.",
             ledger=plan.ledger.name,
             lost=dict(result.lost),
+            keep=plan.files,
         )
 
     # --- sentences ----------------------------------------------------------------------------
@@ -119,7 +123,7 @@ class Report:
 
     def check_command(self) -> str:
         """How the receipts are checked."""
-        return f"tightdp ledger verify {self.ledger} --receipt REPORT.json"
+        return f"tightdp ledger verify {shlex.quote(visible(self.ledger))} --receipt REPORT.json"
 
     def citation(self) -> str:
         """What to print with the numbers."""
@@ -163,21 +167,18 @@ class Report:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write the report; the ending .html, .md or .json says how."""
-        place, ending = Path(path), check_format(path)
+        """Write the report; the ending .html, .md or .json says how.
+
+        It is written whole or not at all, and never over the table, the ledger or the plan.
+        """
+        ending = check_format(path, self.keep)
         if ending == ".html":
             text = self.html()
         elif ending == ".md":
             text = self.markdown()
         else:
             text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-        part = place.with_name(place.name + ".part")
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(place)  # never half a file
-        except OSError as error:
-            fail(f"The report {place} cannot be written: {error.strerror}.")
-        return place
+        return write_whole("report", path, text)
 
     def __str__(self) -> str:
         return self.markdown()
@@ -189,14 +190,14 @@ class Report:
         return page.fragment(self)
 
 
-def check_format(path: str | Path) -> str:
+def check_format(path: str | Path, keep: Iterable[Path] = ()) -> str:
     """The ending of the name of a report, which says how it is written.
+
+    Refused are places that cannot be written, files to ``keep``, and ledgers.
 
     >>> check_format("survey.html")
     '.html'
     """
-    place = Path(path)
-    ending = check_choice("report", place.suffix.lower(), FORMATS)
-    if not place.parent.is_dir():
-        fail(f"`report`: there is no folder {str(place.parent)!r}.")
+    ending = check_choice("report", check_path("report", path).suffix.lower(), FORMATS)
+    check_target("report", path, keep)
     return ending

@@ -153,7 +153,8 @@ _MODELS: Mapping[str, str] = {
 def _why(request: Request, comparison: Comparison | None) -> str:
     work = request.work
     if isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism):
-        return _why_shape(work.mechanism) + _second(comparison)
+        asked = request.options.get("noise", "best")
+        return _why_shape(work.mechanism, str(asked)) + _second(comparison)
     if request.kind.name in _MODELS:
         return _MODELS[request.kind.name] + _second(comparison)
     if request.kind.name in _IN_RANGE:
@@ -170,7 +171,7 @@ def _why(request: Request, comparison: Comparison | None) -> str:
     return "The law of the release is stated exactly; it was fixed before any row was read."
 
 
-def _why_shape(mechanism: AdditiveMechanism) -> str:
+def _why_shape(mechanism: AdditiveMechanism, asked: str) -> str:
     choice = mechanism._choice
     if not isinstance(choice, BallNoise):
         return "Every entry has a law of its own, and the budget is shared by those that can move."
@@ -186,6 +187,11 @@ def _why_shape(mechanism: AdditiveMechanism) -> str:
             "The noise has the shape of a body that is proved to contain all changes that one "
             "person can cause."
         )
+    if asked != "best":
+        return (
+            f"The plan asks for noise of the shape {asked!r}, as large as it must be to contain "
+            "all changes that one person can cause."
+        )
     return (
         "Among the shapes that contain all changes one person can cause, and can be drawn "
         "exactly, this one has the least variance."
@@ -196,7 +202,10 @@ def _same(ball: NormBall, hull: NormBall) -> bool:
     """Whether a ball that contains the hull is the hull: bodies of one volume."""
     if ball is hull:
         return True
-    ours, least = ball.volume_info, hull.volume_info
+    try:
+        ours, least = ball.volume_info, hull.volume_info
+    except TightdpError:
+        return False  # no volume is known in so many dimensions: nothing is claimed
     sharp = not (ours.standard_error or least.standard_error)
     return sharp and abs(ours.log_value - least.log_value) < 1e-9
 
