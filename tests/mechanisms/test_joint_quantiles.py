@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -108,3 +109,76 @@ def test_joint_releases_are_ordered_and_better_than_split_ones(seed: int) -> Non
     apart = [q.law_on(ranks(rows, facts)).sample(150, bits) / facts.resolution * 5 for q in split]
     error, other = np.abs(values - truth).mean(), np.abs(np.transpose(apart) - truth).mean()
     assert error < 0.5 * other
+
+
+# --- a draw always ends --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [[1], [0, 2], [1, 1, 1]])
+def test_runs_of_points_between_two_rows_follow_the_law(rows: list[int], seed: int) -> None:
+    """Five levels on four places: most tuples have several points in one piece."""
+    five = [Fraction(i, 6) for i in range(1, 6)]
+    law = JointLaw(np.array(rows, dtype=np.int64), 0, 4, five, Fraction(1, 3))
+    tuples, p = enumerated(law)
+    place, bits = {t: i for i, t in enumerate(tuples)}, source(seed)
+    found = [place[tuple(law.draw(bits).tolist())] for _ in range(1500)]
+    assert fit(np.bincount(found, minlength=len(tuples)), p) > 1e-4
+    # planted: points that are put in order after an independent draw
+    orders = [math.prod(map(math.factorial, np.bincount(t).tolist())) for t in tuples]
+    wrong = p / np.array(orders)
+    assert fit(np.bincount(found, minlength=len(tuples)), wrong / wrong.sum()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("cells", "levels"),
+    [
+        (np.full(1000, 50.0), 20),
+        (np.full(1000, 50.0), 49),
+        (np.linspace(0, 100, 1000), 49),
+        (np.repeat([0.0, 100.0], 500), 49),
+        (np.zeros(1000), 99),
+    ],
+)
+def test_many_levels_take_few_proposals_whatever_the_rows(
+    cells: Any, levels: int, seed: int
+) -> None:
+    """Equal rows used to need a number of proposals that grows like the factorial of the levels."""
+    facts = schema(0, 100, rows=len(cells))
+    taus = [Fraction(i, levels + 1) for i in range(1, levels + 1)]
+    joint, bits = tdp.KNormQuantiles(facts, "x", taus, epsilon=1), source(seed)
+    law, proposals = joint.law_on(ranks(cells, facts), bits), 0
+    propose = law._propose
+
+    def counted(rng: Any) -> Any:
+        nonlocal proposals
+        proposals += 1
+        assert proposals < 40  # of five draws: a chance below 1e-9 if half of them were kept
+        return propose(rng)
+
+    law._propose = counted  # type: ignore[method-assign]
+    for _ in range(5):
+        points = law.draw(bits)
+        assert (np.diff(points) >= 0).all()
+
+
+def test_ratios_stay_below_their_bound(seed: int) -> None:
+    """The bound on weight / proposal holds for every proposal, and is hardly larger."""
+    rng = np.random.default_rng(seed)
+    law = JointLaw(np.sort(rng.integers(0, 1000, 50)), 0, 1000, THREE, Fraction(1, 3))
+    bits = source(seed)
+    bound = float(law._bound) / 2**64
+    for _ in range(300):
+        points, above, below = law._propose(bits)
+        ratio = above / below * float(np.exp(-float(law.rate * law.score(points))))
+        assert ratio <= bound
+        assert ratio >= bound * 0.999
+
+
+def test_what_would_not_end_is_refused_before_it_is_paid_for() -> None:
+    ledger = tdp.Ledger(epsilon=1.0)
+    taus = [i / 100 for i in range(1, 100)]
+    with pytest.raises(tdp.errors.InfeasibleSamplingError, match="at most 33 levels"):
+        tdp.quantiles({"x": [1.0]}, "x", taus, schema=schema(rows=10**6), epsilon=1, ledger=ledger)
+    with pytest.raises(tdp.errors.InfeasibleSamplingError, match="epsilon"):
+        tdp.KNormQuantiles(schema(rows=10**7), "x", [0.5], epsilon=1000)
+    assert ledger.spent.epsilon == 0

@@ -6,39 +6,33 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.errors import fail
+from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
+from tightdp.mechanisms.band_paths import exp_up
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
-from tightdp.noise.tilted import below_exp, exp_table
+from tightdp.noise.tilted import below_exp
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
 
 Vector = NDArray[np.int64]
 
-_PARTS = 64  # cells of equal length in every partition: order is then seldom broken by chance
-_WIDTH = Fraction(1, 4)  # cells near a quantile are this wide, in units of 1/rate
-_GROWTH = 8  # and farther away an eighth of the distance
-_SPARE = 40  # bits by which cells beyond the tables are too small to matter
-_COARSE = Fraction(1, 64)
+MOST_NUMBERS = 1 << 25  # rows times levels, of which three tables of doubles are held
+MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
+_PLACES = 52  # bits of the integer weights of a step, less where there are many
+_SPARE = 64  # places of the bound on ratios
+_CHUNK = 4096  # pieces whose runs are summed together
+_MOST_ROUNDING = 4.0  # in logs: at worst e**4 proposals for a draw
+_NOTHING = -60.0  # the log of what is nothing beside 1, even many times
 _WORD = 1 << 60
-
-
-class Cells(NamedTuple):
-    """Consecutive cells ``start <= o < end`` of the line, and the counts of rows over each."""
-
-    start: Vector
-    end: Vector
-    least: Vector  # rows at or below the first point
-    most: Vector  # rows at or below the last point
 
 
 class JointLaw:
@@ -46,16 +40,26 @@ class JointLaw:
     \rvert\}`.
 
     Here :math:`c_j` counts the rows at or below the j-th point, :math:`c_0 = 0`,
-    :math:`c_{m+1} = n`, and the :math:`n_j` are given. For each j the line is cut into a few
-    hundred cells. A chain of cells is proposed with integer weights: the product of the lengths
-    and of upper bounds of :math:`2^P e^{-r\,\text{gap}}`, the gap being the least value of a term
-    over two cells; the sums over chains are exact integers, by dynamic programming. Then points
-    are drawn uniformly in the cells, and kept with probability
-    :math:`\prod 2^P e^{-r\,\text{term}} / \text{bound}` if they are ordered.
+    :math:`c_{m+1} = n`, and the :math:`n_j` are given. The rows cut the line into n + 1 pieces, on
+    each of which the count is constant; a **run** of k points in a piece of length L can lie in
+    :math:`\binom{L+k-1}{k}` ways. Let :math:`G_j(p)` be the weight of all ways to place the points
+    after the j-th one behind piece p, in which the j-th one lies, and :math:`E_j(q)` that of a run
+    in q and all that follows it:
 
-    Proof: a point tuple o is proposed with probability (product of the bounds) / (their sum over
-    all tuples), so what is kept has a probability proportional to the stated weight, exactly. The
-    partition only decides how often a proposal is kept.
+    .. math:: E_j(q) = \sum_{k \ge 1} \binom{L_q+k-1}{k}\, e^{-r(n_{j+1} + \dots + n_{j+k-1})}
+              G_{j+k}(q), \qquad
+              G_j(p) = \sum_{q > p} e^{-r \lvert q - p - n_j \rvert} E_j(q).
+
+    These sums are made once, backwards, as logarithms. A draw goes forwards: a piece with weight
+    :math:`e^{-r\lvert q - p - n_j\rvert} E_j(q)`, the length of the run in it, uniform points in
+    order, and so on. Every step is taken with integer weights, so the probability of a proposal is
+    a ratio of integers that is known exactly; it is kept with probability (weight of the points) /
+    (probability of the proposal) / (a bound of this ratio), a coin settled by enclosures. What is
+    kept has the law, whatever the sums. The bound: were the sums exact, the ratio would be the sum
+    of all weights for every tuple; it is raised by more than all roundings can add up to.
+
+    **Work.** The sums take of the order of :math:`n m^2` operations and a proposal n m, whatever
+    the rows: equal rows are as quick as any. Nearly every proposal is kept.
 
     Parameters
     ----------
@@ -81,12 +85,13 @@ class JointLaw:
         self.rate = rate / self.den  # per unit of den * counts
         levels = [Fraction(0), *self.taus, Fraction(1)]
         self.wanted = [int((b - a) * self.den) * len(rows) for a, b in pairwise(levels)]
-        self._places = self._precision()
-        self._table = exp_table(self.rate, self._places, _COARSE)
-        self.cells = [self._partition(tau) for tau in self.taus]
-        self._forward = self._sums()
-
-    # --- the weight of a tuple ----------------------------------------------------------------
+        self._edges = np.concatenate([[start], rows, [end]])
+        self._pieces = np.arange(len(rows) + 1)
+        self._slope = float(rate)
+        self._costs = [float(self.rate * wanted) for wanted in self.wanted]
+        self._skipped = np.cumsum([0.0, *self._costs])
+        self._behind, self._runs = self._sums()
+        self._bound = exp_up(self._log_total() + self._rounding(), _SPARE)
 
     def score(self, points: Any) -> int:
         """den times the sum of the terms."""
@@ -95,94 +100,175 @@ class JointLaw:
         terms = zip(pairwise(ends), self.wanted, strict=True)
         return sum(abs(self.den * (b - a) - wanted) for (a, b), wanted in terms)
 
-    def _precision(self) -> int:
-        """Places P so that tuples with a bound at the floor of the table do not matter.
+    # --- the sums, as logarithms --------------------------------------------------------------
 
-        All tuples together number ``(end - start)**m``; the rows at the wanted ranks are a tuple
-        that is worth comparing with.
-        """
-        n = len(self.rows)
-        ranks = [min(n - 1, int(tau * n)) for tau in self.taus]
-        good = self.score(self.rows[ranks]) if n else 0
-        bits = len(self.taus) * (self.end - self.start).bit_length()
-        return bits + _SPARE + math.ceil(Fraction(3, 2) * self.rate * good)
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        """G and E for all numbers of points and all pieces, shapes (m + 1, n + 1), (m, n + 1)."""
+        levels = len(self.taus)
+        ways = self._ways(np.diff(self._edges), levels)
+        behind = np.empty((levels + 1, len(self._pieces)))
+        runs = np.empty((levels, len(self._pieces)))
+        behind[-1] = self._term(levels, len(self.rows) - self._pieces)
+        for j in range(levels - 1, -1, -1):
+            skipped = self._skipped[j + 1 : levels + 1] - self._skipped[j + 1]
+            for at in range(0, len(self._pieces), _CHUNK):
+                part = slice(at, at + _CHUNK)
+                terms = ways[: levels - j, part] + behind[j + 1 :, part]
+                runs[j, part] = _log_sums(terms - skipped[:, None])
+            behind[j] = self._before(j, runs[j])
+        return behind, runs
 
-    # --- the partition and the sums over chains -----------------------------------------------
+    @staticmethod
+    def _ways(lengths: Vector, levels: int) -> FloatArray:
+        """Log of the numbers of runs of 1, 2, .. points in every piece."""
+        with np.errstate(divide="ignore"):  # empty pieces hold no run
+            logs = np.array([np.log((lengths + k) / (k + 1.0)) for k in range(levels)])
+        return np.asarray(np.cumsum(logs, axis=0))
 
-    def _partition(self, tau: Fraction) -> Cells:
-        n = len(self.rows)
-        middle, step = int(tau * n), max(1, int(_WIDTH / (self.rate * self.den)))
-        offsets, at = [0], 0
-        while at <= n:
-            at += max(step, at // _GROWTH)
-            offsets.append(at)
-        away = np.array(offsets)
-        counts = np.concatenate([middle - away, middle + 1 + away])
-        inner = self.rows[counts[(counts >= 1) & (counts <= n)] - 1]
-        length = self.end - self.start
-        even = np.array([self.start + length * i // _PARTS for i in range(_PARTS)])
-        starts = np.unique(np.concatenate([inner, even]))
-        ends = np.append(starts[1:], self.end)
-        kind: Any = np.int64 if self.den * n < _WORD else object  # more rows than were declared
-        least = np.searchsorted(self.rows, starts, side="right").astype(kind)
-        most = np.searchsorted(self.rows, ends - 1, side="right").astype(kind)
-        return Cells(starts, ends, least, most)
+    def _term(self, j: int, gaps: Any) -> FloatArray:
+        """Log weight of so many rows between two points."""
+        return np.asarray(-np.abs(self._slope * gaps - self._costs[j]))
 
-    def _bounds(self, j: int, before: Cells, after: Cells) -> Any:
-        """Bounds between every cell before and every cell after, 0 where the order forbids it."""
-        high = self.den * (after.most[None, :] - before.least[:, None])
-        low = self.den * (after.least[None, :] - before.most[:, None])
-        gap = np.maximum(np.maximum(low - self.wanted[j], self.wanted[j] - high), 0)
-        bounds = self._table.upper(gap)
-        return np.where(after.end[None, :] > before.start[:, None], bounds, 0)
+    def _before(self, j: int, runs: FloatArray) -> FloatArray:
+        """The sum over all later pieces q of :math:`e^{-r |q - p - n_j|}` times the run."""
+        out, tilt = np.full(len(runs), -np.inf), self._slope * self._pieces
+        reach = min(self.wanted[j] // self.den, len(runs))
+        if reach:  # pieces up to the wanted gap
+            out[:-1] = window_sums(runs + tilt, reach)[1:] - tilt[:-1] - self._costs[j]
+        if reach + 1 < len(runs):  # and beyond it
+            last = len(runs) - reach - 1
+            far = tail_sums(runs - tilt)[reach + 1 :] + tilt[:last] + self._costs[j]
+            out[:last] = np.logaddexp(out[:last], far)
+        return out
 
-    def _sums(self) -> list[Any]:
-        """For every j and cell, the weight of all chains that end in the cell."""
-        before, weights = self._first(), np.array([1], dtype=object)
-        forward = []
-        for j, after in enumerate(self.cells):
-            weights = weights @ self._bounds(j, before, after)
-            weights = weights * (after.end - after.start).astype(object)
-            forward.append(weights)
-            before = after
-        return forward
+    def _log_total(self) -> float:
+        """Log of the sum of all weights, rounded."""
+        return float(_log_sums((self._term(0, self._pieces) + self._runs[0])[:, None])[0])
 
-    def _first(self) -> Cells:
-        """Where chains start: before all rows."""
-        at, none = np.array([self.start]), np.zeros(1, dtype=np.int64)
-        return Cells(at, at + 1, none, none)
-
-    def _last(self) -> Cells:
-        """Where chains end: behind all rows."""
-        at, all_rows = np.array([self.end]), np.array([len(self.rows)])
-        return Cells(at - 1, at, all_rows, all_rows)
+    def _rounding(self) -> float:
+        """What all roundings together can have taken off a logarithm, and more."""
+        return rounding(len(self.rows), len(self.taus), self._slope)
 
     # --- draws --------------------------------------------------------------------------------
 
     def draw(self, rng: RandomSource) -> Vector:
         """Ordered points, shape (m,)."""
         while True:
-            points, bound = self._propose(rng)
-            if (np.diff(points) < 0).any():
-                continue
+            points, above, below = self._propose(rng)
             x = self.rate * self.score(points)
-            num = 1 << self._places * len(self.wanted)
-            if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=bound):
+            num = above * self._bound.denominator << _SPARE
+            den = below * self._bound.numerator
+            if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=den):
                 return points
 
-    def _propose(self, rng: RandomSource) -> tuple[Vector, int]:
-        """Points in a chain of cells, and the product of the bounds of the chain."""
-        after, product, points = self._last(), 1, []
-        for j in range(len(self.cells), 0, -1):
-            cells = self.cells[j - 1]
-            bounds = self._bounds(j, cells, after)[:, 0]
-            edges = np.cumsum(self._forward[j - 1] * bounds)
-            b = int(np.searchsorted(edges, rng.below(int(edges[-1])), side="right"))
-            product *= int(bounds[b])
-            after = Cells(*(part[b : b + 1] for part in cells))
-            points.append(int(after.start[0]) + rng.below(int(after.end[0] - after.start[0])))
-        product *= int(self._bounds(0, self._first(), after)[0, 0])
-        return np.array(points[::-1], dtype=np.int64), product
+    def _propose(self, rng: RandomSource) -> tuple[Vector, int, int]:
+        """Ordered points, and one over their probability as a fraction."""
+        points: list[int] = []
+        above, below, here, first = 1, 1, 0, 0  # the first point can lie before all rows
+        while (j := len(points)) < len(self.taus):
+            later = self._pieces[first:]
+            at, total, weight = _chosen(self._term(j, later - here) + self._runs[j, first:], rng)
+            above, below, here = above * total, below * weight, first + at
+            first = here + 1
+            start, length = int(self._edges[here]), int(self._edges[here + 1] - self._edges[here])
+            k, total, weight = self._run(j, here, length, rng)
+            above, below = above * total * math.comb(length + k - 1, k), below * weight
+            points += [start + place for place in any_run(length, k, rng)]
+        return np.array(points, dtype=np.int64), above, below
+
+    def _run(self, j: int, piece: int, length: int, rng: RandomSource) -> tuple[int, int, int]:
+        """How many points lie in a piece, and the integer weights of all numbers and of this."""
+        left = len(self.taus) - j
+        ways = self._ways(np.array([length]), left)[:, 0]
+        skipped = self._skipped[j + 1 : j + left + 1] - self._skipped[j + 1]
+        at, total, weight = _chosen(ways + self._behind[j + 1 :, piece] - skipped, rng)
+        return at + 1, total, weight
+
+
+def rounding(rows: int, levels: int, slope: float) -> float:
+    r"""More than the roundings of :class:`JointLaw` can add up to in a ratio, as a logarithm.
+
+    Logs are at most ``largest`` in size. A window adds up at most :math:`n_j + 1` of them one by
+    one, the tails twice their root, a run m; each addition and each term is rounded by less than
+    ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-_PLACES`` of the largest or,
+    where there are many, by one in 2**62 / (2 pieces).
+    """
+    largest = 4.0 * slope * rows + 64.0 * (levels + 1)
+    additions = rows + (levels + 1) * (2.0 * math.sqrt(rows) + levels + 32)
+    weights = 2.0 * (levels + 1) * (rows + levels + 1.0)
+    return (
+        additions * (largest + 1) * 2.0**-50
+        + weights * 2.0**-_PLACES
+        + weights * (rows + 2.0) * 2.0**-60
+    )
+
+
+def window_sums(logs: FloatArray, width: int) -> FloatArray:
+    """Log of the sum of ``exp(logs[a : a + width])`` for every a, without a difference.
+
+    A window is the end of a block and the beginning of the next one.
+
+    >>> np.exp(window_sums(np.log([1.0, 2.0, 3.0, 4.0]), 3)).round(9).tolist()
+    [6.0, 9.0, 7.0, 4.0]
+    """
+    count = len(logs)
+    blocks = np.full((-(-(count + width) // width), width), -np.inf)
+    blocks.ravel()[:count] = logs
+    begun = np.logaddexp.accumulate(blocks, axis=1).ravel()
+    ended = np.logaddexp.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
+    sums = np.logaddexp(ended[:count], begun[width - 1 :][:count])
+    sums[::width] = ended[:count:width]  # a whole block
+    return np.asarray(sums)
+
+
+def tail_sums(logs: FloatArray) -> FloatArray:
+    """Log of the sum of ``exp(logs[a:])`` for every a, by blocks, so that roundings stay few.
+
+    >>> np.exp(tail_sums(np.log([1.0, 2.0, 3.0]))).round(9).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    count = len(logs)
+    width = math.isqrt(count) + 1
+    blocks = np.full((-(-count // width), width), -np.inf)
+    blocks.ravel()[:count] = logs
+    ended = np.logaddexp.accumulate(blocks[:, ::-1], axis=1)[:, ::-1]
+    later = np.full(len(blocks), -np.inf)
+    later[:-1] = np.logaddexp.accumulate(ended[:0:-1, 0])[::-1]
+    return np.asarray(np.logaddexp(ended, later[:, None]).ravel()[:count])
+
+
+def any_run(length: int, count: int, rng: RandomSource) -> list[int]:
+    """``count`` numbers from 0 to length - 1 in order, every such list as likely (Floyd).
+
+    A list in order is a set of ``count`` of ``length + count - 1`` numbers, less 0, 1, 2, ...
+    """
+    found: set[int] = set()
+    for most in range(length - 1, length + count - 1):
+        place = rng.below(most + 1)
+        found.add(most if place in found else place)
+    return [place - i for i, place in enumerate(sorted(found))]
+
+
+def _log_sums(terms: FloatArray) -> FloatArray:
+    """Log of the sums of ``exp(terms)`` over the first axis."""
+    top = np.max(terms, axis=0)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    terms = terms - shift
+    # what is left out is less than a rounding, and exponentials are what takes time
+    sums = np.exp(terms, where=terms > _NOTHING, out=np.zeros_like(terms)).sum(axis=0)
+    with np.errstate(divide="ignore"):  # nothing sums to -inf
+        return np.asarray(np.log(sums) + shift)
+
+
+def _chosen(logs: FloatArray, rng: RandomSource) -> tuple[int, int, int]:
+    """An index with an integer weight in proportion to exp(logs): it, all weights, its weight."""
+    places = min(_PLACES, 62 - len(logs).bit_length())  # the sum of all fits 63 bits
+    scaled = np.ceil(np.exp(logs - logs.max()) * float(1 << places))
+    weights = np.where(logs > -np.inf, np.maximum(scaled, 1.0), 0.0).astype(np.int64)
+    edges = np.cumsum(weights)
+    total = int(edges[-1])
+    at = int(np.searchsorted(edges, rng.below(total), side="right"))
+    return at, total, int(weights[at])
 
 
 class KNormQuantiles(KNormGradient):
@@ -210,7 +296,10 @@ class KNormQuantiles(KNormGradient):
     :math:`\Delta = 2k(1 - \min_j (\tau_{j+1} - \tau_j))` for k rows per person. 3. This is the
     exponential mechanism on finitely many tuples, drawn exactly (:class:`JointLaw`). 4. Taking
     cells is post-processing.
-    Numerics: ``exact``. The running time depends on the rows.
+    Numerics: ``exact``.
+
+    **Work.** Of the order of n m^2 operations for n rows and m levels, whatever the rows: 99 levels
+    of ten thousand rows take seconds. What would take minutes is refused before it is paid for.
 
     Parameters
     ----------
@@ -239,6 +328,7 @@ class KNormQuantiles(KNormGradient):
             largest = 2 * schema.rows_per_person * (1 - min(steps))
         self._set_up(numeric(schema, column), largest, epsilon, schema.neighbors, schema.bits)
         self.finer = finer_bits(schema)
+        check_work(schema.rows, len(self.taus), float(self.budget.rate))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -290,6 +380,23 @@ def check_taus(taus: Any) -> list[Fraction]:
     if any(b <= a for a, b in pairwise(shares)):
         fail("`taus` must increase.")
     return shares
+
+
+def check_work(rows: int, levels: int, slope: float) -> None:
+    """Refuse what would take too long or too much memory, from public facts alone."""
+    if levels * rows > MOST_NUMBERS or levels**2 * rows > MOST_WORK:
+        most = max(1, min(MOST_NUMBERS // rows, math.isqrt(MOST_WORK // rows)))
+        fail(
+            f"`taus` must hold at most {most} levels for {rows} rows: a joint draw works with all "
+            "rows at every level. Release fewer levels, or each by itself (KNormQuantile).",
+            InfeasibleSamplingError,
+        )
+    if rounding(rows, levels, slope) > _MOST_ROUNDING:
+        fail(
+            f"`epsilon` is too large for a joint draw of {levels} levels of {rows} rows: lower it, "
+            "or release every level by itself (KNormQuantile).",
+            InfeasibleSamplingError,
+        )
 
 
 def finer_bits(schema: Schema) -> int:
