@@ -34,13 +34,15 @@ class Release:
     noise : str
         The exact law of the noise, in words.
     covariance : array
-        Covariance of the noise in user units (sampling error and clipping not included).
+        Covariance of the noise in user units (sampling error and clipping not included); NaN where
+        it is not known.
     half_width : array
-        Simultaneous half-widths at level ``confidence``: all entries are within them at once.
+        Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
+        where none is known.
     confidence : float
     unknown : tuple of str
         Entries whose error depends on the data, so that nothing public is known of it: their
-        covariance and half-widths say what their range allows, and tables show a dash.
+        covariance and half-widths are NaN (null in JSON), and tables show a dash.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -67,14 +69,23 @@ class Release:
     unknown: tuple[str, ...] = ()
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """No number stands in for one that is not known, whoever made the record."""
+        silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
+        vague = silent | np.isnan(np.diag(self.covariance))
+        if vague.any():
+            shared = vague[:, None] | vague[None, :]
+            object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
+            object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
+
     @property
     def noise_std(self) -> FloatArray:
-        """Standard deviation of the noise on every entry."""
+        """Standard deviation of the noise on every entry; NaN where it is not known."""
         return np.sqrt(np.diag(self.covariance))
 
     @property
     def interval(self) -> FloatArray:
-        """Rows (low, high): simultaneous intervals for the statistic without noise."""
+        """Rows (low, high): simultaneous intervals for the statistic without noise, or NaN."""
         return np.column_stack([self.value - self.half_width, self.value + self.half_width])
 
     def __getitem__(self, name: str) -> float:
@@ -92,8 +103,8 @@ class Release:
             "resolution": self.resolution,
             "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
             "noise": self.noise,
-            "covariance": _without_zeros(self.covariance).tolist(),
-            "half_width": self.half_width.tolist(),
+            "covariance": _without_nan(_without_zeros(self.covariance)),
+            "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
             "receipt": dict(self.receipt),
@@ -147,9 +158,12 @@ class Release:
         level = f"{self.confidence:.0%} interval"
         head = ("entry", "value", "noise std", level)
         body = [
-            (name, f"{v:.6g}", "-", "-")
-            if name in self.unknown
-            else (name, f"{v:.6g}", f"{s:.3g}", f"[{low:.6g}, {high:.6g}]")
+            (
+                name,
+                f"{v:.6g}",
+                "-" if np.isnan(s) else f"{s:.3g}",
+                "-" if np.isnan(low) else f"[{low:.6g}, {high:.6g}]",
+            )
             for name, v, s, (low, high) in zip(
                 self.names, self.value, self.noise_std, self.interval, strict=True
             )
@@ -157,7 +171,7 @@ class Release:
         return [head, *body]
 
     def _note(self) -> str:
-        dash = "; -: this error depends on the data" if self.unknown else ""
+        dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
         return f"{self.guarantee}; {self.noise}{dash}"
 
     def __str__(self) -> str:
@@ -170,11 +184,33 @@ class Release:
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
     diagonal = np.diag(covariance)
-    return diagonal if np.count_nonzero(covariance) == np.count_nonzero(diagonal) else covariance
+    silent = np.isnan(diagonal)  # what they share with others is not known either
+    beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)
+    plain = np.count_nonzero(beside) == np.count_nonzero(np.diag(beside))
+    return diagonal if plain else np.where(np.diag(silent), np.nan, beside)
 
 
 def _with_zeros(covariance: FloatArray) -> FloatArray:
     return np.diag(covariance) if covariance.ndim == 1 else covariance
+
+
+def _without_nan(numbers: FloatArray) -> list[Any]:
+    """Plain numbers; JSON has no NaN, and None is what is not known."""
+    return np.where(np.isnan(numbers), None, numbers.astype(object)).tolist()  # type: ignore[no-any-return]
+
+
+def unknown_errors(names: tuple[str, ...]) -> dict[str, Any]:
+    """What a record says of entries whose errors depend on the data: nothing.
+
+    >>> unknown_errors(("x",))["half_width"]
+    array([nan])
+    """
+    count = len(names)
+    return {
+        "unknown": names,
+        "covariance": np.full((count, count), np.nan),
+        "half_width": np.full(count, np.nan),
+    }
 
 
 def _plain(value: Any) -> Any:

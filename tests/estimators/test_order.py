@@ -132,10 +132,7 @@ def test_one_row_equal_rows_and_extreme_budgets(count, epsilon, seed):
     X, options = np.full((count, 1), 0.3), {"bounds": (0, 1), "random_state": seed}
     models = [
         *(kind(epsilon, **options) for kind in (Mean, Variance)),
-        *(
-            kind(epsilon, interval="sample", **options)
-            for kind in (Median, Quantile, Quantiles, tdp.GeometricMedian)
-        ),
+        *(kind(epsilon, interval="sample", **options) for kind in (Median, Quantile, Quantiles)),
     ]
     for model in models:
         ends = model.fit(X).conf_int()

@@ -64,7 +64,7 @@ def test_the_longest_gaps_do_not_wrap(dim):
 
 
 def test_a_radius_that_cannot_be_paid_for_is_refused_before_payment():
-    schema = tdp.Schema({"a": tdp.Interval(0, 1)}, rows=50)
+    schema = tdp.Schema({"a": tdp.Interval(0, 1), "b": tdp.Interval(0, 1)}, rows=50)
     with pytest.raises(ParameterError, match="`epsilon` must lie in"):
         tdp.KNormGeometricMedian(schema, epsilon=2.0**-39, interval="sample")
     with pytest.raises(ParameterError, match="`bits`"):
@@ -146,11 +146,25 @@ def test_a_radius_without_its_gradient_misses(seed):
     assert law.draw(gaps, Fraction(0), 0.0, 0.01, source(seed)) < away
 
 
-def test_rows_that_hold_nothing_give_the_whole_range(seed):
+def test_one_column_is_refused_an_interval_before_payment():
+    """It was always the whole range, for half of epsilon."""
+    schema, ledger = tdp.Schema({"a": tdp.Interval(0, 1)}, rows=50), tdp.Ledger(epsilon=1)
+    with pytest.raises(ParameterError, match="KNormMedian"):
+        tdp.KNormGeometricMedian(schema, epsilon=1, interval="sample")
+    model = tdp.GeometricMedian(1, (0, 10), interval="sample", ledger=ledger)
+    with pytest.raises(ParameterError, match="KNormMedian"):
+        model.fit(np.linspace(1, 9, 41)[:, None])
+    assert ledger.spent.epsilon == 0
+
+
+def test_rows_that_hold_nothing_have_no_interval(seed):
     line = np.linspace(1, 9, 41)
     model = tdp.GeometricMedian(5, (0, 10), interval="sample", random_state=seed)
     ends = model.fit(np.column_stack([line, line])).conf_int()
-    np.testing.assert_array_equal(ends, [[0, 10], [0, 10]])
+    assert np.isnan(ends).all()
+    assert model.release_.unknown == model.release_.names
+    assert np.isnan(model.release_.half_width).all()
+    assert "[" not in str(model.release_).partition("epsilon")[0]  # no interval is printed
     assert model.location_.shape == (2,)
 
 

@@ -287,7 +287,8 @@ class GeometricMedian(Location):
     def conf_int(self) -> FloatArray:
         """Rows (low, high) for every column, which together hold the geometric median of the rows.
 
-        They bound a ball around ``location_`` whose radius was released and paid for.
+        They bound a ball around ``location_`` whose radius was released and paid for; they are NaN
+        where it turned out to say nothing (few rows, or rows nearly on a line).
         """
         check_is_fitted(self, "release_")
         if self.release_.names[-1] != RADIUS:

@@ -21,6 +21,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
+from tightdp.release import unknown_errors
 from tightdp.schema import Category, Interval, Schema
 
 _GRID = 20  # coefficients of scaled columns are multiples of 2**-20
@@ -308,18 +309,13 @@ class CoordinateDescent(PaidMechanism):
         h = self.descend(z, rng, progress=progress)
         names = (*self.features, *(["intercept"] if self.fit_intercept else []))
         value = self.recover(h / (1 << _GRID))
-        linear = np.column_stack([self.recover(e) for e in np.eye(self.width)])
-        furthest = np.abs(linear).sum(axis=1) * (_LARGEST >> _GRID)  # what the range allows
         return {
             "names": names,
             "value": value,
             "integers": tuple(int(v) for v in h),
             "resolution": 1 << _GRID,
             "noise": self.law,
-            "covariance": np.diag(furthest**2),
-            "half_width": np.abs(value) + furthest,
-            "unknown": names,
-        }
+        } | unknown_errors(names)
 
 
 @lru_cache(maxsize=1024)

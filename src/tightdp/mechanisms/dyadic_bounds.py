@@ -16,7 +16,7 @@ from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release
+from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
 
@@ -143,18 +143,14 @@ class BoundsFinder(PaidMechanism):
         ends = [
             ranks.law(Fraction(target), self.rate).draw(rng) for target in (aim, ranks.rows - aim)
         ]
-        value = np.array(self.rule.edges(min(ends), max(ends)))
-        most = self.rule.edges(-self.schema.resolution, self.schema.resolution)[1]
+        names = ("low", "high")
         return {
-            "names": ("low", "high"),
-            "unknown": ("low", "high"),
-            "value": value,
+            "names": names,
+            "value": np.array(self.rule.edges(min(ends), max(ends))),
             "integers": tuple(ends),
             "resolution": 1,
             "noise": self.law,
-            "covariance": np.diag([most**2, most**2]),  # what the range of magnitudes allows
-            "half_width": most + np.abs(value),
-        }
+        } | unknown_errors(names)
 
 
 def find_bounds(

@@ -23,6 +23,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval
 
 
@@ -146,7 +147,7 @@ class KNormGradient(PaidMechanism):
     ) -> dict[str, Any]:
         drawn = self._draw(frame, rng, progress)
         known = on_grid(drawn, self.domain, self.bits)
-        return {"names": self.names, "unknown": self.names, "noise": self.law} | known
+        return {"names": self.names, "noise": self.law} | known | unknown_errors(self.names)
 
 
 def mean_noise(ball: NormBall, *, rows: int, epsilon: Any) -> KNormNoise:

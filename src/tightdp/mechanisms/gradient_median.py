@@ -19,7 +19,7 @@ from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release
+from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
 PLACES = 20  # directions are truncated to multiples of 2**-PLACES
@@ -180,8 +180,9 @@ class KNormGeometricMedian(PaidMechanism):
         Also release a radius that holds, with the probability ``confidence`` of the release, the
         geometric median of the (clamped, quantised) rows, for half of epsilon
         (:class:`~tightdp.mechanisms.median_radius.MedianRadius`). It is in units of the scaled
-        columns and says nothing, a whole diagonal, where the rows do not hold the median from all
-        sides.
+        columns. A radius of the whole diagonal says nothing, and no interval is then published:
+        there are too few rows, or they do not hold the median from all sides. For two columns or
+        more; that of one column is its median (:class:`~tightdp.KNormMedian`).
 
     Examples
     --------
@@ -223,6 +224,12 @@ class KNormGeometricMedian(PaidMechanism):
             grid = min(max(wanted, 10), finest)
         self.grid = check_count("grid", grid, most=finest)
         self.covers = check_choice("interval", interval, ("none", "sample"))
+        if self.covers == "sample" and len(self.columns) == 1:
+            fail(
+                "`interval` = 'sample' needs two columns or more: the sum of distances along a "
+                "line has no curvature to hold the median by. The geometric median of one column "
+                "is its median: release that, with its interval (KNormMedian)."
+            )
         self._fine = max(schema.bits, self.grid)
         self._radius_law = None if self.covers == "none" else self._median_radius()
 
@@ -284,31 +291,38 @@ class KNormGeometricMedian(PaidMechanism):
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
         drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]
-        value = self.point(drawn)
-        half = np.array([interval.half for interval in self._intervals])
-        middle = np.array([interval.middle for interval in self._intervals])
         out = {
             "names": self.columns,
-            "unknown": self.columns,
-            "value": value,
+            "value": self.point(drawn),
             "integers": drawn,
             "resolution": 1 << self.grid,
             "noise": self.law,
-            "covariance": np.diag(half**2),  # what the range allows
-            "half_width": np.abs(value - middle) + half,
-        }
+        } | unknown_errors(self.columns)
         if self._radius_law is None:
             return out
         radius = self._radius(self._radius_law, levels, drawn, 1 - confidence, rng)
+        return out | self._within(out["value"], drawn, radius)
+
+    def _within(self, value: FloatArray, point: Point, radius: int) -> dict[str, Any]:
+        """Half-widths from the radius; none if it is all of the cube, which says nothing."""
+        names = (*self.columns, RADIUS)
+        half = np.array([interval.half for interval in self._intervals])
+        middle = np.array([interval.middle for interval in self._intervals])
         size = radius / (1 << self.grid)
-        return out | {
-            "names": (*self.columns, RADIUS),
-            "unknown": (RADIUS,),
+        reach = np.minimum(size * half, np.abs(value - middle) + half)
+        known = {} if radius >= self._diagonal() else {"unknown": (RADIUS,)}
+        return {
+            **unknown_errors(names),
+            "names": names,
             "value": np.append(value, size),
-            "integers": (*drawn, radius),
-            "covariance": np.diag(np.append(half**2, len(half))),
-            "half_width": np.append(np.minimum(size * half, out["half_width"]), 2 * len(half)),
+            "integers": (*point, radius),
+            "half_width": np.append(reach, np.nan),
+            **known,
         }
+
+    def _diagonal(self) -> int:
+        """The diagonal of the cube, in lattice steps."""
+        return math.ceil(2 * math.sqrt(len(self.columns)) * (1 << self.grid))
 
     def _radius(
         self,
@@ -323,12 +337,15 @@ class KNormGeometricMedian(PaidMechanism):
         level = Fraction(levels.level(point), _UNIT)
         slack = (self.schema.rows * math.sqrt(dim) + 1) / _UNIT  # truncation of directions
         found = law.draw(levels.gaps(point), level, slack, miss, rng)
-        steps = min(found / (1 << (self._fine - self.grid)), 2 * math.sqrt(dim) * (1 << self.grid))
-        return math.ceil(steps)
+        steps = found / (1 << (self._fine - self.grid))
+        return math.ceil(min(steps, self._diagonal()))
 
     @staticmethod
     def conf_int(release: Release) -> FloatArray:
-        """Rows (low, high) for every column, from a median released with ``interval``."""
+        """Rows (low, high) for every column, from a median released with ``interval``.
+
+        NaN if the radius says nothing: there are too few rows, or they lie nearly on a line.
+        """
         if release.names[-1] != RADIUS:
             fail("`release` must be a median released with `interval`: ask for it when paying.")
         return np.asarray(release.interval[:-1])

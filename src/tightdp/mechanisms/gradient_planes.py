@@ -23,6 +23,7 @@ from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_gri
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")
@@ -133,24 +134,13 @@ class PlaneGradient(PaidMechanism):
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool
     ) -> dict[str, Any]:
         drawn = self._draw(frame, rng, progress)
-        value = self.coefficients(drawn)
-        spread = self._spread()
         return {
             "names": self.names,
-            "unknown": self.names,
-            "value": value,
+            "value": self.coefficients(drawn),
             "integers": drawn,
             "resolution": 1 << self.grid,
             "noise": self.law,
-            "covariance": np.diag(spread**2),  # what the range allows
-            "half_width": np.abs(value - self.rows.recover(np.zeros(self.rows.dim))) + spread,
-        }
-
-    def _spread(self) -> FloatArray:
-        """How far the coefficients can be from their centre, in user units."""
-        sizes = np.abs(self.rows.linear())
-        reach = sizes.max(axis=1) if self.shape == "l1" else sizes.sum(axis=1)
-        return np.asarray(float(self.radius) * reach)
+        } | unknown_errors(self.names)
 
     def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)

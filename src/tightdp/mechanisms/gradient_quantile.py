@@ -52,8 +52,7 @@ class KNormQuantileRegression(PlaneGradient):
     :math:`R^d` has no normaliser (E24).
 
     Intervals for the coefficients are not released: how far they can be off depends on where the
-    rows lie. What is public is :meth:`gradient_radius`; ``half_width`` is what the bounded set
-    allows.
+    rows lie. What is public is :meth:`gradient_radius`.
 
     Parameters
     ----------

@@ -137,11 +137,6 @@ class RegressionRows:
         alpha = target.middle + target.half * theta[0] - float(beta @ middles)
         return np.concatenate([[alpha], beta])
 
-    def linear(self) -> FloatArray:
-        """The matrix of :meth:`recover` without its constant, shape (d, d)."""
-        origin = self.recover(np.zeros(self.dim))
-        return np.column_stack([self.recover(e) - origin for e in np.eye(self.dim)])
-
 
 def theta_grid(
     grid: Any, *, rows: int, epsilon: Fraction, radius: Fraction, dim: int, bits: int

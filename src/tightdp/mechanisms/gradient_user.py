@@ -19,6 +19,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval, Schema
 
 Gradient = Callable[[FloatArray, FloatArray], Any]
@@ -215,4 +216,4 @@ class KNormRowGradient(PaidMechanism):
         drawn = BoxSampler(levels, self.rate).draw(rng)
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         known = on_grid(drawn, self.domain, self.grid)
-        return {"names": names, "unknown": names, "noise": self.law} | known
+        return {"names": names, "noise": self.law} | known | unknown_errors(names)

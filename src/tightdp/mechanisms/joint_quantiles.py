@@ -21,6 +21,7 @@ from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.tilted import below_exp
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Schema
 
 Vector = NDArray[np.int64]
@@ -367,7 +368,7 @@ class KNormQuantiles(KNormGradient):
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
         drawn = on_grid([int(t) for t in points], self.domain * len(points), self.bits)
-        return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn
+        return {"names": self.names, "noise": self.law} | drawn | unknown_errors(self.names)
 
 
 def check_taus(taus: Any) -> list[Fraction]:

@@ -18,7 +18,7 @@ from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
-from tightdp.release import Release
+from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
 _WORK = 1 << 40  # terms of sums that the public facts may ask for: a minute or two
@@ -175,18 +175,13 @@ class KolmogorovSample(PaidMechanism):
         law = self.law_on(self.statistic.measure(frame, progress=progress), progress=progress)
         # without rows all samples are equally far from the table
         counts = any_sample(len(self.statistic), self.size, rng) if law is None else law.draw(rng)
-        value = counts.astype(np.float64)
         return {
             "names": self.statistic.names,
-            "unknown": self.statistic.names,
             "noise": self.law,
-            "value": value,
+            "value": counts.astype(np.float64),
             "integers": tuple(int(c) for c in counts),
             "resolution": 1,
-            # counts lie between 0 and k: no law has more variance, no error is larger
-            "covariance": np.diag(np.full(len(value), self.size**2 / 4)),
-            "half_width": np.maximum(value, self.size - value),
-        }
+        } | unknown_errors(self.statistic.names)
 
     def points(self, release: Release, *, rng: Any = None) -> FloatArray:
         """The sample in user units: a cell with c points has one in each c-th. Costs nothing."""

@@ -16,7 +16,7 @@ from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release
+from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
 COVERS = ("none", "sample", "population")
@@ -155,9 +155,11 @@ class KNormQuantile(KNormGradient):
             low, high = self._targets(ranks.rows, 1 - confidence)
             points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
         drawn = on_grid(points, self.domain * len(points), self.bits)
+        known = unknown_errors(self.names) | drawn
         if self.covers != "none":
-            drawn |= _bracketed(drawn["value"], self.domain[0], self.bits)
-        return {"names": self.names, "noise": self.law, "unknown": self.names} | drawn
+            known |= _bracketed(drawn["value"], self.domain[0], self.bits)
+            known["unknown"] = self.names[1:]  # ends of an interval have none
+        return {"names": self.names, "noise": self.law} | known
 
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
@@ -274,7 +276,8 @@ def _bracketed(value: FloatArray, interval: Interval, bits: int) -> dict[str, An
     step = interval.half / (1 << bits)
     low = max(interval.low, min(value[1] - step, value[0]))
     high = min(interval.high, max(value[2] + step, value[0]))
-    ends = np.array([value[0], low, high])
-    half = np.maximum(ends - interval.low, interval.high - ends)  # of the ends: the public range
-    half[0] = max(high - value[0], value[0] - low)
-    return {"value": ends, "half_width": half}
+    reach = max(high - value[0], value[0] - low)
+    return {
+        "value": np.array([value[0], low, high]),
+        "half_width": np.array([reach, np.nan, np.nan]),
+    }

@@ -16,6 +16,7 @@ from tightdp.mechanisms.quantiles import check_schema, numeric
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval, Schema
 
 
@@ -114,4 +115,5 @@ class SquaredLossMean(PaidMechanism):
         most = self.schema.rows * self.schema.resolution  # however many rows there really are
         point = self.law_on(min(max(total, -most), most)).draw(rng)
         drawn = on_grid([point], [self.interval], self.schema.bits)
-        return {"names": (self.column,), "noise": self.law, "unknown": (self.column,)} | drawn
+        names = (self.column,)
+        return {"names": names, "noise": self.law} | drawn | unknown_errors(names)

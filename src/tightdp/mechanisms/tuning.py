@@ -198,6 +198,7 @@ class TunedPerturbation(PaidMechanism):
         lift = self.resolution // candidate.resolution
         return {
             "names": (*candidate.names, "candidate", "errors"),
+            "unknown": ("candidate",),  # which of them is best depends on the data
             "value": np.append(candidate.recover(integers), [place, errors]),
             "integers": (
                 *(z * lift for z in integers),
@@ -207,7 +208,7 @@ class TunedPerturbation(PaidMechanism):
             "resolution": self.resolution,
             "noise": self.law,
             "covariance": whole,
-            "half_width": np.append(half, [0.0, reach]),
+            "half_width": np.append(half, [np.nan, reach]),
         }
 
 

@@ -22,6 +22,7 @@ from tightdp.noise.tilted import below_exp
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval
 
 Point = tuple[int, ...]
@@ -245,4 +246,4 @@ class BoxMechanism(PaidMechanism):
         drawn = called(lambda: self.law_for(on_box).draw(rng))
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         known = on_grid(drawn, self.intervals, self.bits)
-        return {"names": names, "unknown": names, "noise": self.law} | known
+        return {"names": names, "noise": self.law} | known | unknown_errors(names)

@@ -18,6 +18,7 @@ from tightdp.noise.tilted import Integers, TiltedLaw, permute_and_flip
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval
 
 
@@ -189,17 +190,14 @@ class ExponentialMechanism(PaidMechanism):
             place = -1
         if place < 0:
             fail("`utility` must give one finite exact number per candidate.", DataError)
-        spread = (len(self.candidates) - 1) / 2
+        names = ("candidate",)
         return {
-            "names": ("candidate",),
-            "unknown": ("candidate",),
+            "names": names,
             "value": np.array([float(place)]),
             "integers": (place,),
             "resolution": 1,
             "noise": self.law,
-            "covariance": np.array([[spread**2]]),  # what the range allows
-            "half_width": np.array([float(max(place, len(self.candidates) - 1 - place))]),
-        }
+        } | unknown_errors(names)
 
 
 def _measure(base_measure: Any, count: int) -> Integers | None:

@@ -64,16 +64,12 @@ def grid_point(
 
 
 def on_grid(point: Sequence[int], intervals: Sequence[Interval], bits: int) -> dict[str, Any]:
-    """A released grid point in user units, with what the public range says about its error."""
-    low, high, half = (
-        np.array([getattr(axis, name) for axis in intervals]) for name in ("low", "high", "half")
-    )
+    """A released grid point in user units."""
+    low, high = (np.array([getattr(axis, name) for axis in intervals]) for name in ("low", "high"))
     value = np.array([float(x) for x in grid_point(point, intervals, bits)])
     value = np.clip(value, low, high)  # halves are rounded
     return {
         "value": value,
         "integers": tuple(point),
         "resolution": 1 << bits,
-        "covariance": np.diag(half**2),  # what the range allows
-        "half_width": np.maximum(value - low, high - value),
     }

@@ -17,6 +17,7 @@ from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Interval
 
 
@@ -152,4 +153,5 @@ class PieceMechanism(PaidMechanism):
         if point is None:
             fail("`utility` must give increasing integer cuts and their values.", DataError)
         drawn = on_grid([point], [self.interval], self.bits)
-        return {"names": ("point",), "noise": self.law, "unknown": ("point",)} | drawn
+        names = ("point",)
+        return {"names": names, "noise": self.law} | drawn | unknown_errors(names)

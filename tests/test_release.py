@@ -1,0 +1,70 @@
+"""Releases: what is not known is not stated, in any of their faces."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.mechanisms.together import Together
+from tightdp.release import Release
+
+SCHEMA = tdp.Schema({"x": tdp.Interval(0, 100), "y": tdp.Interval(0, 100)}, rows=200)
+TABLE = {"x": np.linspace(0, 100, 200), "y": np.linspace(100, 0, 200)}
+
+
+def nearest(rows: Any) -> list[int]:
+    return [-abs(100 - i) for i in range(0, 200, 20)]
+
+
+SILENT = {
+    "median": tdp.KNormMedian(SCHEMA, "x", epsilon=1),
+    "quantiles": tdp.KNormQuantiles(SCHEMA, "x", [0.2, 0.8], epsilon=1),
+    "geometric median": tdp.KNormGeometricMedian(SCHEMA, epsilon=4),
+    "regression quantile": tdp.KNormQuantileRegression(SCHEMA, epsilon=1),
+    "sample": tdp.KolmogorovSample(SCHEMA, "x", 5, size=9, epsilon=1),
+    "candidate": tdp.ExponentialMechanism(list(range(10)), nearest, sensitivity=1, epsilon=1),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_no_number_stands_in_for_one_that_is_not_known(name: str, seed: int) -> None:
+    """The noise of a median was stated as half of its range: 50, where it is a tenth."""
+    release = SILENT[name].release(TABLE, rng=seed)
+    assert release.unknown == release.names
+    assert np.isnan(release.noise_std).all()
+    assert np.isnan(release.half_width).all()
+    assert np.isnan(release.interval).all()
+    text = release.to_json()
+    record = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert record["half_width"] == [None] * len(release.names)
+    assert record["covariance"] == [None] * len(release.names)
+    again = Release.from_json(text)
+    np.testing.assert_array_equal(again.covariance, release.covariance)
+    assert all(row[2:] == ("-", "-") for row in again._rows()[1:])
+
+
+def test_known_errors_beside_unknown_ones_are_kept(seed: int) -> None:
+    both = Together(
+        [
+            tdp.AdditiveMechanism(tdp.Sums(SCHEMA, ["x", "y"]), noise="l2", epsilon=1),
+            tdp.KNormMedian(SCHEMA, "x", epsilon=5, interval="sample"),
+        ]
+    )
+    release = both.release(TABLE, rng=seed)
+    assert np.isfinite(release.noise_std[:2]).all()
+    assert np.isnan(release.noise_std[2:]).all()
+    assert np.isfinite(release.half_width).tolist() == [True, True, True, False, False]
+    again = Release.from_json(release.to_json())
+    np.testing.assert_array_equal(again.covariance, release.covariance)
+    np.testing.assert_array_equal(again.half_width, release.half_width)
+
+
+def test_stand_ins_of_stored_releases_are_not_read_back(seed: int) -> None:
+    """Ledgers hold releases that were written with the range as their error."""
+    release = SILENT["median"].release(TABLE, rng=seed)
+    old = release.to_dict() | {"covariance": [2500.0], "half_width": [60.0]}
+    assert np.isnan(Release.from_dict(old).noise_std).all()
