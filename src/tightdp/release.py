@@ -196,7 +196,9 @@ def _with_zeros(covariance: FloatArray) -> FloatArray:
 
 def _without_nan(numbers: FloatArray) -> list[Any]:
     """Plain numbers; JSON has no NaN, and None is what is not known."""
-    return np.where(np.isnan(numbers), None, numbers.astype(object)).tolist()  # type: ignore[no-any-return]
+    plain = numbers.astype(object)
+    plain[np.isnan(numbers)] = None
+    return list(plain.tolist())
 
 
 def unknown_errors(names: tuple[str, ...]) -> dict[str, Any]:

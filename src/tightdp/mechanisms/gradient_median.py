@@ -291,7 +291,7 @@ class KNormGeometricMedian(PaidMechanism):
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
         drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]
-        out = {
+        out: dict[str, Any] = {
             "names": self.columns,
             "value": self.point(drawn),
             "integers": drawn,
