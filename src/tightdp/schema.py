@@ -36,6 +36,7 @@ from tightdp.tables import text_table
 from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
+MOST_BITS = 26  # of a cell: products of two are split into exact halves
 _SUM_BITS = 62
 _MOST_LEVELS = 10**6
 _MOST_ROWS = 10**15  # counts up to it, and their sums of products, are doubles
@@ -61,6 +62,10 @@ class Interval:
     thousands : {"", ",", ".", "'", "_", " "}
         What may divide thousands in texts; " " stands for all blanks, and "'" for its curved form
         too. Columns of numbers are not texts, and have no marks.
+    step : float, Fraction or Decimal, optional
+        The public fact that values are ``low, low + step, ..., high``: ages and ratings have
+        ``step=1``. Cells are rounded to the nearest of them, each by itself, and sums and sums of
+        products are then exact: nothing is lost to the grid. A float means its shortest decimal.
 
     Examples
     --------
@@ -68,6 +73,8 @@ class Interval:
     (7.0, 5.0)
     >>> Interval(0, 9e5, decimal=",", thousands=".").describe()  # 1.234,5 and 1234,5 are numbers
     '[0, 900000], missing -> 450000, written 1.234,5'
+    >>> Interval(1, 5, step=1).clamp(np.array([0.0, 2.4, 4.6, np.nan]))
+    array([1., 2., 5., 3.])
     """
 
     low: float
@@ -75,6 +82,7 @@ class Interval:
     missing: float | None = None
     decimal: str = "."
     thousands: str = ""
+    step: float | None = None
 
     def __post_init__(self) -> None:
         low, high = check_real("low", self.low), check_real("high", self.high)
@@ -84,15 +92,29 @@ class Interval:
             fail("`high - low` must be finite: state bounds of moderate size.")
         if not (high - low) / 2 > 0:
             fail("`high - low` must be larger than the smallest float: widen the interval.")
-        middle = low + (high - low) / 2
-        missing = middle if self.missing is None else check_real("missing", self.missing)
+        for name, value in (("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
+        if self.step is not None:
+            object.__setattr__(self, "step", _check_step(low, high, self.step))
+        missing = self._default() if self.missing is None else check_real("missing", self.missing)
         if not low <= missing <= high:
             fail(f"`missing` must lie in [{low}, {high}]. Got {missing}.")
+        if self.step is not None and self._snapped(missing) != missing:
+            fail(
+                f"`missing` must be {low:g} plus a multiple of `step`. Got {missing}: write "
+                f"{self._snapped(missing)!r}."
+            )
         check_choice("decimal", self.decimal, _DECIMALS)
         if check_choice("thousands", self.thousands, _THOUSANDS) == self.decimal:
             fail(f"`thousands` must differ from `decimal`. Got {self.decimal!r} for both.")
-        for name, value in (("low", low), ("high", high), ("missing", missing)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "missing", missing)
+
+    def _default(self) -> float:
+        """The middle, or the value that it is rounded to."""
+        return self.middle if self.step is None else self._snapped(self.middle)
+
+    def _snapped(self, value: float) -> float:
+        return float(self._values(self._places(np.array([value]), np.empty(1)))[0])
 
     @property
     def width(self) -> float:
@@ -109,6 +131,47 @@ class Interval:
         """Half the width: one unit of the scaled column."""
         return self.width / 2
 
+    @property
+    def steps(self) -> int | None:
+        """How many steps lead from ``low`` to ``high``; None without a step.
+
+        >>> Interval(0, 1, step=0.1).steps
+        10
+        """
+        if self.step is None:
+            return None
+        width = decimal_value(self.high) - decimal_value(self.low)
+        return int(width / decimal_value(self.step))
+
+    def _places(self, cells: FloatArray, out: FloatArray) -> FloatArray:
+        """The number of steps from ``low``, rounded half up, as doubles; NaN stays NaN."""
+        assert self.steps is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(cells, self.low, out=out)
+            out *= self.steps / self.width
+            out += 0.5
+            np.floor(out, out=out)
+        return np.clip(out, 0.0, float(self.steps), out=out)
+
+    def at_least(self, values: FloatArray) -> FloatArray:
+        """The first values on the steps that are not below the given ones.
+
+        >>> Interval(1, 5, step=1).at_least(np.array([2.0, 2.1]))
+        array([2., 3.])
+        """
+        assert self.step is not None
+        low, step = decimal_value(self.low), decimal_value(self.step)
+        places = [math.ceil((decimal_value(value) - low) / step) for value in values]
+        return np.array([float(low + place * step) for place in places])
+
+    def _values(self, places: FloatArray) -> FloatArray:
+        """The values at so many steps from ``low``: the nearest doubles of the decimals."""
+        assert self.step is not None
+        low, step = decimal_value(self.low), decimal_value(self.step)
+        distinct, where = np.unique(places, return_inverse=True)
+        values = np.array([float(low + int(k) * step) for k in distinct])
+        return np.asarray(values[where].reshape(places.shape), dtype=np.float64)
+
     def clamp(self, cells: FloatArray) -> FloatArray:
         """Cells moved into the interval, missing ones (NaN) to their public value.
 
@@ -118,7 +181,10 @@ class Interval:
         assert self.missing is not None  # set in __post_init__
         gone = np.isnan(cells)
         known = np.where(gone, self.missing, cells) if gone.any() else cells
-        return np.asarray(np.clip(known, self.low, self.high), dtype=np.float64)
+        inside = np.asarray(np.clip(known, self.low, self.high), dtype=np.float64)
+        if self.step is None:
+            return inside
+        return self._values(self._places(inside, np.empty(inside.shape)))
 
     def quantize(self, cells: FloatArray, bits: int) -> NDArray[np.int64]:
         """Clamped, scaled to [-1, 1] and rounded to multiples of ``2**-bits``: integers.
@@ -136,6 +202,10 @@ class Interval:
         gives last. Powers of two scale without rounding, so scale and grid are one division.
         """
         assert self.missing is not None  # set in __post_init__
+        if self.steps is not None:
+            places = self._places(cells, out)
+            places[np.isnan(places)] = self._places(np.array([self.missing]), np.empty(1))[0]
+            return np.floor((2 * places - self.steps) * (2.0**bits / self.steps) + 0.5, out=out)
         unit, grid = self.half / 2.0**bits, 1.0
         if unit * 2.0**bits != self.half:  # an interval so narrow that the unit is subnormal
             unit, grid = self.half, 2.0**bits
@@ -161,12 +231,41 @@ class Interval:
         assert self.missing is not None  # set in __post_init__
         low, high, missing = map(_exactly, (self.low, self.high, self.missing))
         written = "" if self.plain else f", written 1{self.thousands}234{self.decimal}5"
-        return f"[{low}, {high}], missing -> {missing}{written}"
+        steps = "" if self.step is None else f" in steps of {_exactly(self.step)}"
+        return f"[{low}, {high}]{steps}, missing -> {missing}{written}"
 
     @property
     def plain(self) -> bool:
         """Whether texts are written 1234.5, as Python reads them."""
         return (self.decimal, self.thousands) == (".", "")
+
+
+def decimal_value(number: float) -> Fraction:
+    """What a float is short for: its shortest decimal, exactly.
+
+    >>> decimal_value(0.1)
+    Fraction(1, 10)
+    """
+    return Fraction(repr(float(number)))
+
+
+def _check_step(low: float, high: float, given: Any) -> float:
+    """A step that leads from one bound to the other in so many moves."""
+    if isinstance(given, (Fraction, Decimal)):
+        given = float(given)
+    step = check_real("step", given)
+    if not step > 0:
+        fail(f"`step` must be positive. Got {step}.")
+    moves = (decimal_value(high) - decimal_value(low)) / decimal_value(step)
+    if moves.denominator != 1:
+        nearest = decimal_value(low) + math.ceil(moves) * decimal_value(step)
+        fail(
+            f"`high` must be `low` plus a multiple of `step`. Got [{low:g}, {high:g}] in steps of "
+            f"{step:g}: write high={float(nearest):g}, or leave `step` out."
+        )
+    if moves > 1 << MOST_BITS:
+        fail(f"`step` must divide the interval into at most 2^{MOST_BITS} steps: leave it out.")
+    return step
 
 
 def _exactly(number: float) -> str:
@@ -328,7 +427,8 @@ class Schema:
     neighbors : {"replace-one", "add-remove"}
     bits : int, optional
         Numeric cells live on the grid ``2**-bits`` of the scaled column; the default is 16, or
-        less where sums of products of ``rows`` rows would need more than 62 bits.
+        less where sums of products of ``rows`` rows would need more than 62 bits, or more where
+        the steps of a column need it.
     person : str, optional
         The column that identifies a person, if a person can have several rows; needs add-remove
         (a person more or fewer, with all their rows).
@@ -367,7 +467,8 @@ class Schema:
         _check_columns(columns)
         count = check_count("rows", rows, most=_MOST_ROWS)
         finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
-        chosen = min(DEFAULT_BITS, finest) if bits is None else check_count("bits", bits, most=26)
+        chosen = min(DEFAULT_BITS, finest) if bits is None else check_bits(columns, bits)
+        chosen = max(chosen, _least_bits(columns))
         _check_person(columns, person, rows_per_person, Neighbors.of(neighbors))
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "rows", count)
@@ -429,7 +530,11 @@ class Schema:
         """
         if isinstance(names, str):
             fail("`names` must be a list of columns.")
-        return Schema(self.select(names), self.rows, **self._options())
+        return self.ruled(self.select(names))
+
+    def ruled(self, columns: Mapping[str, Interval | Category]) -> Schema:
+        """The same facts about rows and persons, with these rules for columns."""
+        return Schema(columns, self.rows, **self._options())
 
     def check(self, frame: Any, *, progress: bool = False) -> Any:
         """Count cells that are missing, unreadable, clamped or unseen, column by column.
@@ -485,6 +590,8 @@ class Schema:
                 }
                 if not column.plain:
                     columns[name] |= {"decimal": column.decimal, "thousands": column.thousands}
+                if column.step is not None:
+                    columns[name]["step"] = column.step
             else:
                 columns[name] = {"levels": list(column.levels), "other": column.other}
                 if column.loose:
@@ -524,8 +631,8 @@ class Schema:
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
 
-        A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``), a
-        category has ``levels`` (and ``other``, ``loose``).
+        A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``,
+        ``step``), a category has ``levels`` (and ``other``, ``loose``).
         """
         text = read_file("path", path)
         try:
@@ -544,7 +651,7 @@ def _plain(value: Any) -> Any:
 def _column(name: str, facts: Any) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
-    numeric = ("low", "high", "missing", "decimal", "thousands")
+    numeric = ("low", "high", "missing", "decimal", "thousands", "step")
     allowed = ("levels", "other", "loose") if "levels" in facts else numeric
     for key in facts:
         check_choice(f"columns.{name}", key, allowed)
@@ -571,6 +678,20 @@ def _check_columns(columns: Any) -> None:
             fail(f"Column {name!r} must have a name of printable characters: rename it.")
         if isinstance(column, Interval):
             _check_size(name, column)
+
+
+def _least_bits(columns: Mapping[str, Any]) -> int:
+    """The coarsest grid that tells all steps of all columns apart, with room to spare."""
+    steps = [column.steps or 1 for column in columns.values() if isinstance(column, Interval)]
+    return max([1, *((count - 1).bit_length() for count in steps)])
+
+
+def check_bits(columns: Mapping[str, Any], bits: Any) -> int:
+    """A grid that is fine enough for the steps of the columns."""
+    given, least = check_count("bits", bits, most=MOST_BITS), _least_bits(columns)
+    if given < least:
+        fail(f"`bits` must be at least {least}, for the steps of the columns. Got {given}.")
+    return given
 
 
 def _check_size(name: str, column: Interval) -> None:

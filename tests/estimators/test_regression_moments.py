@@ -95,7 +95,8 @@ def test_audit_of_the_split(facts, joint, seed):
     change = (images - images[rng.integers(len(images), len(images))]).astype(np.int64)
     loss = np.zeros(len(change))
     for name, noise in zip(moments.parts, mechanism.noises, strict=True):
-        loss += float(noise.rate) * noise.body.level(change[:, moments.where(name)])
+        levels = noise.body.level(change[:, moments.where(name)])
+        loss += float(noise.rate) * levels.astype(np.float64)
     assert loss.max() <= float(epsilon) * (1 + 1e-12)
     assert loss.max() >= 0.7 * float(epsilon)
     assert loss.max() / 0.7 >= float(epsilon)  # the audit sees noise cut by 30 %

@@ -112,7 +112,7 @@ def test_releases_have_the_predicted_error(name: str, seed: int) -> None:
     exact = mechanism.exact(frame)
     centre = mechanism.statistic.recover(np.array(exact) / mechanism.resolution)
     preview = mechanism.preview(confidence=0.9)
-    noise = mechanism.noise.sample(RELEASES, rng=seed) / mechanism.resolution
+    noise = mechanism.noise.sample(RELEASES, rng=seed).astype(np.float64) / mechanism.resolution
     errors = np.array([mechanism.statistic.recover(row) for row in noise])
     errors -= mechanism.statistic.recover(np.zeros(len(centre)))
     scale = preview.std

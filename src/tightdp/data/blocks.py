@@ -22,6 +22,7 @@ RowFunction = Callable[[Integers], NDArray[Any]]
 
 _EXACT = 53  # integers up to 2**53 are doubles
 _WORD = 62
+MOST_SUM_BITS = _WORD - 2  # of a product: sums of blocks are multiplied by up to 4
 _HALF = 13  # cells of at most 26 bits are split into a high and a low half
 _HIGH = 31  # products of at most 62 bits are split into a high and a low half
 _GRAM_ROWS = 16_384  # rows multiplied at a time, in the cache
@@ -261,16 +262,16 @@ class RowSums:
 
 
 def rows_that_fit(bits: int, degree: int, most: int) -> int:
-    """Rows of a block whose sums of products of ``degree`` cells, doubled, stay below 2**62.
+    """Rows of a block whose sums of products of ``degree`` cells, times 4, are at most 2**62.
 
     >>> rows_that_fit(16, 2, 65536), rows_that_fit(26, 2, 65536)
-    (65536, 512)
+    (65536, 256)
     """
-    room = _WORD - 1 - degree * bits
+    room = MOST_SUM_BITS - degree * bits
     if room < 0:
         fail(
             f"Products of {degree} cells of {bits} bits do not fit 64 bits: "
-            f"state a schema with `bits` at most {(_WORD - 1) // degree}."
+            f"state a schema with `bits` at most {MOST_SUM_BITS // degree}."
         )
     return min(most, 1 << room)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Block, rows_that_fit
-from tightdp.data.statistics import Integers, Statistic, check_schema
+from tightdp.data.blocks import Block
+from tightdp.data.grids import Grid, product_rounding
+from tightdp.data.statistics import Integers, Statistic, check_fits, check_schema
 from tightdp.errors import FloatArray, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.geometry.row_images import Hull, RowImage
@@ -125,7 +126,7 @@ class ClassMoments(Statistic):
         self.layout = RecordLayout.of(schema, self.features)
         entries = ["count", *self._entry_names()]
         self.names = tuple(f"{entry}|{level}" for level in self.classes for entry in entries)
-        rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
+        check_fits(self)
 
     def _entry_names(self) -> list[str]:
         layout, out = self.layout, []
@@ -150,14 +151,15 @@ class ClassMoments(Statistic):
 
     def contributions(self, block: Block, bits: int) -> Integers:
         layout, width = self.layout, self.layout.width
-        one = 1 << (self.degree * bits)
+        grid = self.grid(bits)
+        one = grid.points**self.degree
         label, classes = block[self.target], len(self.classes)
         counts = np.bincount(label, minlength=classes)
         out = np.zeros((classes, width), dtype=np.int64)
         out[:, 0] = counts * one
         if layout.numbers:
-            sums, squares = self._class_sums(block, label, bits)
-            out[:, 1 : 1 + 2 * len(layout.numbers) : 2] = sums << bits
+            sums, squares = self._class_sums(block, label, grid)
+            out[:, 1 : 1 + 2 * len(layout.numbers) : 2] = sums * grid.points
             out[:, 2 : 2 + 2 * len(layout.numbers) : 2] = 2 * squares - out[:, :1]
         for name in layout.pairs:
             second = np.bincount(label, weights=block[name], minlength=classes).astype(np.int64)
@@ -167,10 +169,17 @@ class ClassMoments(Statistic):
             out[:, layout.place(name)] = cells.reshape(classes, size) * one
         return out.ravel()
 
-    def _class_sums(self, block: Block, label: Integers, bits: int) -> tuple[Integers, Integers]:
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        one = np.zeros(self.layout.width)
+        for name in self.layout.numbers:
+            error = grid.rounding(name)
+            one[self.layout.place(name)] = error, 2 * product_rounding([error, error])
+        return np.tile(one, len(self.classes))
+
+    def _class_sums(self, block: Block, label: Integers, grid: Grid) -> tuple[Integers, Integers]:
         """Sums of cells and of their squares by class, shape (classes, numbers), exactly."""
-        cells = block.doubles(self.layout.numbers, self.schema.bits - bits)
-        rows = 1 << max(0, min(14, _EXACT - 2 * bits))  # sums of squares are doubles, in the cache
+        cells = grid.cells(block, self.layout.numbers)
+        rows = 1 << max(0, min(14, _EXACT - 2 * grid.cell_bits))  # sums are doubles, in the cache
         shape = (len(self.classes), len(cells))
         sums, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         levels = np.arange(shape[0])[:, None]

@@ -176,12 +176,13 @@ def integer_sums(
     *,
     width: int,
     degree: int = 2,
+    cell_bits: int | None = None,
     progress: bool = False,
 ) -> list[int]:
     """The sum over all blocks of ``reducer(block)``, in one pass; on Spark, inside the workers.
 
-    Blocks are so small that sums of products of ``degree`` cells, even doubled, cannot overflow
-    int64 (``2 * rows * 2**(degree * bits) <= 2**62``); totals are Python integers.
+    Blocks are so small that sums of products of ``degree`` cells, even times 4, cannot overflow
+    int64 (``4 * rows * 2**(degree * bits) <= 2**62``); totals are Python integers.
 
     Parameters
     ----------
@@ -192,6 +193,8 @@ def integer_sums(
     width : int
     degree : int
         How many cells the reducer multiplies at most.
+    cell_bits : int, optional
+        The size of the integers that it multiplies, if not that of the schema's grid.
 
     Examples
     --------
@@ -207,7 +210,8 @@ def integer_sums(
     check_count("degree", degree, least=0)
     table, names = _open(frame, schema, columns)
     most = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
-    scan = Scan(schema, names, rows_that_fit(schema.bits, degree, most))
+    bits = schema.bits if cell_bits is None else cell_bits
+    scan = Scan(schema, names, rows_that_fit(bits, degree, most))
     *sums, rows = _sums(table, scan, reducer, width, progress)
     _warn_of_rows(rows, table, schema)
     return sums

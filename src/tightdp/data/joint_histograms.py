@@ -103,11 +103,16 @@ class JointHistogram(Statistic):
         axis = self._axes[self.columns.index(column)]
         return super().extreme_cells(column) if axis is None else axis.extreme_cells(column)
 
-    def contributions(self, block: Block, bits: int) -> NDArray[np.int64]:
-        places = [
-            block[name] if axis is None else axis.places(block)
+    @property
+    def reading(self) -> Schema:
+        rules = {
+            name: self.schema[name] if axis is None else axis.bins
             for name, axis in zip(self.columns, self._axes, strict=True)
-        ]
+        }
+        return self.schema.ruled(rules)
+
+    def contributions(self, block: Block, bits: int) -> NDArray[np.int64]:
+        places = [block[name] for name in self.columns]
         cells = np.ravel_multi_index(tuple(p.astype(np.int64) for p in places), self.shape)
         return np.bincount(cells, minlength=len(self.names)).astype(np.int64)
 

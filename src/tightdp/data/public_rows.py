@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import Reducer, Statistic
+from tightdp.data.statistics import Bins, Reducer, Statistic
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
 from tightdp.schema import Interval
@@ -100,7 +100,8 @@ def _chosen(statistic: Statistic, count: int, rng: RandomSource) -> NDArray[np.i
     for name in statistic.columns:
         ends = statistic.extreme_cells(name)
         cells = ends[rng.integers(len(ends), count)]
-        if isinstance(statistic.schema[name], Interval):
+        rule = statistic.reading[name]
+        if isinstance(rule, Interval) and not isinstance(rule, Bins):
             top = 1 << statistic.schema.bits
             anywhere = rng.integers(2 * top + 1, count) - top
             anywhere[rng.integers(2, count) == 0] = 0  # where squares are least

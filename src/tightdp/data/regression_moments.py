@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, gram_of_doubles
+from tightdp.data.grids import Grid, product_rounding
 from tightdp.data.statistics import Integers, Statistic, check_schema
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
@@ -192,30 +193,38 @@ class RegressionMoments(Statistic):
     # --- sums ---------------------------------------------------------------------------------
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        shift = self.schema.bits - bits
+        grid = self.grid(bits)
         if len(self._numeric) == len(self.features):
-            rows = block.doubles(self.columns, shift)
+            rows = grid.cells(block, self.columns)
         else:
-            rows = self._design_rows(block, shift, bits)
+            rows = self._design_rows(block, grid)
         sums = rows.sum(axis=1).astype(np.int64)
-        gram = gram_of_doubles(rows, bits)
+        gram = gram_of_doubles(rows, grid.cell_bits)
         whole = np.zeros((len(rows) + 1, len(rows) + 1), dtype=gram.dtype)
         whole[1:, 1:] = gram
-        whole[0, 1:] = sums.astype(gram.dtype) << bits
+        whole[0, 1:] = sums.astype(gram.dtype) * grid.points
         i, j, factor = self.entries.T
         return np.asarray(whole[i, j] * factor)
 
-    def _design_rows(self, block: Block, shift: int, bits: int) -> FloatArray:
+    def _design_rows(self, block: Block, grid: Grid) -> FloatArray:
         parts: list[FloatArray] = []
         for name in self.columns:
             column = self.schema[name]
             if isinstance(column, Interval):
-                parts.append(block.doubles([name], shift))
+                parts.append(grid.cells(block, [name]))
             else:
                 codes = block[name]
                 levels = np.arange(1, len(column.levels))
-                parts.append((codes[None, :] == levels[:, None]) * 2.0**bits)
+                parts.append((codes[None, :] == levels[:, None]) * float(grid.points))
         return np.vstack(parts)
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        cell = [0.0]
+        for name in self.columns:
+            numeric = isinstance(self.schema[name], Interval)
+            width = 1 if name == self.target else len(self._groups_of[name])
+            cell += [grid.rounding(name) if numeric else 0.0] * width
+        return np.array([k * product_rounding([cell[i], cell[j]]) for i, j, k in self.entries])
 
     # --- the way back -------------------------------------------------------------------------
 

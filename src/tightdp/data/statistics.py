@@ -2,8 +2,8 @@
 
 A :class:`Statistic` turns a block of quantised rows into integers and knows its sensitivity space
 from the same facts, so that the formula and the bound on its change cannot drift apart. All numeric
-cells are integers on the grid of the schema, scaled to [-1, 1]; all entries of one statistic share
-one ``resolution``, so that one lattice noise serves them all.
+cells are integers on a grid (:mod:`~tightdp.data.grids`), scaled to [-1, 1]; all entries of one
+statistic share one ``resolution``, so that one lattice noise serves them all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
+from tightdp.data.grids import Grid, product_rounding
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -37,7 +38,7 @@ from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.geometry.terms import read_term, read_terms
 from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, decimal_value
 
 Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
@@ -71,7 +72,7 @@ class Statistic(Recorded, ABC):
 
     @abstractmethod
     def contributions(self, block: Block, bits: int) -> Integers:
-        """Sums over the rows of a block, in units of ``2**-(degree * bits)``."""
+        """Sums over the rows of a block, in units of ``1 / resolution(bits)``."""
 
     @abstractmethod
     def sensitivity_space(self) -> SensitivitySpace:
@@ -105,28 +106,52 @@ class Statistic(Recorded, ABC):
         """Scaled entries in the units of the user; public facts only."""
         return values
 
+    @property
+    def reading(self) -> Schema:
+        """The rules by which rows are read; those of the schema, unless a row is put into bins."""
+        return self.schema
+
+    def grid(self, bits: int) -> Grid:
+        """The grid of the cells that are multiplied; only steps make it finer than ``2**-bits``."""
+        return Grid.of(self.schema, self.columns, bits, self.degree)
+
     def resolution(self, bits: int) -> int:
         """Lattice points per unit of the scaled statistic."""
-        return 1 << (self.degree * bits)
+        return int(self.grid(bits).points ** self.degree)
 
-    def bits_for(self, resolution: int) -> int:
-        """The finest grid, at most that of the schema, whose lattice is not finer than asked."""
-        if self.degree == 0:
-            return self.schema.bits
-        return max(1, min(self.schema.bits, (resolution.bit_length() - 1) // self.degree))
+    def bits_within(self, resolution: int) -> int:
+        """The finest grid, at most that of the schema, whose lattice is not finer than asked.
+
+        Only for noise whose tables cannot count more: other noise uses the grid of the schema.
+        """
+        grids = range(self.schema.bits, 1, -1)
+        return next((bits for bits in grids if self.resolution(bits) <= resolution), 1)
+
+    def rounding(self, bits: int) -> FloatArray:
+        """How far all rows together can be from the exact statistic, entry by entry, scaled.
+
+        This is a public number: every cell is rounded by so much at most, and there are so many
+        rows. What has a public step is not rounded.
+        """
+        return self.schema.rows * self.row_rounding(self.grid(bits))
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        """The same for one row: the change of its contribution when its cells are rounded."""
+        return np.zeros(len(self.names))
 
     def measure(self, frame: Any, *, bits: int | None = None, progress: bool = False) -> list[int]:
         """The exact integer vector of a table, from any engine. **Not private.**"""
-        grid = (
+        fine = (
             self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
         )
         return integer_sums(
             frame,
-            self.schema,
+            self.reading,
             self.columns,
-            Reducer(self, grid),
+            Reducer(self, fine),
             width=len(self.names),
             degree=max(1, self.degree),
+            cell_bits=self.grid(fine).cell_bits,
             progress=progress,
         )
 
@@ -186,7 +211,7 @@ class Products(Statistic):
         }
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
         self._degree = max(sum(level is None for _, level in e) for e in self._entries.values())
-        rows_that_fit(schema.bits, self.degree, 1)  # a refusal comes before any budget is spent
+        check_fits(self)
         self._groups = [self._group(term) for term in factors]
 
     def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], NDArray[np.intp]]:
@@ -203,19 +228,27 @@ class Products(Statistic):
     def contributions(self, block: Block, bits: int) -> Integers:
         names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
         place = {name: j for j, name in enumerate(names)}
-        cells = block.doubles(names, self.schema.bits - bits)
+        grid = self.grid(bits)
+        cells = grid.cells(block, names)
         pairs = any(len(numeric) == 2 and not levels for numeric, levels, _ in self._groups)
-        gram = gram_of_doubles(cells, bits) if pairs else None
+        gram = gram_of_doubles(cells, grid.cell_bits) if pairs else None
         out = np.zeros(len(self.names), dtype=np.int64)
         for numeric, levels, places in self._groups:
             at = [place[name] for name in numeric]
             if gram is not None and len(at) == 2 and not levels:
                 sums = gram[at[0], at[1]]
             else:
-                sums = grouped_sums(cells[at], *self._codes(block, levels), bits)
+                sums = grouped_sums(cells[at], *self._codes(block, levels), grid.cell_bits)
             # entries of lower degree are lifted to the common resolution
-            out[places] = sums << ((self.degree - len(at)) * bits)
+            out[places] = sums * grid.points ** (self.degree - len(at))
         return out
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        errors = [
+            [grid.rounding(name) for name, level in self._entries[entry] if level is None]
+            for entry in self.names
+        ]
+        return np.array([product_rounding(each) for each in errors])
 
     def _codes(self, block: Block, levels: list[str]) -> tuple[Integers | None, int]:
         """The cell of each row in the table of some categories, and the number of cells."""
@@ -359,8 +392,12 @@ class SumsAndRows(Statistic):
         return 1
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        cells = block.doubles(self.columns, self.schema.bits - bits)
-        return np.array([*cells.sum(axis=1), len(block) << bits], dtype=np.int64)
+        grid = self.grid(bits)
+        cells = grid.cells(block, self.columns)
+        return np.array([*cells.sum(axis=1), len(block) * grid.points], dtype=np.int64)
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        return np.array([*map(grid.rounding, self.columns), 0.0])
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.of(dict.fromkeys(self.names, UNIT), neighbors="add-remove")
@@ -396,12 +433,54 @@ class SumsAndSquares(Statistic):
         return [([2 * j, 2 * j + 1], [name]) for j, name in enumerate(self.columns)]
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
-        return np.stack([sums << bits, 2 * np.diag(gram)], axis=1).ravel().astype(np.int64)
+        grid = self.grid(bits)
+        sums, gram = sums_and_gram(block, self.columns, grid)
+        return np.stack([sums * grid.points, 2 * np.diag(gram)], axis=1).ravel().astype(np.int64)
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        errors = np.array([grid.rounding(name) for name in self.columns])
+        squares = [2 * product_rounding([error, error]) for error in errors]
+        return np.column_stack([errors, squares]).ravel()
 
     def sensitivity_space(self) -> SensitivitySpace:
         whole = self._images[0] if len(self._images) == 1 else ProductImage(self._images)
         return SensitivitySpace(whole, self.schema.neighbors)
+
+
+class Bins(Interval):
+    """A rule that puts cells into the bins of an interval instead of on its grid.
+
+    Bin i holds the values from edge i to edge i + 1, the right one excluded but for the last; a
+    cell is compared with the edges themselves, after the clamp and, where there is a step, after
+    it has been rounded to a step.
+
+    >>> Bins(Interval(0, 10), [0, 5, 10]).to_grid(np.array([4.9, 5, 99, np.nan]), 16, np.empty(4))
+    array([0., 1., 1., 1.])
+    """
+
+    __slots__ = ("_inner", "edges", "interval")
+    interval: Interval
+    edges: FloatArray
+    _inner: FloatArray
+
+    def __init__(self, interval: Interval, edges: ArrayLike) -> None:
+        super().__init__(
+            interval.low, interval.high, interval.missing, interval.decimal, interval.thousands
+        )
+        object.__setattr__(self, "interval", interval)
+        object.__setattr__(self, "edges", np.asarray(edges, dtype=np.float64))
+        inner = self.edges[1:-1]
+        if interval.step is not None:  # the first value of a bin, for values come in steps
+            inner = interval.at_least(inner)
+        object.__setattr__(self, "_inner", inner)
+
+    def __reduce__(self) -> Any:
+        return Bins, (self.interval, self.edges)
+
+    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
+        values = self.interval.clamp(np.asarray(cells, dtype=np.float64))
+        out[...] = np.searchsorted(self._inner, values, side="right")
+        return out
 
 
 class Histogram(Statistic):
@@ -413,7 +492,8 @@ class Histogram(Statistic):
     column : str
     bins : int or increasing edges
         So many equal bins of the interval, or the inner and outer edges; the first and the last
-        edge are moved to the bounds of the column. Edges are rounded to the grid.
+        edge are moved to the bounds of the column. Cells are compared with the edges themselves:
+        counts are exact however narrow the bins are.
 
     Examples
     --------
@@ -426,25 +506,9 @@ class Histogram(Statistic):
         interval = schema[column]
         if not isinstance(interval, Interval):
             fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
-        if isinstance(bins, (int, np.integer)):
-            count = check_count("bins", bins, least=2)
-            if count > _MOST_BINS:
-                fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
-            edges = np.linspace(interval.low, interval.high, count + 1)
-        else:
-            edges = check_array("bins", bins, 1)
-            if len(edges) > _MOST_BINS:
-                fail(f"`bins` must have at most {_MOST_BINS} edges. Got {len(edges)}.")
-            if len(edges) < 3 or not (np.diff(edges) > 0).all():
-                fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
-            edges[[0, -1]] = interval.low, interval.high
-            if not (np.diff(edges) > 0).all():
-                fail(f"`bins` must have their inner edges within the bounds of {column!r}.")
-        self.columns, self.edges = (column,), edges
-        self._inner = interval.quantize(edges[1:-1], schema.bits)
-        if len(np.unique(self._inner)) < len(self._inner):
-            fail("`bins` are finer than the grid of the schema: use fewer bins or more bits.")
-        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(edges))]
+        self.columns, self.edges = (column,), _edges(interval, column, bins)
+        self.bins = Bins(interval, self.edges)
+        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
         closing = [")"] * (len(ends) - 1) + ["]"]
         self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
 
@@ -452,16 +516,16 @@ class Histogram(Statistic):
     def degree(self) -> int:
         return 0
 
-    def places(self, block: Block) -> Integers:
-        """The bin of every row."""
-        return np.searchsorted(self._inner, block[self.columns[0]], side="right")
+    @property
+    def reading(self) -> Schema:
+        return self.schema.ruled({self.columns[0]: self.bins})
 
     def extreme_cells(self, column: str) -> Integers:
-        """A cell of every bin: its lower edge."""
-        return np.concatenate([[-1 << self.schema.bits], self._inner])
+        """All bins: rows are read into them."""
+        return np.arange(len(self.names))
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        return np.bincount(self.places(block), minlength=len(self.names)).astype(np.int64)
+        return np.bincount(block[self.columns[0]], minlength=len(self.names)).astype(np.int64)
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
@@ -469,6 +533,30 @@ class Histogram(Statistic):
     def touched(self) -> int:
         """The cell that a row leaves and the one that it enters."""
         return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+
+
+def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray:
+    """The edges of the bins, from bound to bound."""
+    if isinstance(bins, (int, np.integer)):
+        count = check_count("bins", bins, least=2)
+        if count > _MOST_BINS:
+            fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
+        low, high = decimal_value(interval.low), decimal_value(interval.high)
+        # in decimals: the third of ten bins of [0, 1] begins at 0.3, not beside it
+        edges = np.array([float(low + (high - low) * i / count) for i in range(count + 1)])
+    else:
+        edges = check_array("bins", bins, 1)
+        if len(edges) > _MOST_BINS:
+            fail(f"`bins` must have at most {_MOST_BINS} edges. Got {len(edges)}.")
+        if len(edges) < 3 or not (np.diff(edges) > 0).all():
+            fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
+    edges[[0, -1]] = interval.low, interval.high
+    if not (np.diff(edges) > 0).all():
+        fail(
+            f"`bins` must have their inner edges within the bounds of {column!r}, and so far apart "
+            "that doubles tell them apart: use fewer bins."
+        )
+    return edges
 
 
 class Moments(Statistic):
@@ -511,12 +599,21 @@ class Moments(Statistic):
         return 2
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        sums, gram = sums_and_gram(block, self.columns, self.schema.bits, bits)
+        grid = self.grid(bits)
+        sums, gram = sums_and_gram(block, self.columns, grid)
         whole = np.zeros((len(sums) + 1,) * 2, dtype=np.int64)
-        whole[0, 1:], whole[1:, 1:] = sums << bits, gram
+        whole[0, 1:], whole[1:, 1:] = sums * grid.points, gram
         out = np.empty(self._layout.dim, dtype=np.int64)
         out[self._places] = whole[tuple(self._ends)]
         out[self._layout.square] = 2 * np.diag(gram)[:-1]  # the target is not squared
+        return out
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        cell = np.array([0.0, *map(grid.rounding, self.columns)])
+        whole = np.array([[product_rounding([a, b]) for b in cell] for a in cell])
+        out = np.empty(self._layout.dim)
+        out[self._places] = whole[tuple(self._ends)]
+        out[self._layout.square] = 2 * np.diag(whole)[1:-1]
         return out
 
     def sensitivity_space(self) -> SensitivitySpace:
@@ -526,11 +623,16 @@ class Moments(Statistic):
 
 
 def sums_and_gram(
-    block: Block, columns: Sequence[str], fine: int, bits: int
+    block: Block, columns: Sequence[str], grid: Grid
 ) -> tuple[Integers, NDArray[Any]]:
-    """Exact sums, shape (d,), and sums of products, shape (d, d), of cells on a coarser grid."""
-    cells = block.doubles(columns, fine - bits)
-    return cells.sum(axis=1).astype(np.int64), gram_of_doubles(cells, bits)
+    """Exact sums, shape (d,), and sums of products, shape (d, d), of cells on a grid."""
+    cells = grid.cells(block, columns)
+    return cells.sum(axis=1).astype(np.int64), gram_of_doubles(cells, grid.cell_bits)
+
+
+def check_fits(statistic: Statistic) -> None:
+    """Refuse, before any budget is spent, products that 64 bits do not hold."""
+    rows_that_fit(statistic.grid(statistic.schema.bits).cell_bits, statistic.degree, 1)
 
 
 def check_schema(schema: Any) -> Schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.statistics import Statistic
-from tightdp.errors import FloatArray, check_choice, check_probability, fail
+from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
+from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.one_line import (
@@ -23,6 +22,8 @@ from tightdp.mechanisms.one_line import (
     variance_statistic,
     variances_of,
 )
+from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.together import Together
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -80,23 +81,20 @@ class SumBased(Location):
 
     def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
         self._epsilon = check_epsilon(self.epsilon)
-        self._raw = self._mechanism(schema).release(frame, **options)
+        self._raw = self._paid(schema).release(frame, **options)
         return self._made(schema, self._raw)
 
-    def _mechanism(self, schema: Schema) -> AdditiveMechanism:
-        return AdditiveMechanism(self._statistic(schema), noise="best", epsilon=self._epsilon)
+    def _paid(self, schema: Schema) -> PaidMechanism:
+        """All that is paid for."""
+        return self._mechanism(schema)
 
     @abstractmethod
-    def _statistic(self, schema: Schema) -> Statistic:
-        """What is released."""
+    def _mechanism(self, schema: Schema) -> AdditiveMechanism:
+        """What the numbers are made of."""
 
     @abstractmethod
     def _made(self, schema: Schema, release: Release) -> Release:
         """What is made of it, with half-widths."""
-
-    @abstractmethod
-    def _deviations(self, schema: Schema) -> FloatArray:
-        """How far the entries of a row's contribution can be from the middle of their range."""
 
     def conf_int(self, covers: str = "population") -> FloatArray:
         r"""Rows (low, high), one for every column, at the level ``confidence`` for all together.
@@ -106,30 +104,25 @@ class SumBased(Location):
         covers : {"sample", "population"}
             The number of these rows without noise, or that of the population that they are an
             independent sample of. The former is the exact law of the noise. For the latter half of
-            the error is the noise's, half is for sampling: by Hoeffding's inequality each of the k
-            sums is within :math:`c\sqrt{n \log(2k/\alpha')/2}` of its expectation, c the range
-            of a row's part in it. This holds for every population within the bounds (rows outside
-            count at their bounds), and is wide for narrow ones.
+            the error is the noise's, half is for sampling, by inequalities that hold for every
+            population within the bounds and every number of rows (rows outside count at their
+            bounds): see the class.
         """
         check_is_fitted(self, "release_")
+        low, high = self._range()
         if check_choice("covers", covers, ("sample", "population")) == "sample":
-            return self._within(self.release_)
+            return np.clip(self.release_.interval, low[:, None], high[:, None])
         if self.schema_.neighbors is not Neighbors.REPLACE_ONE:
             fail(
                 "`covers` = 'population' needs neighbors='replace-one': the sampling error depends "
                 "on the number of rows, which is private under add-remove. Use 'sample'."
             )
         miss = (1 - self.release_.confidence) / 2
-        noise = self._mechanism(self.schema_).preview(1 - miss).half_width
-        spread = math.sqrt(self.schema_.rows * math.log(2 * len(noise) / miss) / 2)
-        sampling = 2 * self._deviations(self.schema_) * spread
-        return self._within(
-            self._made(self.schema_, replace(self._raw, half_width=noise + sampling))
-        )
+        return np.clip(self._population(miss), low[:, None], high[:, None])
 
-    def _within(self, release: Release) -> FloatArray:
-        low, high = self._range()
-        return np.clip(release.interval, low[:, None], high[:, None])
+    @abstractmethod
+    def _population(self, miss: float) -> FloatArray:
+        """Rows (low, high) for the population, where noise and sampling may miss by so much."""
 
     @abstractmethod
     def _range(self) -> tuple[FloatArray, FloatArray]:
@@ -137,10 +130,17 @@ class SumBased(Location):
 
 
 class Mean(SumBased):
-    """The means of the columns, with exact noise; see :func:`tightdp.mean`.
+    r"""The means of the columns, with exact noise; see :func:`tightdp.mean`.
 
     **Privacy.** ``fit`` is epsilon-DP under the neighbour relation of the schema (replace-one by
-    default) by the proof of :class:`~tightdp.AdditiveMechanism`. Numerics: ``exact``.
+    default) by the proof of :class:`~tightdp.AdditiveMechanism`, and with ``interval_share`` that
+    of :class:`~tightdp.Together`. Numerics: ``exact``.
+
+    **Populations.** Without a share, ``conf_int("population")`` bounds the sampling error by
+    Hoeffding (1963, Theorem 1), from the released mean alone: short near a bound, wide for columns
+    that crowd in the middle of theirs. With ``interval_share=0.1`` a tenth of epsilon buys the sums
+    of squares, and the interval is as wide as the spread of the column asks (Maurer and Pontil,
+    2009, Theorem 4); means get a ninth more noise.
 
     Parameters
     ----------
@@ -148,6 +148,8 @@ class Mean(SumBased):
     bounds : pair, list of pairs, or Schema
     confidence : float
         The level of the intervals, for all columns together.
+    interval_share : float
+        The part of epsilon that buys intervals for the population; needs replace-one neighbours.
     ledger : Ledger, optional
     random_state : None or a seed
 
@@ -167,14 +169,90 @@ class Mean(SumBased):
     (2, 2)
     """
 
-    def _statistic(self, schema: Schema) -> Statistic:
-        return mean_statistic(schema, numeric_columns(schema))
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        bounds: Any = None,
+        confidence: float = 0.95,
+        interval_share: Any = 0.0,
+        ledger: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(epsilon, bounds, confidence, ledger, random_state)
+        self.interval_share = interval_share
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._share()
+
+    def _share(self) -> Fraction:
+        share = exact_amount("interval_share", self.interval_share)
+        if not 0 <= share < 1:
+            fail(f"`interval_share` must lie in [0, 1). Got {float(share):g}.")
+        return share
+
+    def _mechanism(self, schema: Schema) -> AdditiveMechanism:
+        statistic = mean_statistic(schema, numeric_columns(schema))
+        epsilon = self._epsilon * (1 - self._share())
+        return AdditiveMechanism(statistic, noise="best", epsilon=epsilon)
+
+    def _squares(self, schema: Schema) -> AdditiveMechanism:
+        statistic = variance_statistic(schema, numeric_columns(schema))
+        epsilon = self._epsilon * self._share()
+        return AdditiveMechanism(statistic, noise="best", epsilon=epsilon)
+
+    def _paid(self, schema: Schema) -> PaidMechanism:
+        means = self._mechanism(schema)
+        return Together([means, self._squares(schema)]) if self._share() else means
 
     def _made(self, schema: Schema, release: Release) -> Release:
-        return means_of(mean_statistic(schema, numeric_columns(schema)), release)
+        mechanism = self._mechanism(schema)
+        if not self._share():
+            return means_of(mechanism, release)
+        entries = len(mechanism.statistic)
+        sums = replace(
+            release,
+            names=release.names[:entries],
+            value=release.value[:entries],
+            covariance=release.covariance[:entries, :entries],
+            half_width=mechanism.preview(release.confidence).half_width,
+        )
+        return means_of(mechanism, sums)
 
-    def _deviations(self, schema: Schema) -> FloatArray:
-        return _halves(schema)
+    def _population(self, miss: float) -> FloatArray:
+        n, columns, bought = self.schema_.rows, len(self.location_), bool(self._share())
+        noise = miss / 2 if bought else miss
+        half = self._mechanism(self.schema_).preview(1 - noise).half_width / n
+        low, high = self._range()
+        width = high - low
+        # shares of the interval, where the mean of these rows may be
+        at = (np.column_stack([self.location_ - half, self.location_ + half]).T - low) / width
+        at = np.clip(at, 0.0, 1.0)
+        each = miss / columns
+        by_mean = each / 4 if bought else each
+        ends = np.array(
+            [[chernoff_ends(a, n, by_mean)[0], chernoff_ends(b, n, by_mean)[1]] for a, b in at.T]
+        )
+        if bought:
+            tops = self._largest_variances(miss / 2)
+            reach = np.array([bernstein_reach(v, n, 3 * each / 4) for v in tops])
+            ends[:, 0] = np.maximum(ends[:, 0], at[0] - reach)
+            ends[:, 1] = np.minimum(ends[:, 1], at[1] + reach)
+        return np.asarray(low[:, None] + width[:, None] * ends)
+
+    def _largest_variances(self, miss: float) -> FloatArray:
+        """What the sample variances (divisor n - 1) of columns in [0, 1] may be."""
+        n, squares = self.schema_.rows, self._squares(self.schema_)
+        start = len(self.location_)
+        bought = replace(
+            self._raw,
+            value=self._raw.value[start:],
+            covariance=self._raw.covariance[start:, start:],
+            confidence=1 - miss,
+        )
+        found = variances_of(squares, bought)
+        low, high = self._range()
+        return np.asarray(found.interval[:, 1] / (high - low) ** 2 * n / max(n - 1, 1))
 
     def _range(self) -> tuple[FloatArray, FloatArray]:
         return _ends(self.schema_)
@@ -185,6 +263,9 @@ class Variance(SumBased):
 
     **Privacy.** ``fit`` is epsilon-DP under replace-one by the proof of
     :class:`~tightdp.AdditiveMechanism`. Numerics: ``exact``.
+
+    **Populations.** ``conf_int("population")`` adds to the standard deviation what sampling can
+    change of it (Maurer and Pontil, 2009, Theorem 10).
 
     Parameters
     ----------
@@ -212,14 +293,20 @@ class Variance(SumBased):
     True
     """
 
-    def _statistic(self, schema: Schema) -> Statistic:
-        return variance_statistic(schema, numeric_columns(schema))
+    def _mechanism(self, schema: Schema) -> AdditiveMechanism:
+        statistic = variance_statistic(schema, numeric_columns(schema))
+        return AdditiveMechanism(statistic, noise="best", epsilon=self._epsilon)
 
     def _made(self, schema: Schema, release: Release) -> Release:
-        return variances_of(variance_statistic(schema, numeric_columns(schema)), release)
+        return variances_of(self._mechanism(schema), release)
 
-    def _deviations(self, schema: Schema) -> FloatArray:
-        return np.ones(2 * len(list(schema)))  # x in [-1, 1] and 2 x^2 in [0, 2]
+    def _population(self, miss: float) -> FloatArray:
+        n = self.schema_.rows
+        noise = replace(self._raw, confidence=1 - miss)
+        found = self._made(self.schema_, noise).interval * (n / max(n - 1, 1))
+        reach = 2 * _halves(self.schema_) * deviation_reach(n, miss / len(found))
+        deviations = np.sqrt(np.maximum(found, 0.0)) + np.column_stack([-reach, reach])
+        return np.asarray(np.maximum(deviations, 0.0) ** 2)
 
     def _range(self) -> tuple[FloatArray, FloatArray]:
         most = _halves(self.schema_) ** 2

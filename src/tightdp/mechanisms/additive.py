@@ -25,6 +25,8 @@ from tightdp.randomness import RandomSource
 from tightdp.tables import html_table
 
 _NOISE_ONLY = "noise only: sampling error and clamping are not included"
+_FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
+_LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
 EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
 
 
@@ -204,7 +206,23 @@ class AdditiveMechanism(PaidMechanism):
         origin = recover(zero)
         linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
         covariance = linear @ self._choice.covariance() @ linear.T
-        return covariance, self._choice.reach(linear, confidence)
+        return covariance, self.reach(linear, confidence) + _FLOATS * np.abs(origin)
+
+    def scaled_covariance(self) -> FloatArray:
+        """Covariance of the noise on the scaled entries."""
+        return self._choice.covariance()
+
+    def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
+        """Half-widths of linear images of the scaled entries, for all of them at once.
+
+        They count the noise, and what rows lose by being rounded to the grid, at worst.
+        """
+        half = self._choice.reach(linear, confidence)
+        if self.statistic.degree == 0:
+            return half  # counts are integers, and so are the doubles that hold them
+        largest = self.statistic.schema.rows * _LARGEST_ROW
+        rounding = self.statistic.rounding(self.bits) + _FLOATS * largest
+        return half + np.abs(linear) @ rounding
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect, from public facts alone; costs nothing."""
@@ -239,6 +257,12 @@ class AdditiveMechanism(PaidMechanism):
         covariance, half = self._errors(confidence)
         exact = self.exact(frame, progress=progress)
         noisy = tuple(t + int(z) for t, z in zip(exact, noise, strict=True))
+        return self._stated(noisy, covariance, half)
+
+    def _stated(
+        self, noisy: tuple[int, ...], covariance: FloatArray, half: FloatArray
+    ) -> dict[str, Any]:
+        """What is said of noisy integers: values in user units and their errors."""
         scaled = np.array([z / self.resolution for z in noisy])
         return {
             "names": self.statistic.names,

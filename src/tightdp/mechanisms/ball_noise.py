@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -26,6 +25,18 @@ from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import certify_contains
+from tightdp.mechanisms.reach import (
+    PUBLIC_SEED,
+    how_many,
+    is_whole,
+    laplace_reach,
+    lattice_excess,
+    lattice_radius,
+    remembered,
+    simultaneous,
+    smaller,
+    upwards,
+)
 from tightdp.noise.farthest import farthest_level
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_points import roomy
@@ -33,12 +44,6 @@ from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_n
 from tightdp.noise.rates import check_epsilon
 
 _COSTLY = (MomentBody, MomentHull)  # thousands of draws would take seconds
-_DRAWS = 10_000
-_ENTRIES = 300_000  # of all draws together: long vectors would take minutes
-_FOUND: dict[tuple[Any, ...], FloatArray] = {}  # half-widths, which equal public facts share
-_REMEMBERED = 64
-_PUBLIC_SEED = 20_000  # for error bars only; it never touches a release
-_RISK = 1e-6
 
 SHAPES = ("best", "hull", *LP_NAMES)
 
@@ -65,10 +70,11 @@ class BallNoise:
                 "least noise among the shapes that have one.",
                 InfeasibleSamplingError,
             )
-        self.bits = statistic.bits_for(self._finest(self.ball))
+        self.bits = statistic.schema.bits
         self.resolution = statistic.resolution(self.bits)
         self.factor = 1
         self.draws = self._lattice(self.ball)
+        self._pilots: dict[int, FloatArray] = {}
         self.draws.check_feasible()
 
     # --- which moves it covers ----------------------------------------------------------------
@@ -109,33 +115,64 @@ class BallNoise:
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise.
 
-        The box around the concentration set always does. Where draws are cheap, a box in
-        proportion to the standard deviations is found by simulation from public facts, and the
-        smaller of the two is taken.
+        One entry has a closed form. For several, the box around the concentration set, or where
+        draws are cheap a box in proportion to the standard deviations, whichever is smaller.
         """
-        ball = self._scaled()
-        radius = orders.concentration_radius(ball, float(self.epsilon), confidence)
-        box = radius * np.asarray(ball.support(linear))
-        if ball.dim == 1 or isinstance(self.ball, _COSTLY):
-            return box
-        image = hashlib.sha256(linear.tobytes()).digest()
-        key = (self.words, *self.facts(), self.epsilon, linear.shape, image, confidence)
-        if key not in _FOUND:
-            while len(_FOUND) >= _REMEMBERED:
-                _FOUND.pop(next(iter(_FOUND)))
-            _FOUND[key] = self._simulated(linear, confidence, box)
-        return _FOUND[key].copy()
+        if self._is_laplace():
+            half = np.abs(linear[:, 0]) * laplace_reach(self.draws.rate, confidence)
+            return upwards(half / self.resolution, whole=is_whole(linear, self.resolution))
+        if isinstance(self.ball, _COSTLY):
+            return self._boxed(linear, confidence)
+        key = (self.words, *self.facts(), self.epsilon, confidence)
+        return remembered(key, linear, lambda: self._found(linear, confidence))
 
-    def _simulated(self, linear: FloatArray, confidence: float, box: FloatArray) -> FloatArray:
-        """The smaller of the box and of one in proportion to the standard deviations."""
+    def _is_laplace(self) -> bool:
+        """Whether levels are the sizes of one integer."""
+        body = self.draws.body
+        return body.dim == 1 and body.level(np.array([[1], [2], [5]])).tolist() == [1, 2, 5]
+
+    def _boxed(self, linear: FloatArray, confidence: float) -> FloatArray:
         ball = self._scaled()
-        count = min(_DRAWS, max(_ENTRIES // ball.dim, _needed(confidence)))
-        draws = np.asarray(self.draws.sample(count, rng=_PUBLIC_SEED), dtype=np.float64)
+        radius = lattice_radius(ball, self.draws, self.resolution, confidence)
+        return upwards(radius * np.asarray(ball.support(linear)))
+
+    def _found(self, linear: FloatArray, confidence: float) -> FloatArray:
+        """The smaller of the box and of one in proportion to the standard deviations."""
+        draws, level, cell = self._public_draws(confidence)
         spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
-        simulated = simultaneous(draws / self.resolution @ linear.T, spread, confidence)
-        noised = spread > 0  # entries have units of their own: compare in standard deviations
-        better = np.mean(simulated[noised] / spread[noised]) < np.mean(box[noised] / spread[noised])
-        return simulated if better else box
+        simulated = simultaneous(draws @ linear.T, spread, level)
+        simulated += cell * np.abs(linear).sum(axis=1)
+        half = smaller(simulated, self._boxed(linear, confidence), spread)
+        return upwards(half, whole=is_whole(linear, self.resolution))
+
+    def _public_draws(self, confidence: float) -> tuple[FloatArray, float, float]:
+        """Scaled draws, the confidence to ask of them, and by how much they may be off.
+
+        On a fine lattice, where integers are long, they come from a coarser one, and the two laws
+        are compared through the continuous one (see :func:`lattice_excess`).
+        """
+        ball, quick = self._scaled(), self._quick()
+        size = how_many(ball.dim, confidence)
+        if quick is None:
+            return self._pilot(self.draws, size, self.resolution), confidence, 0.0
+        noise = lattice_noise(ball, self.epsilon, resolution=quick)
+        draws = self._pilot(noise, size, quick)
+        lattices = [(quick, noise.sensitivity), (self.resolution, self.draws.sensitivity)]
+        excess = sum(lattice_excess(ball, float(self.epsilon), *each) for each in lattices)
+        return draws, 1 - (1 - confidence) * math.exp(-excess), 1 / quick + 1 / self.resolution
+
+    def _pilot(self, noise: LatticeNoise, size: int, resolution: int) -> FloatArray:
+        """The same draws for all who ask for so many."""
+        if size not in self._pilots:
+            draws = np.asarray(noise.sample(size, rng=PUBLIC_SEED), dtype=np.float64)
+            self._pilots[size] = draws / resolution
+        return self._pilots[size]
+
+    def _quick(self) -> int | None:
+        """A coarser lattice with short integers; None if this one is as quick, or flat."""
+        body, radius = lattice_body(self.ball)
+        quick = default_resolution(body.rank, self.epsilon, radius)
+        return quick if self.resolution > quick and self.ball.rank == self.ball.dim else None
 
     # --- the shape ----------------------------------------------------------------------------
 
@@ -169,15 +206,9 @@ class BallNoise:
 
     # --- the lattice --------------------------------------------------------------------------
 
-    def _finest(self, ball: NormBall) -> int:
-        body, radius = lattice_body(ball)
-        return default_resolution(body.rank, self.epsilon, radius)
-
     def _lattice(self, ball: NormBall) -> LatticeNoise:
-        bits = self.statistic.bits_for(self._finest(ball))
-        return lattice_noise(
-            self._per_person(ball), self.epsilon, resolution=self.statistic.resolution(bits)
-        )
+        resolution = self.statistic.resolution(self.statistic.schema.bits)
+        return lattice_noise(self._per_person(ball), self.epsilon, resolution=resolution)
 
     def _per_person(self, ball: NormBall) -> NormBall:
         rows = self.statistic.schema.rows_per_person
@@ -208,25 +239,6 @@ def farthest_at_most(
     blocks = [(b.entries, roomy(b.values, (1 << 60) // rows) * rows) for b in images]
     level = farthest_level(noise.body, blocks, paired=paired)
     return level is not None and level <= noise.sensitivity
-
-
-def _needed(confidence: float) -> int:
-    """Draws with which :func:`simultaneous` has something to choose from."""
-    return math.ceil(1.2 * math.log(_RISK) / math.log(confidence))
-
-
-def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
-    r"""The smallest multiple of ``spread`` that all entries stay within at once.
-
-    The k-th smallest of N draws of :math:`\max_j |e_j|/s_j` is at least its quantile except with
-    probability P(Binomial(N, confidence) >= k), and k is taken so large that this is below 1e-6.
-    """
-    from scipy.special import bdtrc
-
-    worst = np.sort((np.abs(errors) / np.where(spread > 0, spread, 1.0)).max(axis=1))
-    missed = bdtrc(np.arange(len(worst)), len(worst), confidence)  # P(Binomial > k - 1), k = 1..N
-    enough = np.flatnonzero(missed <= _RISK)
-    return float(worst[enough[0]]) * spread if len(enough) else np.full_like(spread, np.inf)
 
 
 def _mean_variance(ball: NormBall) -> float:

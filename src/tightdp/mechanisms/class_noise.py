@@ -19,7 +19,6 @@ from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.geometry.row_images import SquareImage
-from tightdp.mechanisms.ball_noise import simultaneous
 from tightdp.mechanisms.composition import (
     composed_delta,
     group_budget,
@@ -27,12 +26,14 @@ from tightdp.mechanisms.composition import (
     most_each,
 )
 from tightdp.mechanisms.coordinate_noise import (
+    DESIGN_STEPS,
     LOSSY,
     PURE,
     finer_lattice,
     float_down,
     on_lattice,
 )
+from tightdp.mechanisms.reach import simultaneous
 from tightdp.noise.farthest import farthest_level
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise
@@ -46,7 +47,6 @@ from tightdp.noise.lattice_bodies import (
 )
 from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.on_lattice import default_resolution
 from tightdp.privacy import Neighbors, text_down, text_up
 
 LEAST_DESIGNED = Fraction(1, 50)
@@ -138,8 +138,7 @@ class BodyNoise(ClassNoise):
     def __init__(self, moments: ClassMoments, epsilon: Fraction) -> None:
         super().__init__(moments, epsilon, Fraction(0))
         self.body = record_body(moments)
-        radius = Fraction(self.ends * self.rows)
-        self.bits = moments.bits_for(default_resolution(self.body.rank, epsilon, radius))
+        self.bits = moments.schema.bits
         level = self.ends * self.rows * self.resolution  # [P1]
         self.noise = LatticeNoise(self.body, epsilon, level)
         self.noise.check_feasible()
@@ -274,7 +273,8 @@ class LawNoise(ClassNoise):
             epsilon, delta = (part * whole for whole in self.one_row)
             entry = most_each(epsilon, delta, times, lossy=lossy)  # [P2]
             spends.append(group_budget(*entry, self.ends))  # [P1]
-        self.bits = self.moments.bits_for(default_resolution(1, min(e for e, _ in spends)))
+        fine = self.moments.schema.bits
+        self.bits = self.moments.bits_within(DESIGN_STEPS) if family == "designed" else fine
         steps = self.moments.resolution(self.bits)
         if family == "designed":
             integer = self.moments.degree == 0
@@ -291,7 +291,7 @@ class LawNoise(ClassNoise):
     # --- a law of the user --------------------------------------------------------------------
 
     def _take(self, law: NoiseLaw) -> None:
-        self.bits = self.moments.bits_for(default_resolution(1, law.epsilon))
+        self.bits = self.moments.bits_within(DESIGN_STEPS)
         self._use([law, law], self.moments.resolution(self.bits))
         given = self.laws[0].guarantee()
         each, lost = (exact_amount("law", x) for x in (given.epsilon, given.delta))
@@ -404,7 +404,7 @@ class GaussianClassNoise(ClassNoise):
         self.noise = GaussianVector(
             epsilon=epsilon, delta=delta, square=square, entries=len(moments)
         )
-        self.bits = moments.bits_for(default_resolution(1, epsilon, Fraction(self.rows)))
+        self.bits = moments.schema.bits
         self.factor = max(1, self.noise.resolution // moments.resolution(self.bits))
 
     def _square(self) -> float:

@@ -19,6 +19,15 @@ from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, check_choice, exact_amount, fail
 from tightdp.mechanisms.composition import most_each
+from tightdp.mechanisms.reach import (
+    PUBLIC_SEED,
+    how_many,
+    is_whole,
+    remembered,
+    simultaneous,
+    smaller,
+    upwards,
+)
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
@@ -27,12 +36,13 @@ from tightdp.noise.lattice_laws import (
     TruncatedGeometric,
 )
 from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
-from tightdp.noise.on_lattice import default_resolution
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import text_up
+from tightdp.randomness import source
 
 _SLACK = 2.0**-40  # relative rounding of a support function
+DESIGN_STEPS = 1 << 38  # lattice points per unit that tables of designs can do with
 _WORTH = Fraction(1001, 1000)  # a smaller gain in epsilon is not worth another law
 
 
@@ -96,7 +106,8 @@ class CoordinateNoise:
     def _make(self, noise: Any, epsilon: Any, delta: Any) -> None:
         name = check_choice("noise", noise, FAMILIES)
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
-        self.bits = self._bits(self.epsilon / self.moved)
+        schema = self.statistic.schema
+        self.bits = self._design_bits() if name == "designed" else schema.bits
         makers = LOSSY if self.delta else PURE
         if name != "designed" and name not in makers:
             need = "`delta` > 0" if name in LOSSY else "`delta` = 0"
@@ -132,7 +143,7 @@ class CoordinateNoise:
     # --- a law of the user, scaled to every entry ---------------------------------------------
 
     def _take(self, law: NoiseLaw, epsilon: Any, delta: Any) -> None:
-        self.bits = self._bits(exact_amount("epsilon", law.epsilon))
+        self.bits = self._design_bits()
         steps = self._steps()
         self.factor = finer_lattice(law, steps)
         self.laws = [on_lattice(law, self.factor * moved) for moved in steps]
@@ -191,9 +202,9 @@ class CoordinateNoise:
 
     # --- what both need -----------------------------------------------------------------------
 
-    def _bits(self, epsilon: Fraction) -> int:
-        reach = Fraction(float(self._reaches().max()))
-        return self.statistic.bits_for(default_resolution(1, epsilon, reach))
+    def _design_bits(self) -> int:
+        """A lattice whose cells a design can count."""
+        return self.statistic.bits_within(DESIGN_STEPS // self.statistic.schema.rows_per_person)
 
     def _reaches(self) -> FloatArray:
         """How far one row moves every entry of the scaled statistic."""
@@ -216,7 +227,8 @@ class CoordinateNoise:
 
     def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
         """Draws: a vector of integers, or ``size`` rows of them."""
-        columns = [law.sample(1 if size is None else size, rng=rng) for law in self.laws]
+        bits = source(rng)  # one for all entries: a seed for each would repeat the noise
+        columns = [law.sample(1 if size is None else size, rng=bits) for law in self.laws]
         draws = np.column_stack(columns)
         return draws[0] if size is None else draws
 
@@ -229,10 +241,36 @@ class CoordinateNoise:
         return np.diag([law.variance() for law in self.laws]) / float(self.resolution) ** 2
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
-        """Half-widths of the image of the box that holds all entries at once, by independence."""
-        tail = (1 - confidence ** (1 / len(self.laws))) / 2
-        ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in self.laws]
-        return np.abs(linear) @ (np.array(ends) / float(self.resolution))
+        """Half-widths that hold at once for all entries of the linear image of the noise.
+
+        The image of the box that holds all entries by independence; where an entry of the image
+        mixes several, draws from the law of the mixture, if they say less.
+        """
+        whole = is_whole(linear, self.resolution)
+        box = upwards(np.abs(linear) @ self._box(linear, confidence), whole=whole)
+        if np.count_nonzero(linear, axis=1).max() == 1:
+            return box
+        key = (self.words, confidence)
+        return remembered(key, linear, lambda: self._mixed(linear, confidence, box, whole))
+
+    def _box(self, linear: FloatArray, confidence: float) -> FloatArray:
+        """Half-widths of the entries that the image needs, at once; 0 for the others."""
+        used = np.abs(linear).max(axis=0) > 0
+        tail = (1 - confidence ** (1 / max(1, int(used.sum())))) / 2
+        ends = [
+            np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() if needed else 0
+            for law, needed in zip(self.laws, used, strict=True)
+        ]
+        return np.array(ends, dtype=np.float64) / float(self.resolution)
+
+    def _mixed(
+        self, linear: FloatArray, confidence: float, box: FloatArray, whole: bool
+    ) -> FloatArray:
+        size = how_many(len(self.laws), confidence)
+        draws = np.asarray(self.sample(size, rng=PUBLIC_SEED), dtype=np.float64) / self.resolution
+        spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
+        simulated = upwards(simultaneous(draws @ linear.T, spread, confidence), whole=whole)
+        return smaller(simulated, box, spread)
 
 
 def finer_lattice(law: NoiseLaw, steps: list[int]) -> int:

@@ -84,7 +84,7 @@ class DataDependentMechanism(PaidMechanism):
         self.statistic, self.design = statistic, design
         self.neighbors = statistic.schema.neighbors
         self.epsilon, self.delta = design.epsilon, design.delta
-        self.bits = statistic.bits_for(_FINEST)
+        self.bits = statistic.bits_within(_FINEST)
         origin, unit = (float(statistic.recover(np.array([s]))[0]) for s in (0.0, 1.0))
         self._slope = unit - origin
         if not self._slope > 0:

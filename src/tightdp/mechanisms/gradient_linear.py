@@ -10,6 +10,7 @@ import numpy as np
 
 from tightdp.data.blocks import Block
 from tightdp.data.frames import integer_sums
+from tightdp.data.grids import Grid
 from tightdp.data.statistics import Integers, sums_and_gram
 from tightdp.mechanisms.box_sampling import Point
 from tightdp.mechanisms.gradient_planes import PlaneGradient
@@ -26,7 +27,8 @@ class GramSums:
         self.columns, self.bits = tuple(columns), bits
 
     def __call__(self, block: Block) -> Integers:
-        sums, gram = sums_and_gram(block, self.columns, self.bits, self.bits)
+        grid = Grid(1 << self.bits, self.bits, self.bits, {})  # that of the schema
+        sums, gram = sums_and_gram(block, self.columns, grid)
         return np.concatenate([[len(block)], sums, gram.ravel()]).astype(np.int64)
 
 

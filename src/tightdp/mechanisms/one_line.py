@@ -19,7 +19,7 @@ from tightdp.data.statistics import (
     check_schema,
 )
 from tightdp.errors import FloatArray, fail
-from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
@@ -41,8 +41,8 @@ def sum(
     >>> release.names, release.guarantee.epsilon
     (('x',), 1.0)
     """
-    statistic = mean_statistic(schema, columns)
-    return sums_of(statistic, _released(statistic, frame, epsilon, options))
+    mechanism = _mechanism(mean_statistic(schema, columns), epsilon, options)
+    return sums_of(mechanism, mechanism.release(frame, **options))
 
 
 def count(
@@ -56,7 +56,7 @@ def count(
     >>> release.names, int(release.value.sum())  # the total is public
     (('k[a]', 'k[b]'), 3)
     """
-    return _released(Counts(schema, columns), frame, epsilon, options)
+    return _mechanism(Counts(schema, columns), epsilon, options).release(frame, **options)
 
 
 def histogram(
@@ -75,7 +75,7 @@ def histogram(
     >>> release.names
     ('x[0, 5)', 'x[5, 10]')
     """
-    return _released(Histogram(schema, column, bins), frame, epsilon, options)
+    return _mechanism(Histogram(schema, column, bins), epsilon, options).release(frame, **options)
 
 
 def mean(
@@ -85,14 +85,14 @@ def mean(
 
     Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
     noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
-    first order, and the intervals take the worst ratio within both intervals.
+    first order, and the intervals are those of Fieller (1954), for the law of the noise.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
     >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
     1.5
     """
-    statistic = mean_statistic(schema, columns)
-    return means_of(statistic, _released(statistic, frame, epsilon, options))
+    mechanism = _mechanism(mean_statistic(schema, columns), epsilon, options)
+    return means_of(mechanism, mechanism.release(frame, **options))
 
 
 def variance(
@@ -101,14 +101,14 @@ def variance(
     """Private variances (divisor n) of numeric columns, from noisy sums and sums of squares.
 
     Values are moved into the range that a variance can have; standard errors are of first order,
-    and the intervals take the worst values of both moments.
+    and the intervals hold for the law of the noise, second order included.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
     >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
     1.0
     """
-    statistic = variance_statistic(schema, columns)
-    return variances_of(statistic, _released(statistic, frame, epsilon, options))
+    mechanism = _mechanism(variance_statistic(schema, columns), epsilon, options)
+    return variances_of(mechanism, mechanism.release(frame, **options))
 
 
 # --- the statistics, and what is made of them -----------------------------------------------------
@@ -127,25 +127,36 @@ def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares
     return SumsAndSquares(schema, columns)
 
 
-def sums_of(statistic: Sums | SumsAndRows, release: Release) -> Release:
+def _mechanism(statistic: Statistic, epsilon: Any, options: dict[str, Any]) -> AdditiveMechanism:
+    shape = {"noise": options.pop("noise", "best"), "delta": options.pop("delta", 0)}
+    return AdditiveMechanism(statistic, epsilon=epsilon, **shape)
+
+
+def sums_of(mechanism: AdditiveMechanism, release: Release) -> Release:
     """Sums in the units of their columns: ``half * S + middle * rows`` of scaled ones."""
+    statistic = mechanism.statistic
     if isinstance(statistic, Sums):
         return release  # the number of rows is public, so they are
-    units, middles = _units(statistic)
-    slope = np.column_stack([np.diag(units), middles])
+    slope = _sum_slope(statistic)
     return replace(
         release,
         names=statistic.columns,
         value=slope @ release.value,
         covariance=slope @ release.covariance @ slope.T,
-        half_width=np.abs(slope) @ release.half_width,
+        half_width=mechanism.reach(slope, release.confidence),
     )
 
 
-def means_of(statistic: Sums | SumsAndRows, release: Release) -> Release:
+def _sum_slope(statistic: Statistic) -> FloatArray:
+    units, middles = _units(statistic)
+    return np.column_stack([np.diag(units), middles])
+
+
+def means_of(mechanism: AdditiveMechanism, release: Release) -> Release:
     """Means from released sums."""
+    statistic = mechanism.statistic
     if isinstance(statistic, SumsAndRows):
-        return _ratio(statistic, release)
+        return _ratio(mechanism, release)
     rows, (half, middle) = statistic.schema.rows, _units(statistic)
     # a mean lies within the bounds: nothing is lost by moving it there
     value = np.clip(release.value / rows, middle - half, middle + half)
@@ -157,51 +168,141 @@ def means_of(statistic: Sums | SumsAndRows, release: Release) -> Release:
     )
 
 
-def _released(statistic: Statistic, frame: Any, epsilon: Any, options: dict[str, Any]) -> Release:
-    shape = {"noise": options.pop("noise", "best"), "delta": options.pop("delta", 0)}
-    return AdditiveMechanism(statistic, epsilon=epsilon, **shape).release(frame, **options)
-
-
-def _ratio(statistic: SumsAndRows, release: Release) -> Release:
-    sums, rows = release.value[:-1], max(float(release.value[-1]), 1.0)
-    half, spare = release.half_width[:-1], float(release.half_width[-1])
-    scaled = np.clip(sums / rows, -1.0, 1.0)
-    slope = np.column_stack([np.eye(len(sums)) / rows, -scaled / rows])
-    covariance = slope @ release.covariance @ slope.T
-    # the worst of the four corners of (sum, rows), rows at least 1
-    ends = np.array([max(rows - spare, 1.0), rows + spare])
-    corners = np.array([(sums + s * half) / e for s in (-1.0, 1.0) for e in ends])
-    reach = np.abs(np.clip(corners, -1.0, 1.0) - scaled).max(axis=0)
-    units, middles = _units(statistic)
+def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
+    sums, rows = release.value[:-1], float(release.value[-1])
+    scaled = np.clip(sums / max(rows, 1.0), -1.0, 1.0)
+    slope = np.column_stack([np.eye(len(sums)), -scaled]) / max(rows, 1.0)
+    ends = np.array([_fieller(mechanism, j, sums[j], rows, release) for j in range(len(sums))])
+    units, middles = _units(mechanism.statistic)
     return replace(
         release,
-        names=statistic.columns,
+        names=mechanism.statistic.columns,
         value=units * scaled + middles,
-        covariance=np.outer(units, units) * covariance,
-        half_width=units * reach,
+        covariance=np.outer(units, units) * (slope @ release.covariance @ slope.T),
+        half_width=units * np.abs(ends - scaled[:, None]).max(axis=1),
     )
 
 
-def variances_of(statistic: SumsAndSquares, release: Release) -> Release:
+def _fieller(
+    mechanism: AdditiveMechanism, j: int, total: float, rows: float, release: Release
+) -> tuple[float, float]:
+    r"""The scaled means m that the released sum S and number of rows N leave (Fieller, 1954).
+
+    At the true mean the sum is m times the number of rows, so that S - m N is a mixture of noises
+    of known law, :math:`z_S - m z_N`. The m for which :math:`|S - mN|` is within its reach r(m) are
+    an interval that holds the true one with the stated confidence. r grows with the size of m.
+    """
+    level = 1 - (1 - release.confidence) / (len(release.value) - 1)
+
+    def reach(low: float, high: float) -> float:
+        slope = np.zeros((3, len(release.value)))
+        slope[:, j], slope[:, -1] = 1.0, -np.linspace(low, high, 3)
+        return max(float(mechanism.reach(row[None], level)[0]) for row in slope)
+
+    low, high = -1.0, 1.0
+    for _ in range(2):  # from all means to those that are left
+        most = reach(low, high)
+        if rows <= 0:
+            return -1.0, 1.0
+        low = max(-1.0, (total - most) / rows)
+        high = min(1.0, (total + most) / rows)
+        if low > high:  # noise beyond its reach: the nearest mean
+            low = high = float(np.clip(total / rows, -1.0, 1.0))
+    return low, high
+
+
+def variances_of(mechanism: AdditiveMechanism, release: Release) -> Release:
     """Variances from released sums and sums of squares."""
-    n = statistic.schema.rows
+    statistic = mechanism.statistic
+    n, columns = statistic.schema.rows, len(statistic.columns)
     first, second = release.value[0::2] / n, release.value[1::2] / (2 * n)
-    a, b = release.half_width[0::2] / n, release.half_width[1::2] / (2 * n)
     value = np.clip(second - first**2, 0.0, 1.0)
+    slope = np.vstack([_variance_slope(j, columns, first[j], n) for j in range(columns)])
+    ends = np.array(
+        [_variance_ends(mechanism, j, first[j], second[j], release) for j in range(columns)]
+    )
     units, _ = _units(statistic)
-    slope = np.zeros((len(first), len(release.value)))
-    for j in range(len(first)):
-        slope[j, 2 * j : 2 * j + 2] = [-2 * first[j] / n, 1 / (2 * n)]
-    covariance = slope @ release.covariance @ slope.T
-    least = np.maximum(np.abs(first) - a, 0.0) ** 2
-    most = np.minimum(np.abs(first) + a, 1.0) ** 2
-    top, bottom = np.clip(second + b - least, 0, 1), np.clip(second - b - most, 0, 1)
     return replace(
         release,
         names=statistic.columns,
         value=units**2 * value,
-        covariance=np.outer(units**2, units**2) * covariance,
-        half_width=units**2 * np.maximum(top - value, value - bottom),
+        covariance=np.outer(units**2, units**2) * (slope @ release.covariance @ slope.T),
+        half_width=units**2 * np.abs(ends - value[:, None]).max(axis=1),
+    )
+
+
+def _variance_slope(j: int, columns: int, mean: float, n: int) -> FloatArray:
+    """How the noise of the moments moves a variance where the scaled mean is this."""
+    row = np.zeros(2 * columns)
+    row[2 * j : 2 * j + 2] = -2 * mean / n, 1 / (2 * n)
+    return row
+
+
+def _variance_ends(
+    mechanism: AdditiveMechanism, j: int, first: float, second: float, release: Release
+) -> tuple[float, float]:
+    r"""The scaled variances that the released moments leave.
+
+    With the true mean m and noise w = z_Q/(2n) - 2 m z_S/n the true variance is
+    :math:`V + (m - M)^2 - w`, M the released mean and :math:`V = Q/(2n) - M^2`. A tenth of the
+    risk is for m to be further from M than a, the rest for w to be beyond its reach at m.
+    """
+    n, columns = mechanism.statistic.schema.rows, len(mechanism.statistic.columns)
+    miss = (1 - release.confidence) / columns
+    one = np.zeros((1, 2 * columns))
+    one[0, 2 * j] = 1 / n
+    a = float(mechanism.reach(one, 1 - miss / 10)[0])
+    means = np.clip(np.linspace(first - a, first + a, 3), -1.0, 1.0)
+    slopes = [_variance_slope(j, columns, mean, n)[None] for mean in means]
+    reach = max(float(mechanism.reach(slope, 1 - 0.9 * miss)[0]) for slope in slopes)
+    middle, spread = second - first**2, min(a, abs(first) + 1.0) ** 2
+    low, high = np.clip([middle - reach, middle + spread + reach], 0.0, 1.0)
+    return float(low), float(high)
+
+
+# --- before any release ---------------------------------------------------------------------------
+
+
+def foresee_sums(mechanism: AdditiveMechanism, found: Preview) -> Preview:
+    """The errors of sums in the units of their columns."""
+    if isinstance(mechanism.statistic, Sums):
+        return found
+    return _foreseen(mechanism, found, _sum_slope(mechanism.statistic))
+
+
+def foresee_means(mechanism: AdditiveMechanism, found: Preview) -> Preview:
+    """The errors of means; where the number of rows is private, for as many as there may be."""
+    rows = mechanism.statistic.schema.rows
+    if isinstance(mechanism.statistic, Sums):
+        return replace(found, std=found.std / rows, half_width=found.half_width / rows)
+    units, _ = _units(mechanism.statistic)
+    slope = np.column_stack([np.diag(units), units]) / rows  # a mean at a bound errs most
+    assumes = (
+        f"a table of {rows} rows, as many as the schema allows; with a tenth of them errors are "
+        "ten times as large"
+    )
+    return replace(_foreseen(mechanism, found, slope), assumes=assumes)
+
+
+def foresee_variances(mechanism: AdditiveMechanism, found: Preview) -> Preview:
+    """The errors of variances, for the means that leave the largest."""
+    n, columns = mechanism.statistic.schema.rows, len(mechanism.statistic.columns)
+    units, _ = _units(mechanism.statistic)
+    slope = np.vstack([_variance_slope(j, columns, 1.0, n) for j in range(columns)])
+    first = _foreseen(mechanism, found, units[:, None] ** 2 * slope)
+    second = units**2 * (found.half_width[0::2] / n) ** 2
+    assumes = "a mean at a bound, where errors are largest"
+    return replace(first, half_width=first.half_width + second, assumes=assumes)
+
+
+def _foreseen(mechanism: AdditiveMechanism, found: Preview, slope: FloatArray) -> Preview:
+    """The errors of a linear image of the scaled entries."""
+    covariance = slope @ mechanism.scaled_covariance() @ slope.T
+    return replace(
+        found,
+        names=mechanism.statistic.columns,
+        std=np.sqrt(np.diag(covariance)),
+        half_width=mechanism.reach(slope, found.confidence),
     )
 
 

@@ -17,10 +17,10 @@ from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.mechanisms.ball_noise import farthest_at_most, levels_at_most
-from tightdp.mechanisms.coordinate_noise import check_share
+from tightdp.mechanisms.coordinate_noise import DESIGN_STEPS, check_share
+from tightdp.mechanisms.reach import upwards
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody, DiamondBody, LatticeBody, RoundBody
-from tightdp.noise.on_lattice import default_resolution
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import text_up
 
@@ -59,7 +59,7 @@ class PlanarNoise:
         self.epsilon, self.delta = design.epsilon, design.delta
         self._check_budget(epsilon, delta)
         reach = self._reach()
-        self.bits = statistic.bits_for(default_resolution(2, design.epsilon, reach))
+        self.bits = statistic.bits_within(DESIGN_STEPS // statistic.schema.rows_per_person)
         fine = statistic.resolution(self.bits)
         self.factor = max(1, math.ceil(_POINTS * design.resolution / (reach * fine)))
         self.resolution = self.factor * fine
@@ -135,4 +135,5 @@ class PlanarNoise:
         order = np.argsort(edge, kind="stable")
         inside = law.atom_share + np.cumsum(law.probabilities().ravel()[order])
         place = min(int(np.searchsorted(inside, confidence + 1e-12)), len(order) - 1)
-        return np.abs(linear).sum(axis=1) * float(edge[order][place]) / float(self.resolution)
+        half = np.abs(linear).sum(axis=1) * float(edge[order][place]) / float(self.resolution)
+        return upwards(half)

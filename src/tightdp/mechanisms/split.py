@@ -21,6 +21,7 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import levels_at_most
 from tightdp.mechanisms.gate import certify_moves
 from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.reach import lattice_radius, upwards
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.noise.rates import check_epsilon
@@ -77,16 +78,11 @@ class SplitMechanism(PaidMechanism):
             fail("The shares of the parts must be positive and sum to at most 1.")  # [P4]
         if statistic.schema.rows_per_person > 1:
             fail("A split release protects persons with one row: use rows_per_person=1.")
-        finest = min(statistic.bits_for(self._finest(part)) for part in self.parts)
-        self.bits = finest
+        self.bits = statistic.schema.bits
         self.noises = [self._lattice(part) for part in self.parts]
         for noise in self.noises:
             noise.check_feasible()
         self.certified = certify_moves(statistic, self).certified  # [P1]
-
-    def _finest(self, part: Part) -> int:
-        body, radius = lattice_body(part.ball)
-        return default_resolution(body.rank, self.epsilon * part.share, radius)
 
     def _lattice(self, part: Part) -> LatticeNoise:
         return lattice_noise(part.ball, self.epsilon * part.share, resolution=self.resolution)
@@ -141,27 +137,29 @@ class SplitMechanism(PaidMechanism):
         """Simultaneous half-widths: all entries of all parts are within them at once."""
         each = 1 - (1 - confidence) / len(self.parts)
         halves = []
-        for part in self.parts:
-            radius = orders.concentration_radius(part.ball, float(self.epsilon * part.share), each)
+        for part, noise in zip(self.parts, self.noises, strict=True):
+            radius = lattice_radius(part.ball, noise, self.resolution, each)
             halves.append(radius * part.ball.bounding_box())
-        return np.concatenate(halves)
+        return upwards(np.concatenate(halves)) + self.statistic.rounding(self.bits)
 
     def draw(self, size: int, *, rng: Any = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
 
-        At very small epsilon the lattice is so fine beside the noise that noise of a larger epsilon
-        is drawn and stretched.
+        The lattice of the release is so fine beside the noise that the same law on a coarser one,
+        of short integers, serves; at very small epsilon that of a larger epsilon, stretched.
         """
         bits = source(rng)
         parts = []
-        for part, noise in zip(self.parts, self.noises, strict=True):
+        for part in self.parts:
             rate, stretch = self.epsilon * part.share, 1
             while rate * stretch < _SMALL:
                 stretch *= 2
-            if stretch > 1:
-                noise = lattice_noise(part.ball, rate * stretch, resolution=self.resolution)
-            parts.append(noise.sample(size, rng=bits).astype(np.float64) * stretch)
-        return np.hstack(parts) / self.resolution
+            body, radius = lattice_body(part.ball)
+            quick = min(self.resolution, default_resolution(body.rank, rate * stretch, radius))
+            noise = lattice_noise(part.ball, rate * stretch, resolution=quick)
+            drawn = noise.sample(size, rng=bits).astype(np.float64)
+            parts.append(drawn * stretch / quick)
+        return np.hstack(parts)
 
     # --- the release --------------------------------------------------------------------------
 

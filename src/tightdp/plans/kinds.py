@@ -6,11 +6,9 @@ A kind knows its keys and makes the work: a mechanism, or a model by the name of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import (
@@ -19,9 +17,6 @@ from tightdp.data.statistics import (
     Moments,
     Products,
     Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
 )
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.ledger import Ledger
@@ -217,77 +212,46 @@ _SCALED = (
 
 
 def _sum(schema: Schema, options: Options, epsilon: Fraction) -> Work:
-    columns = _columns(KINDS["sum"], options, schema)
-    if schema.neighbors is Neighbors.REPLACE_ONE:
-        return MechanismWork(_additive(Sums(schema, columns), options, epsilon))
-
-    def foresee(found: Preview) -> Preview:
-        # half * S + middle * rows, whose noises are not correlated
-        rules = [c for c in schema.select(columns).values() if isinstance(c, Interval)]
-        half, middle = np.array([[c.half, abs(c.middle)] for c in rules]).T
-        std = np.hypot(half * found.std[:-1], middle * found.std[-1])
-        reach = half * found.half_width[:-1] + middle * found.half_width[-1]
-        return replace(found, names=columns, std=std, half_width=reach)
-
-    statistic = SumsAndRows(schema, columns)
-    return _one_line(one_line.sum, statistic, columns, options, epsilon, foresee)
+    return _one_line(
+        one_line.sum, one_line.mean_statistic, one_line.foresee_sums, schema, options, epsilon
+    )
 
 
 def _mean(schema: Schema, options: Options, epsilon: Fraction) -> Work:
-    columns = _columns(KINDS["mean"], options, schema)
-    public = schema.neighbors is Neighbors.REPLACE_ONE
-    statistic: Statistic = (Sums if public else SumsAndRows)(schema, columns)
-
-    def foresee(found: Preview) -> Preview:
-        if public:
-            return replace(
-                found, std=found.std / schema.rows, half_width=found.half_width / schema.rows
-            )
-        # the ratio moves by at most (|noise of the sum| + |noise of the rows|) / rows
-        units = np.array(
-            [c.half for c in schema.select(columns).values() if isinstance(c, Interval)]
-        )
-        std = units * np.hypot(found.std[:-1], found.std[-1]) / schema.rows
-        half = units * (found.half_width[:-1] + found.half_width[-1]) / schema.rows
-        return replace(found, names=columns, std=std, half_width=half)
-
-    return _one_line(one_line.mean, statistic, columns, options, epsilon, foresee)
+    return _one_line(
+        one_line.mean, one_line.mean_statistic, one_line.foresee_means, schema, options, epsilon
+    )
 
 
 def _variance(schema: Schema, options: Options, epsilon: Fraction) -> Work:
-    columns = _columns(KINDS["variance"], options, schema)
     if schema.neighbors is not Neighbors.REPLACE_ONE:
         fail("`kind` = 'variance' needs replace-one neighbours: the number of rows must be public.")
-
-    def foresee(found: Preview) -> Preview:
-        # v = s / (2n) - (t / n)^2 for scaled sums t and s; a mean at a bound moves it most
-        units = np.array(
-            [c.half for c in schema.select(columns).values() if isinstance(c, Interval)]
-        )
-        n = schema.rows
-        std = units**2 * (2 * found.std[0::2] + found.std[1::2] / 2) / n
-        half = units**2 * (2 * found.half_width[0::2] + found.half_width[1::2] / 2) / n
-        return replace(found, names=columns, std=std, half_width=half)
-
-    statistic = SumsAndSquares(schema, columns)
-    return _one_line(one_line.variance, statistic, columns, options, epsilon, foresee)
+    return _one_line(
+        one_line.variance,
+        one_line.variance_statistic,
+        one_line.foresee_variances,
+        schema,
+        options,
+        epsilon,
+    )
 
 
 def _one_line(
     call: Callable[..., Any],
-    statistic: Statistic,
-    columns: tuple[str, ...],
+    build: Callable[[Schema, tuple[str, ...]], Statistic],
+    foresee: Callable[[AdditiveMechanism, Preview], Preview],
+    schema: Schema,
     options: Options,
     epsilon: Fraction,
-    foresee: Callable[[Preview], Preview],
 ) -> Work:
-    mechanism = _additive(statistic, options, epsilon)
+    columns = _columns(KINDS[call.__name__], options, schema)
+    mechanism = _additive(build(schema, columns), options, epsilon)
     shape = {"noise": options.get("noise", "best"), "delta": options.get("delta", 0)}
 
     def release(frame: Any, **given: Any) -> Any:
-        return call(frame, columns, schema=statistic.schema, epsilon=epsilon, **shape, **given)
+        return call(frame, columns, schema=schema, epsilon=epsilon, **shape, **given)
 
-    return MechanismWork(mechanism, release, foresee)
+    return MechanismWork(mechanism, release, lambda found: foresee(mechanism, found))
 
 
 register(
