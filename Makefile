@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+LOWEST := .venv-lowest
+PIP    := python -m pip install --quiet --disable-pip-version-check
 
 # One thread of linear algebra per test process, and no window from a plot.
 export OMP_NUM_THREADS = 1
@@ -10,7 +12,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shapes test check slow docs bench clean
+.PHONY: help demo shapes test check slow lowest docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +34,15 @@ check: test  ## The same as `make test`: the one command to know
 slow: $(VENV)/.dev  ## The long statistical runs (TIGHTDP_SEED=0-9 sweeps seeds)
 	$(BIN)/pytest -q -n auto -m slow
 
+# Few tests that meet every outside library: what an old version lacks is missed by one of them.
+OUTSIDE := src/tightdp/noise src/tightdp/schema.py src/tightdp/estimators/linear.py \
+  src/tightdp/estimators/logistic.py src/tightdp/data tests/data/test_checks.py \
+  tests/data/test_frames.py tests/laws/test_enrolled.py tests/ledger/test_ledger.py \
+  tests/plans/test_plans.py tests/cli/test_commands.py
+
+lowest: $(LOWEST)/.made  ## A few tests with the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/pytest -q $(OUTSIDE)
+
 docs: $(VENV)/.dev  ## Build the site in docs/_build/html, offline, warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/_ext/offline.py docs/_build/html
@@ -40,7 +51,7 @@ bench: $(VENV)/.dev  ## Time the package: every script in benchmarks/
 	@for script in $(wildcard benchmarks/*.py); do $(BIN)/python $$script || exit 1; done
 
 clean:  ## Remove everything that was made, and the environment
-	rm -rf $(VENV) docs/_build output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) docs/_build output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -48,11 +59,16 @@ $(BIN)/python:
 	  { echo 'tightdp needs Python >= 3.11. Name one: make PYTHON=/path/to/python3.11'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# Installed again only when pyproject.toml is newer than the stamp.
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+# Installed again only when pyproject.toml or the constraints are newer than the stamp.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/$(PIP) -c constraints.txt -e '.[demo]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/$(PIP) -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.demo
+
+$(LOWEST)/.made: pyproject.toml constraints-lowest.txt | $(BIN)/python
+	$(BIN)/python -m venv $(LOWEST)
+	$(LOWEST)/bin/$(PIP) -c constraints-lowest.txt -e '.[all]' pytest hypothesis narwhals
+	@touch $@

@@ -27,7 +27,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 _MOST_CONFIDENCE = 1 - 1e-9
+_LONGEST_WORD = 100
 
 
 class TightdpError(Exception):
@@ -102,15 +103,31 @@ def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:
 
 
 def shown(value: Any) -> str:
-    """A parameter for a message; very long numbers are not written out.
+    """A parameter for a message: one short line, whatever it is.
 
-    >>> shown(0.5), shown(-(10**400))
-    ('0.5', 'a very long number')
+    >>> shown(0.5), shown(-(10**400)), shown("a" * 200) == "a" * 77 + "..."
+    ('0.5', 'a very long number', True)
     """
+    return _line(value, str)
+
+
+def quoted(value: Any) -> str:
+    """The same, with the marks that tell texts from numbers.
+
+    >>> quoted("a"), quoted(1), quoted([1, "b"])
+    ("'a'", '1', "[1, 'b']")
+    """
+    return _line(value, repr)
+
+
+def _line(value: Any, words: Callable[[Any], str]) -> str:
     if isinstance(value, numbers.Rational):
         long = max(int(value.numerator).bit_length(), int(value.denominator).bit_length())
-        return str(value) if long <= 400 else "a very long number"
-    return str(value)
+        return words(value) if long <= 400 else "a very long number"
+    try:
+        return visible(words(value), 80)
+    except Exception:  # a class may say anything of itself, or nothing
+        return f"a {type(value).__name__}"
 
 
 def visible(text: str, most: int | None = None) -> str:
@@ -190,14 +207,16 @@ def exact_fraction(name: str, value: Any) -> Fraction:
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
-        fail(f"`{name}` must be of moderate size. Got {value}.")  # its integers would fill memory
+        fail(
+            f"`{name}` must be of moderate size. Got {shown(value)}."
+        )  # its integers would fill memory
     ratio = getattr(value, "as_integer_ratio", None)
     if ratio is None:
         fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {kind}.")
     try:
         return Fraction(*ratio())
     except (ValueError, OverflowError):
-        fail(f"`{name}` must be finite. Got {value}.")
+        fail(f"`{name}` must be finite. Got {shown(value)}.")
 
 
 def exact_amount(name: str, value: Any) -> Fraction:
@@ -235,9 +254,21 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     options = list(allowed)
     if isinstance(value, str) and value in options:
         return value
-    near = difflib.get_close_matches(str(value), options, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    fail(f"`{name}` must be one of {', '.join(map(repr, options))}. Got {value!r}.{hint}")
+    hint = suggestion(value, options)
+    fail(f"`{name}` must be one of {_choices(options)}. Got {quoted(value)}.{hint}")
+
+
+def suggestion(value: Any, options: Sequence[str]) -> str:
+    """A question that names the option next to a misspelt one, or nothing."""
+    if not isinstance(value, str) or len(value) > _LONGEST_WORD:
+        return ""
+    near = difflib.get_close_matches(value, options, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _choices(options: Sequence[str], most: int = 60) -> str:
+    more = f" and {len(options) - most} more" if len(options) > most else ""
+    return ", ".join(map(quoted, options[:most])) + more
 
 
 def check_array(name: str, value: Any, ndim: int, width: int | None = None) -> FloatArray:

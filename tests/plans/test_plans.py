@@ -183,3 +183,16 @@ def test_tables_of_results_escape_names(plan):
     result = Plan.read(plan(MEAN.replace('"means"', '"<b>means"'))).release()
     assert "<b>means" not in result._repr_html_()
     assert "&lt;b&gt;means" in result._repr_html_()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, float("nan"), "high"])
+def test_a_wrong_confidence_of_a_model_is_refused_before_payment(level, seed):
+    """It was paid for, and then refused."""
+    schema = Schema({"x": Interval(0, 1), "y": Interval(0, 1)}, rows=20)
+    rng = np.random.default_rng(seed)
+    table = {"x": rng.uniform(size=20), "y": rng.uniform(size=20)}
+    asked = request("linear_regression", schema, epsilon=1, features=["x"], target="y")
+    ledger = Ledger(5)
+    with pytest.raises(ParameterError, match="confidence"):
+        asked.release(table, ledger=ledger, confidence=level)
+    assert ledger.spent.epsilon == 0

@@ -76,7 +76,7 @@ class Problem:
 def named_columns(X: Any) -> list[str] | None:
     """The column names of a table whose names are all text, or None."""
     if isinstance(X, Mapping):
-        names: Any = list(X)
+        names: Any = _columns_of(X)
     elif isinstance(X, np.ndarray):
         names = list(X.dtype.names or ())
     elif hasattr(X, "collect_schema"):  # polars, without reading a lazy frame
@@ -92,14 +92,18 @@ def named_columns(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def _columns_of(X: Mapping[Any, Any]) -> list[Any]:
+    if not X:
+        fail("`X` must have at least one column. Got an empty mapping.")
+    return list(X)
+
+
 def public_rows(X: Any) -> int | None:
     """The number of rows of a table in memory, or None if the engine would have to count them."""
     if isinstance(X, (str, Path)):
         return None
     if isinstance(X, Mapping):
-        if not X:
-            fail("`X` must have at least one column. Got an empty mapping.")
-        return len(next(iter(X.values())))
+        return len(X[_columns_of(X)[0]])
     if isinstance(X, np.ndarray) and X.ndim == 0:
         return None
     engine = type(X).__module__.split(".")[0].lstrip("_")

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import exact_amount, fail
+from tightdp.errors import shown as parameter
 from tightdp.privacy import Neighbors, text_down, text_up
 
 LARGEST = Fraction(1 << 20)
@@ -120,9 +121,12 @@ def check_cap(epsilon: Any, delta: Any) -> Budget:
     """The caps of a ledger: epsilon > 0 and 0 <= delta < 1."""
     cap = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 < cap.epsilon <= LARGEST:
-        fail(f"`epsilon` must lie in (0, 2**20]. Got {epsilon}: it is the most that may be spent.")
+        fail(
+            f"`epsilon` must lie in (0, 2**20]. Got {parameter(epsilon)}: it is the most "
+            "that may be spent."
+        )
     if not 0 <= cap.delta < 1:
-        fail(f"`delta` must lie in [0, 1). Got {delta}.")
+        fail(f"`delta` must lie in [0, 1). Got {parameter(delta)}.")
     if _up(cap.epsilon) != cap.epsilon or _up(cap.delta) != cap.delta:
         fail("`epsilon` and `delta` must be rationals of moderate size: use floats or decimals.")
     return cap
@@ -132,9 +136,9 @@ def check_amount(epsilon: Any, delta: Any) -> Budget:
     """What a request asks for: epsilon >= 0, 0 <= delta < 1, not both 0."""
     asked = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 <= asked.epsilon <= LARGEST:
-        fail(f"`epsilon` must lie in [0, 2**20]. Got {epsilon}.")
+        fail(f"`epsilon` must lie in [0, 2**20]. Got {parameter(epsilon)}.")
     if not 0 <= asked.delta < 1:
-        fail(f"`delta` must lie in [0, 1). Got {delta}.")
+        fail(f"`delta` must lie in [0, 1). Got {parameter(delta)}.")
     if asked == NOTHING:
         fail("`epsilon` and `delta` must not both be 0: what costs nothing needs no ledger.")
     return Budget(_up(asked.epsilon), _up(asked.delta))

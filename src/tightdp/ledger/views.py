@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import LedgerError, check_count, exact_amount, fail
+from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown
 from tightdp.ledger import owners
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
@@ -112,7 +112,7 @@ class LedgerView:
         """
         target = exact_amount("delta", delta)
         if not 0 <= target < 1:
-            fail(f"`delta` must lie in [0, 1). Got {delta}.")
+            fail(f"`delta` must lie in [0, 1). Got {shown(delta)}.")
         with self._store.read() as look:
             entries = look.selected("WHERE kind = 'spend' ORDER BY number")
         parts = [entry.amount() for entry in entries if entry.partition is None]

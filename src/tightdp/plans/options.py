@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import check_choice, check_count, check_real, exact_amount, fail, visible
+from tightdp.errors import (
+    check_choice,
+    check_count,
+    check_real,
+    exact_amount,
+    fail,
+    quoted,
+    shown,
+    suggestion,
+)
 from tightdp.schema import Category, Interval, Schema
 
-_LONGEST = 200  # characters of a number
+_LONGEST, _MOST_BITS = 200, 4096  # characters of a number, and bits
 _WORDS = {
     Interval: "a numeric column, with `low` and `high`",
     Category: "a category, with `levels`",
@@ -51,23 +60,22 @@ class Option:
             return _listed(name, value)
         if self.takes == "flag":
             if not isinstance(value, bool):
-                fail(f"`{name}` must be true or false. Got {value!r}.")
+                fail(f"`{name}` must be true or false. Got {quoted(value)}.")
             return value
         if self.choices:
             return check_choice(name, value, self.choices)
         if not isinstance(value, str):
-            fail(f"`{name}` must be a text. Got {value!r}.")
+            fail(f"`{name}` must be a text. Got {quoted(value)}.")
         return value
 
     def _column(self, name: str, value: Any, schema: Schema) -> str:
         if not isinstance(value, str):
-            fail(f"`{name}` must be the name of a column. Got {value!r}.")
+            fail(f"`{name}` must be the name of a column. Got {quoted(value)}.")
         if value not in schema.columns:
-            near = difflib.get_close_matches(value, list(schema), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(schema)}."
-            fail(f"`{name}`: the schema has no column {value!r}.{hint}")
+            hint = suggestion(value, list(schema)) or f" It has {shown(', '.join(schema))}."
+            fail(f"`{name}`: the schema has no column {quoted(value)}.{hint}")
         if self.of is not None and not isinstance(schema[value], self.of):
-            fail(f"`{name}`: column {value!r} must be {_WORDS[self.of]}.")
+            fail(f"`{name}`: column {quoted(value)} must be {_WORDS[self.of]}.")
         return value
 
     def _columns(self, name: str, value: Any, schema: Schema) -> list[str]:
@@ -76,7 +84,7 @@ class Option:
             fail(f"`{name}` must name at least one column.")
         for term in terms:
             if not isinstance(term, str):
-                fail(f"`{name}` must be a list of texts. Got {term!r}.")
+                fail(f"`{name}` must be a list of texts. Got {quoted(term)}.")
             for part in term.split(":") if self.takes == "terms" else [term]:
                 self._column(name, part, schema)
         return terms
@@ -88,16 +96,22 @@ def amount(name: str, value: Any) -> Fraction:
     >>> amount("epsilon", 0.1), amount("epsilon", "1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
+    number = None
     if not isinstance(value, str):
-        return exact_amount(name, value)
-    try:
-        if len(value) <= _LONGEST and "/" in value:
-            return Fraction(value)
-        if len(value) <= _LONGEST:  # never by way of an integer with as many digits as 1e999999999
-            return exact_amount(name, Decimal(value))
-    except (ValueError, ArithmeticError):
-        pass
-    fail(f'`{name}` must be a number, or a fraction such as "1/3". Got {visible(value, 40)!r}.')
+        number = exact_amount(name, value)
+    elif len(value) <= _LONGEST:
+        with suppress(ValueError, ArithmeticError):
+            # a decimal keeps its exponent: the integer 1e999999999 would fill memory
+            number = Fraction(value) if "/" in value else _moderate(Decimal(value))
+    if number is None:
+        fail(f'`{name}` must be a number, or a fraction such as "1/3". Got {quoted(value)}.')
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > _MOST_BITS:
+        fail(f"`{name}` must be a number of moderate size. Got {quoted(value)}.")
+    return number
+
+
+def _moderate(number: Decimal) -> Fraction | None:
+    return Fraction(number) if number.is_finite() and abs(number.adjusted()) <= 1000 else None
 
 
 def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list[tuple[str, str]]:
@@ -105,9 +119,9 @@ def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list
     found = []
     for key in given:
         if key not in allowed:
-            near = difflib.get_close_matches(key, list(allowed), n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"It may have: {', '.join(allowed)}."
-            found.append((key, f"`{key}` is no key of {where}. {hint}"))
+            hint = suggestion(key, allowed).replace("'", "`")
+            hint = hint or f" It may have: {', '.join(allowed)}."
+            found.append((key, f"`{shown(key)}` is no key of {where}.{hint}"))
     return found
 
 
@@ -115,11 +129,11 @@ def _bins(name: str, value: Any) -> int | list[float]:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
-        fail(f"`{name}` must be a number of bins, or a list of their edges. Got {value!r}.")
+        fail(f"`{name}` must be a number of bins, or a list of their edges. Got {quoted(value)}.")
     return [check_real(name, edge) for edge in value]
 
 
 def _listed(name: str, value: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
-        fail(f"`{name}` must be a list. Got {value!r}.")
+        fail(f"`{name}` must be a list. Got {quoted(value)}.")
     return list(value)

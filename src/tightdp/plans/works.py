@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.errors import check_confidence
 from tightdp.estimators.coefficient_tables import pulled
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
@@ -105,7 +106,8 @@ class ModelWork:
         return self._simulated(confidence)
 
     def answer(self, frame: Any, **options: Any) -> Answer:
-        key, level = options.pop("key", None), options.pop("confidence", 0.95)
+        key = options.pop("key", None)
+        level = check_confidence(options.pop("confidence", 0.95))  # it is used after the payment
         state = options.pop("rng", None)
         options.pop("progress", None)  # estimators read once, without a bar
         model = self.model(random_state=state, **options)
