@@ -93,9 +93,10 @@ def named_columns(X: Any) -> list[str] | None:
 
 
 def _columns_of(X: Mapping[Any, Any]) -> list[Any]:
-    if not X:
+    names = list(X)  # a sparse array may be a mapping too, without a truth value
+    if not names:
         fail("`X` must have at least one column. Got an empty mapping.")
-    return list(X)
+    return names
 
 
 def public_rows(X: Any) -> int | None:
