@@ -98,3 +98,16 @@ def test_facts_tell_edges_apart_that_names_round_alike():
 def test_bad_input(columns, bins, text):
     with pytest.raises(ParameterError, match=text):
         tdp.JointHistogram(SCHEMA, columns, bins)
+
+
+def test_a_matrix_is_read_by_the_order_of_the_whole_schema(seed):
+    """A histogram of one column took the matrix for a table of that column, after the payment."""
+    rng = np.random.default_rng(seed)
+    schema = tdp.Schema({name: tdp.Interval(0, 1) for name in "abc"}, rows=20)
+    matrix = rng.uniform(size=(20, 3))
+    mapping = dict(zip("abc", matrix.T, strict=True))
+    for statistic in (
+        tdp.Histogram(schema, "b", 4),
+        tdp.JointHistogram(schema, ["c", "a"], 2),
+    ):
+        assert statistic.measure(matrix) == statistic.measure(mapping)

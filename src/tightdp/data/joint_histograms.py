@@ -109,7 +109,7 @@ class JointHistogram(Statistic):
             name: self.schema[name] if axis is None else axis.bins
             for name, axis in zip(self.columns, self._axes, strict=True)
         }
-        return self.schema.ruled(rules)
+        return self.schema.ruled({**self.schema.columns, **rules})
 
     def contributions(self, block: Block, bits: int) -> NDArray[np.int64]:
         places = [block[name] for name in self.columns]

@@ -518,7 +518,8 @@ class Histogram(Statistic):
 
     @property
     def reading(self) -> Schema:
-        return self.schema.ruled({self.columns[0]: self.bins})
+        # with all other columns: those of a matrix are told by their order
+        return self.schema.ruled({**self.schema.columns, self.columns[0]: self.bins})
 
     def extreme_cells(self, column: str) -> Integers:
         """All bins: rows are read into them."""
