@@ -238,10 +238,13 @@ class BoxSampler(Generic[State]):
 
     # --- a draw -------------------------------------------------------------------------------
 
-    def draw(self, rng: RandomSource) -> Point:
-        """One lattice point."""
+    def draw(self, rng: RandomSource, most: float = math.inf) -> Point | None:
+        """One lattice point, or None after ``most`` refused proposals.
+
+        Whoever stops here and draws in another way still has the law: refusals tell nothing of it.
+        """
         refused, next_look = 0, 64
-        while True:
+        while refused < most:
             value, cell, path = rng.below(self.root.weight), self.root, []
             while cell.halves is not None:
                 path.append(cell)
@@ -262,6 +265,7 @@ class BoxSampler(Generic[State]):
             if refused >= next_look:  # the least level may be known better by now
                 next_look *= 2
                 self._look_again()
+        return None
 
     def _keeps(self, cell: Cell[State], point: Point, rng: RandomSource) -> bool:
         level = self.levels.bounds(cell.known, point, point)[0]

@@ -211,7 +211,9 @@ class Draws:
     ) -> Point:
         """One lattice point."""
         if self.exact:
-            return BoxSampler(levels, rate).draw(rng)
+            found = BoxSampler(levels, rate).draw(rng)
+            assert found is not None  # no number of proposals is too large
+            return found
         chains = LevelChains(levels, rate, self.steps)
         point, self.diagnostics = chains.draw(rng, progress=progress)
         return point

@@ -68,10 +68,15 @@ class PlaneGradient(PaidMechanism):
             radius=self.radius,
             dim=self.rows.dim,
             bits=self.rows.schema.bits,
+            most=self._finest(),
         )
         self.edge = math.floor(self.radius * (1 << self.grid))
         if self.edge < 1:
             fail(f"`radius` must be at least one step of the grid, 2**-{self.grid}.")
+
+    def _finest(self) -> int:
+        """The finest grid on which a draw can promise to end; any by default."""
+        return 62
 
     # --- the law ------------------------------------------------------------------------------
 

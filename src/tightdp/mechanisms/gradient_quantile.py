@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import InfeasibleSamplingError, fail
-from tightdp.mechanisms.box_sampling import Point
+from tightdp.mechanisms.box_sampling import BoxSampler, Point
 from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradient_rows import Integers
+from tightdp.mechanisms.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
 from tightdp.mechanisms.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
 
-MOST_COEFFICIENTS = 4  # beyond, cutting boxes until the law is covered practically never ends
+MOST_COEFFICIENTS = 4  # beyond, no lattice of use is small enough to be gone through
+_COARSEST = 5  # of grids that are of use
+_FEW_STEPS = 1 << 21  # so many are quicker than boxes
+_PATIENCE = 1 << 11  # refused proposals before all lines are gone through
 
 
 class KNormQuantileRegression(PlaneGradient):
@@ -41,10 +46,14 @@ class KNormQuantileRegression(PlaneGradient):
     2. On the finite lattice [P2] this is the exponential mechanism for a score of sensitivity 1:
     weights change by at most a factor :math:`e^{\epsilon/2}`, and so does the sum of all weights.
     3. Norms are integers, and the draw settles its coins by enclosures of exponentials
-    (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P4].
-    Numerics: ``exact``. The running time depends on the data. With ``sampler="mcmc"``, for more
-    coefficients than four, [P4] is missing: a finite chain only approaches the law, the release is
-    not epsilon-DP, and its guarantee says ``approximate-sampler``.
+    (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`,
+    :class:`~tightdp.mechanisms.plane_lines.LineLaw`) [P4].
+    Numerics: ``exact``. The running time depends on the data, within a public bound: boxes are cut
+    a fixed number of times; where that is not enough, all lines of the lattice are gone through,
+    at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid is as fine as
+    that allows. With ``sampler="mcmc"``, for more coefficients than four, [P4] is missing: a finite
+    chain only approaches the law, the release is not epsilon-DP, and its guarantee says
+    ``approximate-sampler``.
 
     **Erratum.** The paper's sensitivity :math:`2(1-\tau)C_X` is not one for :math:`\tau > 1/2`: at
     tau = 0.9 its law loses 9 epsilon (E20). It is :math:`2\max(\tau, 1-\tau)C_X`; with a constant
@@ -105,6 +114,7 @@ class KNormQuantileRegression(PlaneGradient):
         steps: int | None = None,
     ) -> None:
         self.tau = check_tau(tau)
+        self._exact = sampler != "mcmc"
         self._set_up(
             schema,
             features,
@@ -154,6 +164,32 @@ class KNormQuantileRegression(PlaneGradient):
             x, y, self.tau, norm=self.norm, edge=self.edge, grid=self.grid, radius=self._reach
         )
 
+    def _finest(self) -> int:
+        """The finest grid whose lines can all be gone through, from public facts.
+
+        Cutting boxes does not end in time where the least levels lie on thin sets.
+        """
+        if not self._exact:
+            return super()._finest()
+        slopes, rows = self.rows.dim - 1, self.rows.schema.rows
+        for grid in range(40, _COARSEST - 1, -1):
+            edge = math.floor(self.radius * (1 << grid))
+            lines = line_count(edge, slopes, within=self.shape == "l1")
+            if lines <= MOST_LINES and lines * rows <= MOST_STEPS:
+                return grid
+        fail(
+            f"Exact quantile regression of {rows} rows on {slopes + 1} coefficients has no grid "
+            "that is fine enough and whose draws are sure to end: name fewer `features`, or take "
+            "a smaller `radius`.",
+            InfeasibleSamplingError,
+        )
+
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         levels = self.levels(*self._read(frame, progress))
-        return self.draws.draw(levels, self.rate, rng, progress)  # [P4]
+        if not self.draws.exact:
+            return self.draws.draw(levels, self.rate, rng, progress)
+        lines = line_count(self.edge, self.rows.dim - 1, within=self.shape == "l1")
+        found = None
+        if lines * levels.distinct > _FEW_STEPS:
+            found = BoxSampler(levels, self.rate).draw(rng, most=_PATIENCE)
+        return LineLaw(levels, self.rate).draw(rng) if found is None else found  # [P4]

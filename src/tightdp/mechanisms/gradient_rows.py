@@ -139,22 +139,29 @@ class RegressionRows:
 
 
 def theta_grid(
-    grid: Any, *, rows: int, epsilon: Fraction, radius: Fraction, dim: int, bits: int
+    grid: Any,
+    *,
+    rows: int,
+    epsilon: Fraction,
+    radius: Fraction,
+    dim: int,
+    bits: int,
+    most: int = _WORD,
 ) -> int:
     """The number k such that coefficients live on multiples of ``2**-k``.
 
     The default makes one step change the gradient by less than the noise: about
     ``log2(64 * rows * epsilon)``, from public facts. Products of cells and coefficients must fit
-    64 bits.
+    64 bits; a draw may ask for ``most``.
 
     >>> theta_grid(
     ...     None, rows=10_000, epsilon=Fraction(1), radius=Fraction(1), dim=2, bits=16)
     20
     """
     room = math.ceil(4 * dim * max(radius, Fraction(1))).bit_length() + bits
-    finest = _WORD - room
-    if finest < 1:
+    if _WORD - room < 1:
         fail("`radius` is too large: no grid of coefficients fits 64-bit integers.")
+    finest = min(_WORD - room, most)
     if grid is not None:
         return check_count("grid", grid, most=finest)
     wanted = math.ceil(rows * max(epsilon, Fraction(1))).bit_length() + _SPARE_BITS

@@ -16,6 +16,7 @@ from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
 from tightdp.mechanisms.band_paths import exp_up
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.tilted import below_exp
@@ -168,7 +169,7 @@ class JointLaw:
         above, below, here, first = 1, 1, 0, 0  # the first point can lie before all rows
         while (j := len(points)) < len(self.taus):
             later = self._pieces[first:]
-            at, total, weight = _chosen(self._term(j, later - here) + self._runs[j, first:], rng)
+            at, total, weight = chosen(self._term(j, later - here) + self._runs[j, first:], rng)
             above, below, here = above * total, below * weight, first + at
             first = here + 1
             start, length = int(self._edges[here]), int(self._edges[here + 1] - self._edges[here])
@@ -182,7 +183,7 @@ class JointLaw:
         left = len(self.taus) - j
         ways = self._ways(np.array([length]), left)[:, 0]
         skipped = self._skipped[j + 1 : j + left + 1] - self._skipped[j + 1]
-        at, total, weight = _chosen(ways + self._behind[j + 1 :, piece] - skipped, rng)
+        at, total, weight = chosen(ways + self._behind[j + 1 :, piece] - skipped, rng)
         return at + 1, total, weight
 
 
@@ -259,17 +260,6 @@ def _log_sums(terms: FloatArray) -> FloatArray:
     sums = np.exp(terms, where=terms > _NOTHING, out=np.zeros_like(terms)).sum(axis=0)
     with np.errstate(divide="ignore"):  # nothing sums to -inf
         return np.asarray(np.log(sums) + shift)
-
-
-def _chosen(logs: FloatArray, rng: RandomSource) -> tuple[int, int, int]:
-    """An index with an integer weight in proportion to exp(logs): it, all weights, its weight."""
-    places = min(_PLACES, 62 - len(logs).bit_length())  # the sum of all fits 63 bits
-    scaled = np.ceil(np.exp(logs - logs.max()) * float(1 << places))
-    weights = np.where(logs > -np.inf, np.maximum(scaled, 1.0), 0.0).astype(np.int64)
-    edges = np.cumsum(weights)
-    total = int(edges[-1])
-    at = int(np.searchsorted(edges, rng.below(total), side="right"))
-    return at, total, int(weights[at])
 
 
 class KNormQuantiles(KNormGradient):

@@ -66,6 +66,13 @@ class CheckNorm:
         t = sizes[0]
         return max(self._first * t, self._rest * max(sizes[1:]) + self._slant * t)
 
+    def rounded(self, sizes: FloatArray) -> FloatArray:
+        """The same for doubles, entries along the first axis."""
+        if not self._tight:
+            return np.asarray(sizes.max(axis=0))
+        t, rest = sizes[0], sizes[1:].max(axis=0)
+        return np.maximum(self._first * t, self._rest * rest + self._slant * t)
+
 
 class Sides(NamedTuple):
     """What is known of the rows on a box of planes."""
@@ -128,6 +135,47 @@ class QuantileLevels(BoxLevels[Sides]):
         self._small = 2 * edge // parts
         pays = parts > 1 and len(y) > _FEW_ROWS
         self._tiles = _Tiles(self._x, self._mass, self._twice) if pays else None
+
+    # --- along lines of the first coefficient -------------------------------------------------
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct rows."""
+        return len(self._twice)
+
+    def switches(self, slopes: Integers) -> tuple[Integers, Integers, Integers]:
+        """Where rows change sides along lines of the first coefficient, with all others given.
+
+        Returns
+        -------
+        places : shape (lines, rows)
+            The first coefficient at which a row is on another side than far to the left.
+        change : shape (d, rows)
+            What this adds to the sum of x below the plane.
+        start : shape (d, lines)
+            That sum far to the left.
+        """
+        first, turn = self._x[0], np.sign(self._x[0])
+        rest = self._twice // 2 - slopes @ self._x[1:]
+        size = np.where(turn == 0, 1, np.abs(first))
+        rising = -(-rest // size)  # x z >= rest from here on
+        falling = (-rest) // size + 1  # x z >= rest up to here
+        places = np.where(turn > 0, rising, falling)
+        settled = (turn < 0) | ((turn == 0) & (rest <= 0))
+        start = self._mass @ settled.T.astype(np.int64)
+        return places, self._mass * turn, start
+
+    def norms(self, below: Integers) -> FloatArray:
+        """Norms, rounded, of sums of x below the plane, shape (d, ...)."""
+        total = np.array(self._total, dtype=np.float64).reshape(-1, *[1] * (below.ndim - 1))
+        return self._norm.rounded(np.abs(self._c * below.astype(np.float64) - self._a * total))
+
+    def norm_range(self) -> int:
+        """A bound on all levels."""
+        spans = np.abs(self._mass).sum(axis=1)
+        return self._norm([self._c * int(span) for span in spans])
+
+    # --- boxes --------------------------------------------------------------------------------
 
     def start(self) -> Sides:
         return Sides((0,) * len(self.low), None, self._tiles is not None)
