@@ -3,14 +3,14 @@
 Everything here uses public facts alone, or a sample that the caller says is public. Errors are
 those of the noise: sampling error and the clamp are not included. Where an error depends on the
 rows (quantiles, models), rows that fill their bounds evenly are assumed, or simulated from the
-sample.
+sample, and the preview says so. Of a quantile only the error in ranks can be promised.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 from typing import Any, Protocol
@@ -32,13 +32,18 @@ from tightdp.errors import (
 from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.quantiles import KNormQuantile
+from tightdp.mechanisms.quantiles import KNormQuantile, rank_reach
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 from tightdp.tables import html_table, text_table
 
+ORDERED_ROWS = (
+    "rows that fill their bounds evenly: where rows crowd around a quantile its error is smaller, "
+    "in a gap between rows it is as large as the gap"
+)
+_SAMPLED_ROWS = "rows that fill their bounds evenly; on others errors are smaller or larger"
 _SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
 _TABLES = 8
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
@@ -114,22 +119,25 @@ def _expected(what: Any, confidence: float) -> Preview:
 
 @_expected.register
 def _(what: KNormQuantile, confidence: float) -> Preview:
-    """Rows that fill their bounds evenly: ranks are places."""
+    """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows."""
     interval = what.domain[0]
     rows, rate = what.schema.rows, float(what._rate())
     each = 1 - (1 - confidence) / len(what.names)
     std, half = _around(float(what.tau), rows * rate, each)
-    stds, halves = [std], [half]
+    stds, halves, ranks = [std], [half], [what.rank_error(each)]
     if what.covers != "none":
         end_rate = rows * float(what._end_rate())
         for target in what._targets(rows, 1 - confidence):
+            away = abs(float(target - rows * what.tau))
+            ranks.append(away + rank_reach(what.schema.resolution, 1 - each, what._end_rate()))
             aim = min(max(float(target) / rows, 0.0), 1.0)
             off = abs(aim - float(what.tau))
             spread, reach = _around(aim, end_rate, each)
             stds.append(math.hypot(off, spread))
             halves.append(off + reach)
     width = interval.width
-    return _made(what, np.array(stds) * width, np.array(halves) * width, confidence)
+    found = _made(what, np.array(stds) * width, np.array(halves) * width, confidence)
+    return replace(found, assumes=ORDERED_ROWS, ranks=np.minimum(ranks, rows))
 
 
 def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
@@ -159,7 +167,8 @@ def _(what: KNormQuantiles, confidence: float) -> Preview:
     worst = np.abs(walks / std).max(axis=1)
     order = np.argsort(worst)
     place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
-    return _made(what, width * std, width * std * worst[order][min(place, _GRID - 1)], confidence)
+    half = width * std * worst[order][min(place, _GRID - 1)]
+    return replace(_made(what, width * std, half, confidence), assumes=ORDERED_ROWS)
 
 
 @_expected.register
@@ -172,7 +181,8 @@ def _(what: KolmogorovSample, confidence: float) -> Preview:
     assert law is not None  # a schema has rows
     share = counts * (what.size / what.schema.rows)
     errors = np.array([law.draw(bits) for _ in range(100)]) - share
-    return _made(what, *spread(errors, confidence), confidence, what.statistic.names)
+    found = _made(what, *spread(errors, confidence), confidence, what.statistic.names)
+    return replace(found, assumes=_SAMPLED_ROWS)
 
 
 def _made(
@@ -229,16 +239,28 @@ def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
 # --- the inverse questions -----------------------------------------------------------------------
 
 
-def epsilon_for(what: Any, *, error: Any, confidence: float = 0.95, noise: Any = "best") -> float:
+def epsilon_for(
+    what: Any,
+    *,
+    error: Any = None,
+    ranks: Any = None,
+    confidence: float = 0.95,
+    noise: Any = "best",
+) -> float:
     """The least epsilon at which all entries are within ``error`` at once, with this confidence.
 
-    Errors are those of the noise, in the units of the release (see :func:`preview`).
+    Errors are those of the noise, in the units of the release (see :func:`preview`). How far off a
+    quantile is in its own unit depends on the rows: no epsilon promises it, and it is refused.
+    Public facts do promise how many ranks it is off: ask with ``ranks``.
 
     Parameters
     ----------
     what : Statistic, request of a plan, or function of epsilon that gives a mechanism
     error : number, list of numbers, or mapping of names to numbers
         The half-width wanted for every entry, for each of them, or for the named ones.
+    ranks : number, list of numbers, or mapping of names to numbers
+        Instead of ``error``, for quantiles: so many rows may lie between the release and the
+        quantile, whatever the rows.
     confidence : float
     noise : str or NormBall
         The shape, for statistics.
@@ -256,12 +278,20 @@ def epsilon_for(what: Any, *, error: Any, confidence: float = 0.95, noise: Any =
     0.3343
     >>> AdditiveMechanism(ages, noise="best", epsilon=0.3343).preview().half_width[0] <= 20
     np.True_
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
+    >>> epsilon_for(lambda e: KNormQuantile(schema, "age", 0.5, epsilon=e), ranks=50)  # 1 %
+    0.5912
     """
     level = check_probability("confidence", confidence)
     at = _maker(what, noise)
+    if (error is None) == (ranks is None):
+        fail("Give `error`, in the units of the release, or `ranks`, for quantiles.")
 
     def meets(epsilon: float) -> bool:
         found = _expected(at(epsilon), level)
+        if ranks is not None:
+            return bool((_ranks(found) <= _wanted(ranks, found.names)).all())
+        check_promised(found)
         return bool((found.half_width <= _wanted(error, found.names)).all())
 
     low, high = _bracket(meets)
@@ -269,6 +299,24 @@ def epsilon_for(what: Any, *, error: Any, confidence: float = 0.95, noise: Any =
         middle = math.sqrt(low * high)
         low, high = (low, middle) if meets(middle) else (middle, high)
     return _short(high, meets)
+
+
+def check_promised(found: Preview) -> None:
+    """Refuse to promise the error of a quantile in its own unit: a gap between rows breaks it."""
+    if found.assumes == ORDERED_ROWS:
+        remedy = "ask in `ranks`" if found.ranks is not None else "ask for each level by itself"
+        fail(
+            "`error` of a quantile cannot be promised in its own unit: it is as large as the gap "
+            f"between the rows around it, which is private. Instead, {remedy}, or simulate it on "
+            "a public sample with `preview`.",
+            UndecidedError,
+        )
+
+
+def _ranks(found: Preview) -> FloatArray:
+    if found.ranks is None:
+        fail("`ranks` are for quantiles that are released one by one. Give `error` instead.")
+    return found.ranks
 
 
 def _bracket(meets: Callable[[float], bool]) -> tuple[float, float]:
@@ -360,6 +408,7 @@ def split_budget(
     *,
     epsilon: Any,
     errors: Mapping[str, Any],
+    ranks: Mapping[str, Any] | None = None,
     confidence: float = 0.95,
 ) -> BudgetSplit:
     """Shares of a total epsilon such that all releases miss their wished errors by one factor.
@@ -370,6 +419,8 @@ def split_budget(
     epsilon : float, Fraction or Decimal
         The total; the shares add up to it exactly.
     errors : mapping from names to wished errors
+    ranks : mapping from names to wished errors in ranks, optional
+        For quantiles, instead of an error.
     confidence : float
 
     Examples
@@ -381,13 +432,17 @@ def split_budget(
     >>> {name: round(float(part), 2) for name, part in split.epsilon.items()}, split.reached
     ({'total': 0.64, 'ages': 0.36}, True)
     """
-    total = check_epsilon(epsilon)
-    if not releases or set(releases) != set(errors):
-        fail("`errors` must hold one wish for every release, and there must be one.")
+    total, level = check_epsilon(epsilon), check_probability("confidence", confidence)
+    wishes = {name: {"error": wish} for name, wish in errors.items()}
+    wishes |= {name: {"ranks": wish} for name, wish in (ranks or {}).items()}
+    if not releases or set(releases) != set(wishes) or len(wishes) < len(errors) + len(ranks or {}):
+        fail("`errors` and `ranks` must hold one wish for every release, and there must be one.")
 
     def needs(ratio: float) -> dict[str, float]:
         return {
-            name: epsilon_for(what, error=_times(errors[name], ratio), confidence=confidence)
+            name: epsilon_for(
+                what, confidence=level, **{k: _times(v, ratio) for k, v in wishes[name].items()}
+            )
             for name, what in releases.items()
         }
 
@@ -400,18 +455,23 @@ def split_budget(
         ratio *= off
         parts = needs(ratio)
     given = shares(total, [exact_amount("weight", part) for part in parts.values()])
-    worst = _ratio(releases, given, errors, confidence)
+    worst = _ratio(releases, given, wishes, level)
     return BudgetSplit(dict(zip(parts, given, strict=True)), worst, needed)
 
 
 def _ratio(
-    releases: Mapping[str, Any], given: list[Fraction], errors: Mapping[str, Any], level: float
+    releases: Mapping[str, Any],
+    given: list[Fraction],
+    wishes: Mapping[str, dict[str, Any]],
+    level: float,
 ) -> float:
     """The largest error over the wished one."""
     worst = 0.0
     for (name, what), part in zip(releases.items(), given, strict=True):
         found = _expected(_maker(what, "best")(part), level)  # type: ignore[arg-type]
-        worst = max(worst, float(np.max(found.half_width / _wanted(errors[name], found.names))))
+        for kind, wish in wishes[name].items():
+            size = _ranks(found) if kind == "ranks" else found.half_width
+            worst = max(worst, float(np.max(size / _wanted(wish, found.names))))
     return worst
 
 

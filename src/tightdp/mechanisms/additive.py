@@ -35,7 +35,9 @@ class Preview:
     """The error to expect from a release, known before any data are touched.
 
     ``std`` and ``half_width`` are in user units and speak of the noise alone: sampling error and
-    the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows.
+    the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows;
+    ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
+    rows.
 
     Examples
     --------
@@ -52,11 +54,15 @@ class Preview:
     guarantee: Guarantee
     noise: str
     assumes: str = ""
+    ranks: FloatArray | None = None
 
     @property
     def note(self) -> str:
         """What the errors count, and for which rows."""
-        return f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
+        note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
+        if self.ranks is None:
+            return note
+        return f"{note}; whatever the rows, at most {self.ranks.max():.4g} ranks off"
 
     def __str__(self) -> str:
         width = max(5, *map(len, self.names))

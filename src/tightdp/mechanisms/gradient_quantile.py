@@ -169,7 +169,7 @@ class KNormQuantileRegression(PlaneGradient):
 
         Cutting boxes does not end in time where the least levels lie on thin sets.
         """
-        if not self._exact:
+        if not self._exact or self.rows.dim > MOST_COEFFICIENTS:  # which is refused in a moment
             return super()._finest()
         slopes, rows = self.rows.dim - 1, self.rows.schema.rows
         for grid in range(40, _COARSEST - 1, -1):

@@ -53,6 +53,7 @@ class PlanPreview:
                     "names": list(found.names),
                     "std": found.std.tolist(),
                     "half_width": found.half_width.tolist(),
+                    "ranks": None if found.ranks is None else found.ranks.tolist(),
                     "note": found.note,
                     "confidence": found.confidence,
                     "noise": found.noise,

@@ -24,6 +24,11 @@ from tightdp.randomness import source
 from tightdp.release import Release
 from tightdp.schema import Category, Schema
 
+MADE_UP_ROWS = (
+    "made-up rows: independent columns that fill their bounds evenly, levels and classes of equal "
+    "size; for a small class, or rows that crowd together, errors can be many times as large or as "
+    "small, which a public `sample` shows"
+)
 _SEED = 20_260_102  # of tables that are made up for previews
 _REPLICATES = 60
 _MOST_ROWS = 20_000
@@ -124,7 +129,7 @@ class ModelWork:
         errors = (np.array(found) - truth.value) * (few.schema.rows / self.schema.rows)
         std, half = spread(errors, confidence)
         noise = f"simulated {_REPLICATES} times"
-        return Preview(truth.names, std, half, confidence, self.guarantee(), noise, EVEN_ROWS)
+        return Preview(truth.names, std, half, confidence, self.guarantee(), noise, MADE_UP_ROWS)
 
 
 def with_rows(schema: Schema, rows: int) -> Schema:
@@ -181,9 +186,12 @@ def quantile_work(mechanism: KNormQuantile) -> MechanismWork:
     def foresee(found: Preview) -> Preview:
         # what a reader cares for is how far the interval reaches
         return replace(
-            found, names=found.names[:1], std=found.std[:1], half_width=found.half_width[1:].max()
-            * np.ones(1),
-        )  # fmt: skip
+            found,
+            names=found.names[:1],
+            std=found.std[:1],
+            half_width=found.half_width[1:].max(keepdims=True),
+            ranks=None if found.ranks is None else found.ranks[1:].max(keepdims=True),
+        )
 
     return MechanismWork(mechanism, foresee=foresee, reads=reads)
 
