@@ -238,7 +238,13 @@ class BoxSampler(Generic[State]):
 
     # --- a draw -------------------------------------------------------------------------------
 
-    def draw(self, rng: RandomSource, most: float = math.inf) -> Point | None:
+    def draw(self, rng: RandomSource) -> Point:
+        """One lattice point."""
+        found = self.attempt(rng, math.inf)
+        assert found is not None  # no number of proposals is too large
+        return found
+
+    def attempt(self, rng: RandomSource, most: float) -> Point | None:
         """One lattice point, or None after ``most`` refused proposals.
 
         Whoever stops here and draws in another way still has the law: refusals tell nothing of it.

@@ -211,9 +211,7 @@ class Draws:
     ) -> Point:
         """One lattice point."""
         if self.exact:
-            found = BoxSampler(levels, rate).draw(rng)
-            assert found is not None  # no number of proposals is too large
-            return found
+            return BoxSampler(levels, rate).draw(rng)
         chains = LevelChains(levels, rate, self.steps)
         point, self.diagnostics = chains.draw(rng, progress=progress)
         return point

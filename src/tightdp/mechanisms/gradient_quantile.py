@@ -191,5 +191,5 @@ class KNormQuantileRegression(PlaneGradient):
         lines = line_count(self.edge, self.rows.dim - 1, within=self.shape == "l1")
         found = None
         if lines * levels.distinct > _FEW_STEPS:
-            found = BoxSampler(levels, self.rate).draw(rng, most=_PATIENCE)
+            found = BoxSampler(levels, self.rate).attempt(rng, _PATIENCE)
         return LineLaw(levels, self.rate).draw(rng) if found is None else found  # [P4]
