@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import tightdp as tdp
@@ -50,3 +51,11 @@ def test_sums_are_kept_where_they_leave_less_noise():
     assert one._shares() == [(2, 0.1)]
     pure = CoordinateNoise(sums(8), "laplace", 2, 0)
     assert pure._shares() == [(Fraction(1, 4), 0.0)]
+
+
+@pytest.mark.parametrize("noise", ["laplace", "staircase"])
+def test_a_seed_does_not_give_every_entry_the_same_noise(noise: str, seed: int) -> None:
+    schema = tdp.Schema({"a": tdp.Interval(0, 1), "b": tdp.Interval(0, 1)}, rows=10)
+    mechanism = tdp.AdditiveMechanism(tdp.Sums(schema), noise=noise, epsilon=1.0)
+    first, second = np.asarray(mechanism.noise.sample(400, rng=seed), dtype=np.float64).T
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(400)

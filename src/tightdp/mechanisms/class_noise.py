@@ -48,6 +48,7 @@ from tightdp.noise.lattice_bodies import (
 from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Neighbors, text_down, text_up
+from tightdp.randomness import source
 
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
@@ -332,8 +333,9 @@ class LawNoise(ClassNoise):
 
     def sample(self, *, rng: Any = None) -> list[int]:
         count, other = self.laws
-        counts = count.sample(self.classes, rng=rng)
-        others = other.sample(self.classes * (self.width - 1), rng=rng).reshape(self.classes, -1)
+        bits = source(rng)  # one for both: a seed must not give them the same noise
+        counts = count.sample(self.classes, rng=bits)
+        others = other.sample(self.classes * (self.width - 1), rng=bits).reshape(self.classes, -1)
         return [int(z) for z in np.column_stack([counts, others]).ravel()]
 
     def _spread(self, of: FloatArray) -> FloatArray:

@@ -1,0 +1,355 @@
+"""Statistics of random schemas, their rows, and the mechanisms that release them.
+
+Every concrete statistic of the package has a maker in ``MAKERS``; ``test_moves.py`` fails as long
+as one has not. Bounds are dyadic and cells are multiples of an eighth of their interval, so that
+what an entry sums can be computed from its *name* in exact fractions, without the package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import tightdp as tdp
+import tightdp.data
+from tightdp.data.class_moments import ClassMoments
+from tightdp.data.frames import blocks
+from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments
+from tightdp.data.statistics import (
+    Counts,
+    Histogram,
+    Moments,
+    Products,
+    Statistic,
+    Sums,
+    SumsAndRows,
+    SumsAndSquares,
+)
+from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.geometry.norm_balls import LpBall
+from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
+from tightdp.mechanisms.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
+from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.coordinate_noise import CoordinateNoise
+from tightdp.mechanisms.planar_noise import PlanarNoise
+from tightdp.mechanisms.split import Part, SplitMechanism
+
+Generator = np.random.Generator
+PARTS = 8  # cells are multiples of 1/8 of half an interval
+LEVELS = ("u", "v", "w", "z")
+REPLACE, ADD = "replace-one", "add-remove"
+
+
+# --- schemas ----------------------------------------------------------------------------------
+
+
+def schema(rng: Generator, neighbors: str, rows_per_person: int = 1, bits: int = 5) -> tdp.Schema:
+    """Up to three numbers and three categories in a random order."""
+    columns: dict[str, Any] = {}
+    for name in rng.permutation(["a", "b", "c", "j", "k", "l"]).tolist():
+        if name in "abc":
+            low = int(rng.integers(-3, 4))
+            columns[name] = tdp.Interval(low, low + 2 ** int(rng.integers(0, 4)))
+        else:
+            levels = LEVELS[: int(rng.integers(2, 5))]
+            columns[name] = tdp.Category(list(levels), other=levels[0])
+    facts: dict[str, Any] = {"neighbors": neighbors, "bits": bits}
+    if rows_per_person > 1:
+        facts |= {"person": "who", "rows_per_person": rows_per_person}
+    return tdp.Schema(columns, 50, **facts)
+
+
+def some(rng: Generator, names: list[str], least: int = 1) -> list[str]:
+    """A random choice in a random order."""
+    return rng.permutation(names)[: int(rng.integers(least, len(names) + 1))].tolist()
+
+
+# --- statistics -------------------------------------------------------------------------------
+
+
+def terms(rng: Generator, kinds: tuple[str, ...]) -> list[str]:
+    return rng.permutation(kinds)[: int(rng.integers(2, 5))].tolist()
+
+
+MIXED = ("a", "b", "j", "k", "a:j", "k:b", "j:k", "a:b", "l", "j:a:k", "c:l", "l:j")
+MARGINS = ("j", "k", "l", "j:k", "l:j", "k:l")
+
+Maker = Callable[[Generator, tdp.Schema], Statistic]
+
+
+def _bins(rng: Generator, facts: tdp.Schema, name: str) -> Any:
+    """Three equal bins, or edges on the multiples of an eighth."""
+    interval = facts[name]
+    if rng.integers(2):
+        return 4
+    inner = np.sort(rng.choice(np.arange(1, 2 * PARTS), 2, replace=False)) / (2 * PARTS)
+    return [interval.low, *(interval.low + inner * 2 * interval.half), interval.high]
+
+
+def _joint(rng: Generator, facts: tdp.Schema) -> JointHistogram:
+    names = some(rng, ["a", "b", "j", "k"], 2)[:2]
+    return JointHistogram(
+        facts, names, [_bins(rng, facts, n) if n in "ab" else None for n in names]
+    )
+
+
+def _class_moments(rng: Generator, facts: tdp.Schema) -> ClassMoments:
+    return ClassMoments(facts, some(rng, ["a", "b", "j", "k"]), "l")
+
+
+def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
+    flags = {"joint": bool(rng.integers(2)), "square": bool(rng.integers(2))}
+    return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
+
+
+MAKERS: dict[type[Statistic], Maker] = {
+    Sums: lambda rng, facts: Sums(facts, some(rng, ["a", "b", "c"])),
+    Counts: lambda rng, facts: Counts(facts, terms(rng, MARGINS)[:3]),
+    Products: lambda rng, facts: Products(facts, terms(rng, MIXED)[:3]),
+    SumsAndRows: lambda rng, facts: SumsAndRows(facts, some(rng, ["a", "b", "c"])),
+    SumsAndSquares: lambda rng, facts: SumsAndSquares(facts, some(rng, ["a", "b", "c"])),
+    Histogram: lambda rng, facts: Histogram(facts, "a", _bins(rng, facts, "a")),
+    JointHistogram: _joint,
+    Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
+    ClassMoments: _class_moments,
+    RegressionMoments: _regression,
+}
+RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
+    SumsAndRows: (ADD,),
+    RegressionMoments: (REPLACE,),
+}
+
+
+def concrete_statistics() -> set[type[Statistic]]:
+    """Every statistic of the package that can be built."""
+    for module in pkgutil.walk_packages(tightdp.data.__path__, "tightdp.data."):
+        importlib.import_module(module.name)
+
+    def below(base: type) -> Iterator[type]:
+        for kind in base.__subclasses__():
+            yield kind
+            yield from below(kind)
+
+    kinds = {kind for kind in below(Statistic) if kind.__module__.startswith("tightdp.")}
+    return {kind for kind in kinds if not inspect.isabstract(kind)}
+
+
+# --- rows and what they add -------------------------------------------------------------------
+
+
+def rows(rng: Generator, facts: tdp.Schema, count: int) -> dict[str, Any]:
+    """Random rows, half of their numbers at an end of the bounds."""
+    table: dict[str, Any] = {}
+    for name, column in facts.columns.items():
+        if isinstance(column, tdp.Interval):
+            parts = rng.integers(-PARTS, PARTS + 1, count)
+            ends = rng.choice([-PARTS, PARTS], count)
+            place = np.where(rng.integers(2, size=count), ends, parts) / PARTS
+            table[name] = column.middle + column.half * place
+        else:
+            table[name] = rng.choice(np.array(column.levels), count)
+    return table
+
+
+def images(statistic: Statistic, bits: int, table: dict[str, Any]) -> Any:
+    """What every row adds: read and quantised at once, summed row by row by the reducer."""
+    (block,) = blocks(table, _rowwise(statistic.schema), statistic.columns)
+    columns = block.matrix(statistic.columns).T.astype(np.float64)
+    single = type(block).of_columns
+    return np.array(
+        [
+            statistic.contributions(single(statistic.columns, columns[:, i : i + 1]), bits)
+            for i in range(columns.shape[1])
+        ]
+    )
+
+
+def _rowwise(facts: tdp.Schema) -> tdp.Schema:
+    """The same columns without persons: all rows are kept, in their order."""
+    return tdp.Schema(facts.columns, facts.rows, neighbors=facts.neighbors, bits=facts.bits)
+
+
+# --- what an entry must be, from its name alone -----------------------------------------------
+
+
+def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
+    """The contribution of a row to the entry of this name, scaled to [-1, 1]."""
+    entry, _, label = name.partition("|")
+    share = Fraction(1) if not label else Fraction(row["l"] == label)
+    if entry in ("count", "rows"):
+        return share
+    if "]-" in entry:  # a contrast of two levels
+        first, second = entry.split("]-")
+        return share * (_factor(first + "]", row, facts) - _factor(second, row, facts))
+    if entry.endswith("^2-1"):
+        return share * (2 * _factor(entry[2:-4], row, facts) ** 2 - 1)
+    value = share
+    for part in re.split(r"[:*](?![^\[]*[\])])", entry):
+        base, _, power = part.partition("^")
+        value *= int(base) if base.isdigit() else _factor(base, row, facts) ** int(power or 1)
+    return value
+
+
+def _factor(part: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
+    """A scaled number, the indicator of a level, or that of a bin."""
+    column, _, rest = part.partition("[")
+    facts_of = facts[column]
+    if isinstance(facts_of, tdp.Category):
+        return Fraction(str(row[column]) == rest[:-1])
+    if not rest:
+        return (Fraction(float(row[column])) - Fraction(facts_of.middle)) / Fraction(facts_of.half)
+    low, high = (Fraction(float(edge)) for edge in rest[:-1].split(", "))
+    cell = Fraction(float(row[column]))
+    return Fraction(low <= cell < high or (rest[-1] == "]" and cell == high))
+
+
+# --- mechanisms -------------------------------------------------------------------------------
+
+
+@cache
+def own_law() -> Any:
+    """A stepped law of the user's."""
+    steps = [10, 16, 26, 41, 65, 65, 41, 26, 16, 10]
+    return tdp.PiecewiseNoise(steps, start=-5, cell_width=2.5, atom=5, epsilon=1.0, sensitivity=5.0)
+
+
+@cache
+def plane(ball: str) -> Any:
+    return tdp.design_planar_noise(epsilon=1.0, delta=0.3, resolution=1, ball=ball)
+
+
+PURE = (*SHAPES, "laplace", "staircase", "tulap", "own ball")
+LOSSY = ("truncated-laplace", "tulap", "gaussian")
+DELTA = 1e-3
+QUICK = (*PURE, "split triangle", "split cylinder", "split box", "own law", "plane l2")
+
+
+@dataclass(frozen=True)
+class Released:
+    """A mechanism and the name of its noise."""
+
+    noise: str
+    mechanism: Any
+
+
+def released(
+    statistic: Statistic, epsilon: Any = 1, *, only: Collection[str] | None = None
+) -> list[Released]:
+    """The statistic with every noise that it accepts; what cannot be drawn is refused aloud."""
+    found = []
+    for noise, make in _makers(statistic, epsilon).items():
+        if only is not None and noise not in only:
+            continue
+        try:
+            found.append(Released(noise, make()))
+        except (InfeasibleSamplingError, ParameterError):
+            continue
+    return found
+
+
+def _makers(statistic: Statistic, epsilon: Any) -> dict[str, Callable[[], Any]]:
+    if isinstance(statistic, ClassMoments):
+        return _class_makers(statistic, epsilon)
+    makers: dict[str, Callable[[], Any]] = {}
+    if isinstance(statistic, RegressionMoments):  # which is released in parts
+        for kind in MOMENT_KINDS:
+            makers[f"split {kind}"] = lambda kind=kind: _split(statistic, kind, epsilon)
+    for noise in PURE if not makers else ("laplace", "staircase", "tulap"):
+        makers[noise] = lambda noise=noise: tdp.AdditiveMechanism(
+            statistic, noise=_given(statistic, noise), epsilon=epsilon
+        )
+    for noise in LOSSY:
+        makers[f"{noise}, delta"] = lambda noise=noise: tdp.AdditiveMechanism(
+            statistic, noise=noise, epsilon=epsilon, delta=DELTA
+        )
+    makers["own law"] = lambda: tdp.AdditiveMechanism(statistic, noise=own_law())
+    if len(statistic) == 2:
+        for ball in ("l1", "l2", "linf"):
+            makers[f"plane {ball}"] = lambda ball=ball: tdp.AdditiveMechanism(
+                statistic, noise=plane(ball)
+            )
+    return makers
+
+
+def _given(statistic: Statistic, noise: str) -> Any:
+    if noise != "own ball":
+        return noise
+    size = float(statistic.sensitivity_space().sensitivity(p=1))
+    return LpBall(len(statistic), 1, 1.25 * size)
+
+
+def _split(statistic: RegressionMoments, kind: str, epsilon: Any) -> SplitMechanism:
+    share = Fraction(1, len(statistic.parts))
+    parts = [Part(name, statistic.ball(name, kind), share) for name in statistic.parts]
+    return SplitMechanism(statistic, parts, epsilon=epsilon)
+
+
+def _class_makers(statistic: ClassMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
+    makers: dict[str, Callable[[], Any]] = {}
+    for noise in ("hull", "laplace", "staircase", "tulap"):
+        makers[noise] = lambda noise=noise: ClassMechanism(statistic, noise=noise, epsilon=epsilon)
+    for noise in LOSSY:
+        makers[f"{noise}, delta"] = lambda noise=noise: ClassMechanism(
+            statistic, noise=noise, epsilon=epsilon, delta=DELTA
+        )
+    return makers
+
+
+# --- the body that the drawn noise was made for -----------------------------------------------
+
+
+def inside(mechanism: Any, moves: Any) -> Any:
+    """Whether each move lies within what the drawn noise was made for, in integers."""
+    if isinstance(mechanism, SplitMechanism):
+        where = [mechanism.statistic.where(part.name) for part in mechanism.parts]
+        fits = [_levels(n, moves[:, w]) for n, w in zip(mechanism.noises, where, strict=True)]
+        return np.all(fits, axis=0)
+    choice = mechanism._choice
+    if isinstance(choice, BallNoise):
+        return _levels(mechanism.noise, moves)
+    if isinstance(choice, CoordinateNoise):
+        most = np.array([law.sensitivity for law in choice.laws])
+        return (np.abs(moves) <= most).all(axis=1) & ((moves != 0).sum(axis=1) <= choice.moved)
+    if isinstance(choice, PlanarNoise):
+        power = {"l1": 1, "l2": 2, "linf": np.inf}[choice.design.ball]
+        length = np.linalg.norm(moves.astype(np.float64), power, axis=1)
+        return length <= choice.design.resolution * choice.draws.points * (1 + 1e-12)
+    return _in_classes(choice, moves)
+
+
+def _in_classes(choice: ClassNoise, moves: Any) -> Any:
+    """Written out from the layout of names: everything of a class is between its bars."""
+    blocks = moves.reshape(len(moves), choice.classes, choice.width)
+    if isinstance(choice, BodyNoise):
+        levels = sum(choice.body.level(blocks[:, c]) for c in range(choice.classes))
+        return levels <= choice.noise.sensitivity
+    if isinstance(choice, GaussianClassNoise):
+        square = (moves.astype(np.float64) ** 2).sum(axis=1)
+        return square <= float(choice.noise.sensitivity * choice.resolution) ** 2
+    assert isinstance(choice, LawNoise)
+    names = [name.partition("|")[0] for name in choice.moments.names[: choice.width]]
+    groups = [name.partition("[")[0] if "]-" not in name else name for name in names]
+    fits = np.ones(len(moves), dtype=bool)
+    for group in dict.fromkeys(groups):
+        law = choice.laws[0 if group == "count" else 1]
+        mine = [j for j, g in enumerate(groups) if g == group]
+        steps = np.abs(blocks[:, :, mine]).sum(axis=(1, 2))
+        fits &= steps <= choice.ends * choice.rows * law.sensitivity
+    return fits
+
+
+def _levels(noise: Any, moves: Any) -> Any:
+    try:
+        return noise.body.level(moves) <= noise.sensitivity
+    except ParameterError:  # a move that leaves the span of a flat body
+        return np.zeros(len(moves), dtype=bool)
