@@ -163,7 +163,7 @@ def rows(rng: Generator, facts: tdp.Schema, count: int) -> dict[str, Any]:
 
 def images(statistic: Statistic, bits: int, table: dict[str, Any]) -> Any:
     """What every row adds: read and quantised at once, summed row by row by the reducer."""
-    (block,) = blocks(table, _rowwise(statistic.schema), statistic.columns)
+    (block,) = blocks(table, _rowwise(statistic.reading), statistic.columns)
     columns = block.matrix(statistic.columns).T.astype(np.float64)
     single = type(block).of_columns
     return np.array(
@@ -176,7 +176,8 @@ def images(statistic: Statistic, bits: int, table: dict[str, Any]) -> Any:
 
 def _rowwise(facts: tdp.Schema) -> tdp.Schema:
     """The same columns without persons: all rows are kept, in their order."""
-    return tdp.Schema(facts.columns, facts.rows, neighbors=facts.neighbors, bits=facts.bits)
+    plain = tdp.Schema({"a": tdp.Interval(0, 1)}, facts.rows, bits=facts.bits)
+    return plain.ruled(facts.columns)
 
 
 # --- what an entry must be, from its name alone -----------------------------------------------
