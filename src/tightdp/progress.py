@@ -19,3 +19,18 @@ def progress_bar(total: int | None, unit: str, *, show: bool) -> Iterator[Callab
         return
     with tqdm(total=total, unit=f" {unit}", unit_scale=True, leave=False) as bar:
         yield bar.update
+
+
+@contextmanager
+def standing_line(text: str, *, show: bool) -> Iterator[None]:
+    """A line that says what is going on, and nothing about how much of it there is."""
+    if show:
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            show = False
+    if not show:
+        yield
+        return
+    with tqdm(total=1, desc=text, bar_format="{desc}", leave=False):
+        yield

@@ -11,7 +11,6 @@ from engine_tables import ENGINES, NAMES, SCHEMA, expected, gram, in_file, milli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tightdp.data import engines
 from tightdp.data.frames import blocks, integer_sums, quantized_matrix
 from tightdp.schema import Category, Interval, Schema
 from tightdp.values import nearest_double
@@ -62,16 +61,16 @@ def test_no_row_and_one_row(to_engine, rows):
     assert count == [rows]
 
 
-@pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow")])
-def test_files_are_read_the_same_without_duckdb(monkeypatch, tmp_path, gone):
-    there = engines._installed
-    monkeypatch.setattr(engines, "_installed", lambda name: name not in gone and there(name))
-    csv = quantized_matrix(in_file(nasty(), tmp_path, "t.csv"), SCHEMA, NAMES)
-    np.testing.assert_array_equal(csv, expected())
+def test_files_and_pandas_are_read_without_pyarrow(monkeypatch, tmp_path):
+    path = in_file(nasty(), tmp_path, "t.csv")
     columns = ["word", "text", "whole", "coded"]
-    frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    matrix = quantized_matrix(frame, SCHEMA, columns)
-    np.testing.assert_array_equal(matrix, expected(columns))
+    levels = pd.Index(["zz", "b", "a"], dtype=object)
+    kinds = {"word": object, "text": pd.StringDtype("python"), "coded": pd.CategoricalDtype(levels)}
+    frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get).astype(kinds)
+    for module in ("arrow", "columns", "engines"):
+        monkeypatch.setattr(f"tightdp.data.{module}.pyarrow", lambda: pytest.fail("not there"))
+    np.testing.assert_array_equal(quantized_matrix(path, SCHEMA, NAMES), expected())
+    np.testing.assert_array_equal(quantized_matrix(frame, SCHEMA, columns), expected(columns))
 
 
 def test_csv_with_quotes_commas_and_line_breaks(tmp_path):
@@ -208,15 +207,27 @@ def test_columns_with_odd_names(to_engine):
     assert quantized_matrix(to_engine(table), schema, names).tolist() == [[2] * 5, [0] * 5]
 
 
-def test_the_bar_is_as_long_as_the_declared_rows(capsys):
+def shown_bar(capsys, count: int, **facts) -> str:
+    schema = Schema({"x": Interval(0, 1)}, **facts)
+    table = {"x": np.ones(count)}
+    integer_sums(table, schema, ["x"], lambda b: b["x"][:1] * 0, width=1, progress=True)
+    return str(capsys.readouterr().err)
+
+
+def test_the_bar_shows_rows_that_are_public(capsys):
     pytest.importorskip("tqdm")
-    schema = Schema({"x": Interval(0, 1)}, rows=40 * 65_536, neighbors="add-remove")
-    integer_sums(
-        {"x": np.ones(70_000)}, schema, ["x"], lambda b: b["x"][:1] * 0, width=1, progress=True
-    )
-    shown = capsys.readouterr().err
-    assert " 0/40 [" in shown
-    assert " 40/40 [" in shown
+    shown = shown_bar(capsys, 200_000, rows=200_000)
+    assert "0.00/200k" in shown
+
+
+def test_no_bar_shows_rows_that_are_private(capsys):
+    """It once stopped where the table ended, and then jumped to its end."""
+    pytest.importorskip("tqdm")
+    facts = {"rows": 40 * 65_536, "neighbors": "add-remove"}
+    shown = {count: shown_bar(capsys, count, **facts) for count in (1, 70_000, 400_000)}
+    assert len(set(shown.values())) == 1
+    assert "reading the table" in shown[1]
+    assert not any(letter.isdigit() for letter in shown[1].replace("\x1b[A", ""))
 
 
 def test_reading_imports_no_engine():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engine_tables import person_schema, visits
 
-from tightdp.data.cells import CodedCells, NumberCells
+from tightdp.data.cells import ListedCells, NumberCells
 from tightdp.data.frames import blocks, quantized_matrix
 from tightdp.schema import Category, Interval, Schema
 
@@ -69,10 +69,10 @@ def test_names_of_persons_compare_by_value():
     schema = Schema({"x": Interval(0, 100)}, rows=20, person="person", neighbors="add-remove")
     assert len(quantized_matrix(table, schema, ["x"])) == 9
     cells = NumberCells(np.array([1.0, NAN, 0.5, 2.0**70, -1.0]))
-    words = CodedCells([1, None, 0.5, 2**70, -1]).keys()
+    words = ListedCells([1, None, 0.5, 2**70, -1]).keys()
     np.testing.assert_array_equal(cells.keys(), words)
     large = np.array([2**64 - 1, 3], dtype=np.uint64)
-    np.testing.assert_array_equal(NumberCells(large).keys(), CodedCells([2**64 - 1, 3]).keys())
+    np.testing.assert_array_equal(NumberCells(large).keys(), ListedCells([2**64 - 1, 3]).keys())
 
 
 def test_many_rows_of_persons_are_settled_on_the_way(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from canaries import CANARY, CANARY_SCHEMA, CANARY_TEXT, MARKS, canary_table, loud, quiet
 from engine_tables import ENGINES, in_duckdb
 
-from tightdp.data.cells import CodedCells, array_cells
+from tightdp.data.cells import ListedCells, array_cells
 from tightdp.data.frames import (
     blocks,
     check_frame,
@@ -96,7 +96,7 @@ def test_no_repr_shows_a_cell(tmp_path):
     made = blocks(table, CANARY_SCHEMA, ["x", "k"])
     block = next(made)
     cells = array_cells(np.array([CANARY]))
-    for thing in (made, block, cells, CodedCells([CANARY_TEXT])):
+    for thing in (made, block, cells, ListedCells([CANARY_TEXT])):
         assert not any(mark in repr(thing) for mark in MARKS)
     assert repr(block) == "Block(x, k)"
 

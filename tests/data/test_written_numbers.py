@@ -11,7 +11,7 @@ import pytest
 from text_engines import ENGINES
 
 import tightdp as tdp
-from tightdp.data.cells import CodedCells
+from tightdp.data.cells import ListedCells
 from tightdp.data.frames import quantized_matrix
 from tightdp.errors import ParameterError
 
@@ -131,7 +131,7 @@ def test_no_text_raises_and_long_ones_take_no_time(seed: int) -> None:
     cells = ["".join(rng.choice(letters, rng.integers(0, 12))) for _ in range(2000)]
     cells += ["1,234" * 20_000, "1" * 50_000, "1" + ",234" * 20_000, "12," * 20_000 + "x"]
     for marks, _ in WRITTEN.values():
-        numbers = CodedCells(cells).numbers(tdp.Interval(0, 1, **marks))
+        numbers = ListedCells(cells).numbers(tdp.Interval(0, 1, **marks))
         assert numbers.shape == (len(cells),)
 
 

@@ -43,7 +43,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots",)),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.arrow", "data.spark", "data.sources"),
+        ("data.engines", "data.columns", "data.arrow", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
 }

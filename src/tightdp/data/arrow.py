@@ -12,9 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.cells import Cells, CodedCells, Integers, NumberCells
+from tightdp.data.cells import (
+    Cells,
+    CodedCells,
+    Integers,
+    JoinedCells,
+    ListedCells,
+    NumberCells,
+)
 from tightdp.errors import FloatArray, require
 from tightdp.schema import Category, Interval
+from tightdp.values import LONGEST_TEXT
 
 _MOST_EXACT = 1 << 53
 _MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
@@ -52,15 +60,18 @@ def batch_cells(
 
 
 def arrow_cells(array: Any) -> Cells:
-    """The cells of an Arrow array of a readable type."""
-    pa = pyarrow()
-    types, kind = pa.types, array.type
+    """The cells of an Arrow array of a readable type, chunked or not."""
+    types, kind = pyarrow().types, array.type
+    if hasattr(array, "chunks"):
+        return JoinedCells([arrow_cells(chunk) for chunk in array.chunks])
     if types.is_run_end_encoded(kind):
-        return arrow_cells(pa.compute.run_end_decode(array))
+        ends = np.asarray(array.run_ends)
+        places = np.arange(array.offset, array.offset + len(array))
+        return CodedCells(arrow_cells(array.values), np.searchsorted(ends, places, side="right"))
     if types.is_null(kind):
-        return CodedCells([], np.full(len(array), -1))
+        return CodedCells(ListedCells([]), np.full(len(array), -1))
     if types.is_dictionary(kind):
-        return _coded(array)
+        return _coded_cells(array)
     if types.is_floating(kind):
         return NumberCells(array.to_numpy(zero_copy_only=False))  # null becomes NaN
     if types.is_decimal(kind):
@@ -84,25 +95,35 @@ class LazyCells(Cells):
         return len(self._array)
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
-        return _coded(self._array).numbers(rule)
+        return self._distinct().numbers(rule)
 
     def codes(self, rule: Category) -> Integers:
-        return _coded(self._array).codes(rule)
+        return self._distinct().codes(rule)
 
     def keys(self) -> Integers:
-        return _coded(self._array).keys()
+        return self._distinct().keys()
+
+    def _distinct(self) -> Cells:
+        coded = self._array.dictionary_encode()
+        return CodedCells(ListedCells(_objects(coded.dictionary)), _places(coded))
 
 
 class TextCells(LazyCells):
     """Text. What Arrow reads as numbers, Python reads as the same ones, so Arrow may try first."""
 
+    def __init__(self, array: Any) -> None:
+        pa = pyarrow()
+        view = pa.types.is_string_view(array.type)  # for which Arrow has few functions
+        super().__init__(array.cast(pa.large_string()) if view else array)
+
     def numbers(self, rule: Interval | None = None) -> FloatArray:
         pa = pyarrow()
-        if rule is not None and not rule.plain:
-            return super().numbers(rule)  # Arrow knows 1234.5 only
+        longest = pa.compute.max(pa.compute.binary_length(self._array)).as_py() or 0
+        if longest > LONGEST_TEXT or (rule is not None and not rule.plain):
+            return super().numbers(rule)  # Arrow knows 1234.5 only, and numbers of any length
         try:
             numbers = self._array.cast(pa.float64())
-        except pa.ArrowException:
+        except Exception:  # Arrow's own, and those about words of it that are no UTF-8
             return super().numbers()
         return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
@@ -141,15 +162,27 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _coded(array: Any) -> Cells:
+def _coded_cells(array: Any) -> Cells:
+    """The cells of a dictionary array; of a long dictionary only what occurs is looked at."""
+    places, levels = _places(array), array.dictionary
+    if len(levels) > len(array):
+        used = np.unique(places[places >= 0])
+        places = np.where(places < 0, -1, np.searchsorted(used, places))
+        if pyarrow().types.is_string_view(levels.type):
+            levels = levels.cast(pyarrow().large_string())
+        levels = levels.take(pyarrow().array(used))
+    return CodedCells(arrow_cells(levels), places)
+
+
+def _places(array: Any) -> Integers:
+    indices = array.indices.cast(pyarrow().int64()).fill_null(-1)
+    return np.asarray(indices.to_numpy(zero_copy_only=False))
+
+
+def _objects(array: Any) -> list[Any]:
+    """The cells as Python objects; bytes of a text that are no UTF-8 are escaped, as in files."""
     pa = pyarrow()
-    kind = array.type
-    if pa.types.is_string_view(kind):
-        array = array.cast(pa.large_string())
-    if pa.types.is_dictionary(kind) and len(array.dictionary) > len(array):
-        array = array.dictionary_decode()  # a long list of values that are mostly elsewhere
-        return arrow_cells(array)
-    if not pa.types.is_dictionary(kind):
-        array = array.dictionary_encode()
-    places = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return CodedCells(array.dictionary.to_pylist(), places)
+    if not _is_text(array.type):
+        return list(array.to_pylist())
+    raw = array.cast(pa.large_binary()).to_pylist()
+    return [None if cell is None else cell.decode("utf-8", "surrogateescape") for cell in raw]

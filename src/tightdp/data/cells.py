@@ -1,7 +1,7 @@
 """Cells of a column as an engine hands them over, and the one reading of them.
 
-Every engine's columns become :class:`NumberCells`, :class:`CodedCells` or the cells of
-:mod:`~tightdp.data.arrow`, and each cell is read from itself alone, by the rules of
+Every engine's columns become :class:`NumberCells`, :class:`ListedCells`, :class:`CodedCells` or the
+cells of :mod:`~tightdp.data.arrow`, and each cell is read from itself alone, by the rules of
 :mod:`tightdp.values`, whatever the engine and whatever stands beside it:
 
 - In a numeric column a number counts as the nearest double; one too large for a double is
@@ -111,34 +111,77 @@ class NumberCells(Cells):
         return out
 
 
-class CodedCells(Cells):
-    """Cells of any kind: distinct or repeated values, and each cell's place among them.
+class ListedCells(Cells):
+    """Cells of any kind, as Python objects.
 
-    >>> cells = CodedCells(["1", "2.5", "many", None], np.array([0, 1, 2, 3, -1]))
-    >>> cells.numbers()
-    array([1. , 2.5, nan, nan, nan])
+    >>> ListedCells(["1", "2.5", "many", None]).numbers()
+    array([1. , 2.5, nan, nan])
     """
 
-    def __init__(self, values: Sequence[Any], places: Integers | None = None) -> None:
+    def __init__(self, values: Sequence[Any]) -> None:
         self._values = values
-        self._places = np.arange(len(values)) if places is None else places  # -1 is missing
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._values)
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
         cells = self._values
         if rule is not None and not rule.plain:
             form, marks = _form(rule.decimal, rule.thousands)
             cells = [_unmarked(plain_cell(cell), form, marks) for cell in cells]
-        return np.array([*map(nearest_double, cells), np.nan])[self._places]
+        return np.array([*map(nearest_double, cells)], dtype=np.float64)
 
     def codes(self, rule: Category) -> Integers:
-        return rule.codes([*self._values, None])[self._places]
+        return rule.codes(self._values)
 
     def keys(self) -> Integers:
-        table = [*map(_words, self._values), (-1, -1)]
-        return np.array(table, dtype=np.int64)[self._places]
+        return np.array([*map(_words, self._values)], dtype=np.int64).reshape(-1, 2)
+
+
+class CodedCells(Cells):
+    """Cells that are given by their places among other cells; -1 is missing.
+
+    >>> CodedCells(ListedCells(["1", "2.5"]), np.array([1, -1, 0, 1])).numbers()
+    array([2.5, nan, 1. , 2.5])
+    """
+
+    def __init__(self, levels: Cells, places: NDArray[Any]) -> None:
+        self._levels, self._places = levels, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        return np.append(self._levels.numbers(rule), np.nan)[self._places]
+
+    def codes(self, rule: Category) -> Integers:
+        return np.append(self._levels.codes(rule), rule.codes([None]))[self._places]
+
+    def keys(self) -> Integers:
+        return np.append(self._levels.keys(), [[-1, -1]], axis=0)[self._places]
+
+
+class JoinedCells(Cells):
+    """Parts of a column, each read by itself.
+
+    >>> JoinedCells([ListedCells(["1"]), NumberCells(np.array([2]))]).numbers()
+    array([1., 2.])
+    """
+
+    def __init__(self, parts: Sequence[Cells]) -> None:
+        self._parts = parts or [ListedCells([])]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        return np.concatenate([part.numbers(rule) for part in self._parts])
+
+    def codes(self, rule: Category) -> Integers:
+        return np.concatenate([part.codes(rule) for part in self._parts])
+
+    def keys(self) -> Integers:
+        return np.concatenate([part.keys() for part in self._parts])
 
 
 def array_cells(array: NDArray[Any]) -> Cells:
@@ -147,8 +190,12 @@ def array_cells(array: NDArray[Any]) -> Cells:
     plain = np.asarray(array)
     if plain.dtype.kind in "biuf":
         return NumberCells(plain, missing)
-    places = np.arange(len(plain))
-    return CodedCells(plain.tolist(), places if missing is None else np.where(missing, -1, places))
+    cells = ListedCells(plain.tolist())
+    return (
+        cells
+        if missing is None
+        else CodedCells(cells, np.where(missing, -1, np.arange(len(plain))))
+    )
 
 
 def unreadable_array(dtype: np.dtype[Any]) -> str | None:

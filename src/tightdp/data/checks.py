@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, Integers
-from tightdp.data.cells import Cells, CodedCells
+from tightdp.data.cells import Cells, ListedCells
 from tightdp.data.frames import check_frame, scan_sums
 from tightdp.data.scan import Chunk, Scan
 from tightdp.errors import FloatArray, TightdpError, fail
@@ -255,5 +255,5 @@ def _empty(cells: Cells, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if not among.any():
         return among
     keys = cells.keys()
-    blank = CodedCells([""]).keys()[0]
+    blank = ListedCells([""]).keys()[0]
     return among & ((keys[:, 0] == -1) | (keys == blank).all(axis=1))

@@ -1,27 +1,33 @@
-"""Lines of a CSV file, read by the standard library: every cell is text, whatever it holds.
+"""Lines of a CSV file: every cell is text, whatever it holds.
 
-No line can stop the reading: bytes that are no UTF-8 are replaced, and cells may have any length.
-Faster readers raise on such lines, which tells that the table has one, and so that a person is in
-it. A line ends at a line feed. A carriage return within one is part of its cell: writers such as
-pandas leave it without quotes, and a row that ended there would be two rows of one person.
+No line can stop the reading, and none decides how another is read, or how much memory is used: of a
+cell that is longer than any text that is read, only so much is kept that it is known to be too
+long. Readers of libraries raise on such lines, which tells that the table has one, and so that a
+person is in it; and the limit of the standard library's reader belongs to the whole process. Bytes
+that are no UTF-8 stay what they are, as escapes: texts that differ in them differ. A line ends at a
+line feed. A carriage return within one is part of its cell: writers such as pandas leave it without
+quotes, and a row that ended there would be two rows of one person.
 
-What divides cells is read off the header, which is public: a comma if one stands outside quotes
-there, else a semicolon, a tab or a bar.
+Cells are written as RFC 4180 says. Beyond it, a quote within a cell that does not begin with one is
+a letter, and what follows a closing quote belongs to the cell. What divides cells is read off the
+header, which is public: a comma if one stands outside quotes there, else a semicolon, a tab or a
+bar.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
-import itertools
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tightdp.errors import fail
+from tightdp.values import LONGEST_TEXT
 
-_LONGEST_CELL = 2**31 - 1  # what a C long holds everywhere
-_RETURN = "\udc0d"  # stands for a carriage return; no decoded text has it
+_PIECE = 1 << 20  # what is read of a line at a time
+_KEPT = LONGEST_TEXT + 1  # characters of a cell: one more shows that it is too long
+_PART = 1 << 24  # about so many characters of kept cells at a time
 _MARKS = ",;\t|"
 
 
@@ -34,44 +40,56 @@ def read_names(path: Path) -> list[str]:
     ...     read_names(Path(folder, "a.csv"))
     ['age', 'region']
     """
-    with _open(path) as lines:
-        names = next(_reader(lines), [])
-    if any(_RETURN in name for name in names):
+    with _open(path) as file:
+        header, _ = _header(file, path)
+    if any("\r" in name for name in header):
         fail(
             f"The header of {path.name!r} has carriage returns: save the file with line feeds at "
             "the ends of its lines."
         )
-    return names
+    return header
 
 
-def read_rows(path: Path, rows: int) -> Iterator[list[list[str]]]:
-    """The lines below the header, at most ``rows`` at a time, as lists of cells.
+def read_rows(path: Path, rows: int, places: list[int]) -> Iterator[list[list[str | None]]]:
+    """The cells at these places of the lines below the header, at most ``rows`` lines at a time.
 
-    A blank line is no row, except in a file of one column: there it is an empty cell.
+    A blank line is no row, except in a file of one column: there it is an empty cell. An empty
+    cell, and one that a short line lacks, is missing.
     """
-    with _open(path) as lines:
-        reader = _reader(lines)
-        single = len(next(reader, [])) == 1
-        full = (line for line in reader if line or single)
-        while part := _take(full, rows):
+    with _open(path) as file:
+        header, mark = _header(file, path)
+        part: list[list[str | None]] = []
+        size = 0
+        for cells, length in _records(file, mark, len(header)):
+            if not cells and len(header) > 1:
+                continue
+            part.append([(cells[j] or None) if j < len(cells) else None for j in places])
+            size += length
+            if len(part) == rows or size > _PART:
+                yield part
+                part, size = [], 0
+        if part:
             yield part
-
-
-def text_cell(line: list[str], place: int) -> str | None:
-    """The cell at that place; an empty one, or one that a short line lacks, is missing."""
-    return (line[place].replace(_RETURN, "\r") or None) if place < len(line) else None
 
 
 def _open(path: Path) -> Any:
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="\n")
+    return opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
-def _reader(lines: Iterable[str]) -> Iterator[list[str]]:
-    """All lines as cells, divided as the header is; nothing below it has a say."""
-    full = _lines(lines)
-    header = next(full, "")
-    return csv.reader(itertools.chain([header], full), delimiter=_mark(header))
+def _header(file: Any, path: Path) -> tuple[list[str], str]:
+    """The names, and what divides them; not a letter beyond is read."""
+    first = file.readline(_PIECE)
+    mark, size = _mark(first), len(first)
+    record = _Record(mark, most=_PIECE)
+    record.feed(first)
+    while not record.done and size < _PIECE and (more := file.readline(_PIECE)):
+        size += len(more)
+        record.feed(more)
+    if size >= _PIECE:
+        fail(f"The header of {path.name!r} has more than {_PIECE - 1} characters: is it a table?")
+    raw = [name.encode("utf-8", "surrogateescape") for name in record.cells()]
+    return [name.decode("utf-8", "replace") for name in raw], mark
 
 
 def _mark(header: str) -> str:
@@ -84,19 +102,100 @@ def _mark(header: str) -> str:
     return next((mark for mark in _MARKS if mark in bare), ",")
 
 
-def _lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if "\r" not in line:
-            yield line
+def _records(file: Any, mark: str, width: int) -> Iterator[tuple[list[str], int]]:
+    """All records as cells, with about their length; cells beyond the header's are left out."""
+    record = None
+    while piece := file.readline(_PIECE):
+        if record is None and '"' not in piece and piece[-1] == "\n":  # nearly every line
+            line = piece[:-2] if piece[-2:-1] == "\r" else piece[:-1]
+            yield (line.split(mark)[:width] if line else []), len(piece)
             continue
-        text = line.removesuffix("\r\n")
-        yield text.replace("\r", _RETURN) + line[len(text) :]
+        record = record or _Record(mark, most=width)
+        record.feed(piece)
+        if record.done:
+            yield record.cells(), record.length
+            record = None
+    if record is not None:
+        yield record.cells(), record.length
 
 
-def _take(reader: Iterator[list[str]], rows: int) -> list[list[str]]:
-    """The next lines, with cells of any length."""
-    before = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        return list(itertools.islice(reader, rows))
-    finally:
-        csv.field_size_limit(before)
+class _Record:
+    """The cells of one record, from pieces of any length; of each cell a bounded part is kept.
+
+    >>> record = _Record(",", most=3)
+    >>> for piece in ('a,"b,', '""c""', '",d,e'):
+    ...     record.feed(piece)
+    >>> record.done, record.cells()
+    (False, ['a', 'b,"c"', 'd'])
+    """
+
+    def __init__(self, mark: str, most: int) -> None:
+        self.done, self.length = False, 0
+        self._most, self._end = most, re.compile(f"[{re.escape(mark)}\n]")
+        self._cells: list[str] = []
+        self._parts: list[str] = []  # of the cell that is being read
+        self._kept = 0
+        self._blank = True  # nothing was read of the record
+        self._begun = self._quoted = self._closing = self._return = False
+
+    def feed(self, piece: str) -> None:
+        """Take in the next piece, which has a line feed at its end, if at all."""
+        at = 0
+        if self._return and piece[:1] != "\n":
+            self._keep("\r")
+        self._return = False
+        while at < len(piece):
+            at = self._quotes(piece, at) if self._quoted else self._plain(piece, at)
+
+    def cells(self) -> list[str]:
+        """The cells; a blank line has none."""
+        if not self.done:  # the file ends here
+            self._keep("\r" if self._return else "")
+            self._close()
+        return [] if self._blank else self._cells
+
+    def _quotes(self, piece: str, at: int) -> int:
+        """Read on within quotes, up to the next one; two of them are a letter."""
+        if self._closing:
+            self._closing = False
+            if piece[at] != '"':
+                self._quoted = False
+                return at
+            self._keep('"')
+            return at + 1
+        end = piece.find('"', at)
+        self._keep(piece[at:] if end < 0 else piece[at:end])
+        self._closing = end >= 0
+        return len(piece) if end < 0 else end + 1
+
+    def _plain(self, piece: str, at: int) -> int:
+        """Read on up to the end of the cell, unless it begins with a quote."""
+        if not self._begun and piece[at] == '"':
+            self._begun = self._quoted = True
+            self._blank = False
+            return at + 1
+        found = self._end.search(piece, at)
+        end = found.start() if found else len(piece)
+        text, last = piece[at:end], piece[end : end + 1]
+        if text.endswith("\r") and last in ("\n", ""):  # part of the line's end, if one follows
+            text, self._return = text[:-1], not last
+        self._keep(text)
+        if found:
+            self.done = last == "\n"
+            self._blank = self._blank and self.done
+            self._close()
+        return end + 1
+
+    def _keep(self, text: str) -> None:
+        if not text:
+            return
+        self._begun, self._blank = True, False
+        if len(self._cells) < self._most and self._kept < _KEPT:
+            self._parts.append(text[: _KEPT - self._kept])
+            self._kept += len(self._parts[-1])
+            self.length += len(self._parts[-1])
+
+    def _close(self) -> None:
+        if len(self._cells) < self._most:
+            self._cells.append("".join(self._parts))
+        self._parts, self._kept, self._begun = [], 0, False

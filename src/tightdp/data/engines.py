@@ -7,7 +7,6 @@ already in use. Types are checked before anything is read; nothing here looks at
 from __future__ import annotations
 
 import glob
-import importlib.util
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -19,9 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.arrow import arrow_cells, batch_cells, pyarrow, unreadable_type
-from tightdp.data.cells import Cells, CodedCells, array_cells, unreadable_array
-from tightdp.data.csv_lines import read_names, read_rows, text_cell
+from tightdp.data.arrow import batch_cells, pyarrow, unreadable_type
+from tightdp.data.cells import Cells, ListedCells
+from tightdp.data.columns import (
+    Column,
+    libraries,
+    open_column,
+    unreadable_polars,
+    wide_polars,
+)
+from tightdp.data.csv_lines import read_names, read_rows
 from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DimensionError, fail, require
 from tightdp.paths import check_file, check_path
@@ -52,23 +58,16 @@ class Table(ABC):
         return None
 
 
-class ArrayTable(Table):
-    """Numpy arrays by name."""
+class ColumnTable(Table):
+    """Columns by name, each of any library."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        if any(array.ndim != 1 for array in arrays.values()):
-            fail("Every column must be a one-dimensional array.", DimensionError)
-        if len({len(array) for array in arrays.values()}) > 1:
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = {name: open_column(column) for name, column in columns.items()}
+        if len({len(column) for column in self._columns.values()}) > 1:
             fail("All columns must have the same length.", DimensionError)
-        self._arrays = arrays
 
     @classmethod
-    def of_mapping(cls, columns: Mapping[str, Any]) -> ArrayTable:
-        """A mapping from names to arrays or sequences."""
-        return cls({name: _array(column) for name, column in columns.items()})
-
-    @classmethod
-    def of_array(cls, array: NDArray[Any], schema: Schema) -> ArrayTable:
+    def of_array(cls, array: NDArray[Any], schema: Schema) -> ColumnTable:
         """A structured array, or a matrix whose columns are those of the schema, in its order."""
         if array.dtype.names is not None and array.ndim == 1:
             return cls({name: array[name] for name in array.dtype.names})
@@ -85,18 +84,16 @@ class ArrayTable(Table):
         return cls({name: array[:, j] for j, name in enumerate(names)})
 
     def names(self) -> list[Any]:
-        return list(self._arrays)
+        return list(self._columns)
 
     def unreadable(self, name: str) -> str | None:
-        return unreadable_array(self._arrays[name].dtype)
+        return self._columns[name].unreadable
 
     def known_rows(self) -> int | None:
-        return next((len(array) for array in self._arrays.values()), None)
+        return next((len(column) for column in self._columns.values()), None)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        for start in range(0, len(self._arrays[names[0]]), rows):
-            part = slice(start, start + rows)
-            yield {name: array_cells(self._arrays[name][part]) for name in names}
+        return _side_by_side({name: self._columns[name] for name in names}, rows)
 
 
 class PandasTable(Table):
@@ -109,16 +106,18 @@ class PandasTable(Table):
         return list(self._frame.columns)
 
     def unreadable(self, name: str) -> str | None:
-        return _unreadable_pandas(self._frame[name].dtype)
+        return open_column(self._frame[name]).unreadable
 
     def known_rows(self) -> int | None:
         return len(self._frame)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        columns = {name: self._frame[name] for name in names}
-        for start in range(0, len(self._frame), rows):
-            part = slice(start, start + rows)
-            yield {name: _pandas_cells(column.iloc[part]) for name, column in columns.items()}
+        return _side_by_side({name: open_column(self._frame[name]) for name in names}, rows)
+
+
+def _side_by_side(columns: Mapping[str, Column], rows: int) -> Iterator[Chunk]:
+    for start in range(0, len(next(iter(columns.values()))), rows):
+        yield {name: column.cells(start, start + rows) for name, column in columns.items()}
 
 
 class ArrowTable(Table):
@@ -162,10 +161,7 @@ class PolarsTable(Table):
         return list(self._types)
 
     def unreadable(self, name: str) -> str | None:
-        kind = self._types[name]
-        words = ("Boolean", "String", "Categorical", "Enum", "Null")
-        readable = kind.is_numeric() or kind.base_type().__name__ in words
-        return None if readable else str(kind.base_type().__name__)
+        return unreadable_polars(self._types[name])
 
     def known_rows(self) -> int | None:
         return getattr(self._frame, "height", None)  # lazy frames have none
@@ -174,8 +170,7 @@ class PolarsTable(Table):
         pl = require("polars", "polars")
         pyarrow()
         frame = self._frame.select(
-            # Arrow has no integers of 128 bits; their digits are read exactly
-            pl.col(name).cast(pl.String) if "128" in str(self._types[name]) else pl.col(name)
+            pl.col(name).cast(pl.String) if wide_polars(self._types[name]) else pl.col(name)
             for name in names
         )
         if isinstance(frame, pl.LazyFrame):
@@ -233,12 +228,9 @@ class CsvTable(Table):
         return None
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        places = {name: self._header.index(name) for name in names}
-        for part in read_rows(self._path, rows):
-            yield {
-                name: CodedCells([text_cell(line, place) for line in part])
-                for name, place in places.items()
-            }
+        places = [self._header.index(name) for name in names]
+        for part in read_rows(self._path, rows, places):
+            yield {name: ListedCells([line[j] for line in part]) for j, name in enumerate(names)}
 
 
 class Stack(Table):
@@ -267,18 +259,16 @@ class Stack(Table):
 
 def recognise(frame: Any, schema: Schema) -> Table:
     """The table behind whatever the user passed, or a clear error."""
-    roots = {
-        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(frame).mro()
-    }
+    roots = libraries(frame)
     known = {package for package, _ in roots}
     if "narwhals" in known:
         return recognise(frame.to_native(), schema)
     if isinstance(frame, (str, Path)):
         return _file(Path(frame))
     if isinstance(frame, np.ndarray):
-        return ArrayTable.of_array(frame, schema)
+        return ColumnTable.of_array(frame, schema)
     if isinstance(frame, Mapping) and frame:
-        return ArrayTable.of_mapping(frame)
+        return ColumnTable(frame)
     if ("pandas", "DataFrame") in roots:
         return PandasTable(frame)
     if ("polars", "DataFrame") in roots or ("polars", "LazyFrame") in roots:
@@ -375,42 +365,3 @@ def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Ta
         lambda names, rows: _scan(dataset, names, rows),
         lambda: int(dataset.count_rows()),  # the footers know
     )
-
-
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
-def _array(column: Any) -> NDArray[Any]:
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, Sequence) and not isinstance(column, (str, bytes)):
-        return np.fromiter(column, dtype=object, count=len(column))
-    return np.asarray(column)
-
-
-def _unreadable_pandas(dtype: Any) -> str | None:
-    if isinstance(dtype, np.dtype):
-        return unreadable_array(dtype)
-    kind = type(dtype).__name__
-    if kind == "CategoricalDtype":
-        return _unreadable_pandas(dtype.categories.dtype)
-    if kind == "ArrowDtype":
-        return unreadable_type(dtype.pyarrow_dtype)
-    if kind == "StringDtype" or (kind != "IntervalDtype" and dtype.kind in "biuf"):
-        return None
-    return str(dtype)
-
-
-def _pandas_cells(column: Any) -> Cells:
-    dtype = column.dtype
-    if isinstance(dtype, np.dtype):
-        return array_cells(column.to_numpy())
-    if type(dtype).__name__ == "CategoricalDtype":
-        return CodedCells(column.cat.categories.tolist(), column.cat.codes.to_numpy())
-    if hasattr(column.array, "__arrow_array__") and _installed("pyarrow"):
-        array = pyarrow().array(column.array)
-        return arrow_cells(array.combine_chunks() if hasattr(array, "combine_chunks") else array)
-    if dtype.kind in "biuf" and type(dtype).__name__ == "SparseDtype":
-        return array_cells(np.asarray(column))
-    return array_cells(column.astype(object).to_numpy())

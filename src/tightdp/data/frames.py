@@ -10,7 +10,6 @@ quote cells. Nothing here adds noise: sums are **not private**.
 from __future__ import annotations
 
 import difflib
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -33,6 +32,7 @@ from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, PublicFactWarning, TightdpError, check_count, fail
 from tightdp.privacy import Neighbors
+from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
 
 __all__ = [
@@ -147,7 +147,8 @@ def blocks(
     block_rows : int
         At most so many rows in a block.
     progress : bool
-        Show a bar, where ``tqdm`` is installed. It counts blocks of the declared number of rows.
+        Show a bar of the rows, where ``tqdm`` is installed; where their number is private, a line
+        that stands still.
 
     Yields
     ------
@@ -378,20 +379,20 @@ def _counted(parts: Iterator[Block], table: Table, schema: Schema) -> Iterator[B
 
 
 def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:
-    """The same blocks, with a bar whose length is that of the declared number of rows."""
-    if not progress:
-        yield from parts
+    """The same blocks, with a bar of the rows where their number is public.
+
+    Where it is private, a line stands still: whatever moves with the rows tells how many there are.
+    """
+    schema = scan.schema
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        with standing_line("reading the table", show=progress):
+            yield from parts
         return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield from parts
-        return
-    total = math.ceil(scan.schema.rows / scan.rows)
-    with tqdm(total=total, unit=" blocks", leave=False) as bar:
+    left = schema.rows
+    with progress_bar(left, "rows", show=progress) as advance:
         for part in parts:
             yield part
-            if bar.n < total:
-                bar.update()
-        bar.update(total - bar.n)  # it always ends full
-        bar.refresh()
+            step = min(left, len(part))
+            advance(step)
+            left -= step
+        advance(left)  # it always ends full
