@@ -103,6 +103,9 @@ class LazyCells(Cells):
     def keys(self) -> Integers:
         return self._distinct().keys()
 
+    def values(self) -> list[Any]:
+        return self._distinct().values()
+
     def _distinct(self) -> Cells:
         coded = self._array.dictionary_encode()
         return CodedCells(ListedCells(_objects(coded.dictionary)), _places(coded))

@@ -57,6 +57,10 @@ class Cells(ABC):
     def keys(self) -> Integers:
         """Two words for every cell, shape (len, 2), equal where cells are; -1, -1 where missing."""
 
+    @abstractmethod
+    def values(self) -> list[Any]:
+        """The cells as plain numbers and texts, None where missing."""
+
     def quantize(self, rule: Interval | Category, bits: int, out: FloatArray) -> None:
         """Write what the schema makes of the cells: grid integers or level codes, as doubles."""
         if isinstance(rule, Category):
@@ -110,6 +114,13 @@ class NumberCells(Cells):
             out[self._missing] = -1
         return out
 
+    def values(self) -> list[Any]:
+        gone = np.zeros(len(self), dtype=bool) if self._missing is None else self._missing
+        return [
+            None if out else plain_cell(v)
+            for v, out in zip(self._values.tolist(), gone, strict=True)
+        ]
+
 
 class ListedCells(Cells):
     """Cells of any kind, as Python objects.
@@ -137,6 +148,9 @@ class ListedCells(Cells):
     def keys(self) -> Integers:
         return np.array([*map(_words, self._values)], dtype=np.int64).reshape(-1, 2)
 
+    def values(self) -> list[Any]:
+        return [*map(plain_cell, self._values)]
+
 
 class CodedCells(Cells):
     """Cells that are given by their places among other cells; -1 is missing.
@@ -160,6 +174,10 @@ class CodedCells(Cells):
     def keys(self) -> Integers:
         return np.append(self._levels.keys(), [[-1, -1]], axis=0)[self._places]
 
+    def values(self) -> list[Any]:
+        levels = [*self._levels.values(), None]
+        return [levels[place] for place in self._places]
+
 
 class JoinedCells(Cells):
     """Parts of a column, each read by itself.
@@ -182,6 +200,9 @@ class JoinedCells(Cells):
 
     def keys(self) -> Integers:
         return np.concatenate([part.keys() for part in self._parts])
+
+    def values(self) -> list[Any]:
+        return [value for part in self._parts for value in part.values()]
 
 
 def array_cells(array: NDArray[Any]) -> Cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,18 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tightdp.data.columns import open_column
 from tightdp.data.frames import blocks
-from tightdp.errors import FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.estimators.inputs import (
     Column,
     Problem,
+    bare_columns,
     named_columns,
     public_rows,
     read_arrays,
     read_columns,
+    target_cells,
 )
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
@@ -33,6 +38,7 @@ _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
     "are data that would need public bounds and noise of their own. Fit without weights."
 )
+_COLUMN_VECTOR = "A column-vector y was passed when a 1d array was expected: pass y.ravel()."
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -127,33 +133,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return problem
         if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
             fail("`y` must be the name of the target column when `X` is not in memory.")
-        names, y = _text_names(X), _cell_by_cell("y", y)
+        names = _text_names(X)
+        if y is None:  # scikit-learn has the words for it
+            validate_data(self, np.zeros((2, 1 if names is None else len(names))), y)
         if names is not None:
-            if y is None:
-                validate_data(self, np.zeros((2, len(names))), y)  # says that y is needed
             features: dict[str, Any] = {name: X[name] for name in names}
             self._remember(tuple(names))
             rows = public_rows(X)
             assert rows is not None
-            _check_target(y, rows)
         else:
-            # Types and shapes only: cells are the business of the schema's public rules.
-            X = rows_of_cells(X)
-            if y is None:
-                validate_data(self, X, y, dtype=None, ensure_all_finite=False)  # says it is needed
-            least = (
-                0 if _private_rows(self.bounds) else 1
-            )  # an error would tell that nobody is there
-            X = validate_data(
-                self, X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
-            )
-            y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-            features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-            rows = len(X)
+            # an error would tell that nobody is there
+            least = 0 if _private_rows(self.bounds) else 1
+            columns, rows = self._bare_columns(X, reset=True, least=least)
+            features = {f"x{j}": column for j, column in enumerate(columns)}
+        target = target_cells(y)
+        if target is not y:
+            warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=3)
+        if len(open_column(target)) != rows:
+            fail("`y` must have one entry for each row of `X`.", DimensionError)
         return read_arrays(
-            features, y, self._public_bounds(), rows, column, named=names is not None
+            features, target, self._public_bounds(), rows, column, named=names is not None
         )
+
+    def _bare_columns(self, X: Any, *, reset: bool, least: int = 1) -> tuple[list[Any], int]:
+        """Columns of a table without names, and its rows; scikit-learn checks the shape only."""
+        if hasattr(X, "tocsr"):
+            validate_data(self, X)  # says that it is sparse
+        columns, rows = bare_columns(X)
+        shape = np.broadcast_to(0.0, (rows, len(columns)))
+        validate_data(self, shape, reset=reset, ensure_all_finite=False, ensure_min_samples=least)
+        return columns, rows
 
     def _remember(self, names: tuple[str, ...]) -> None:
         self.n_features_in_ = len(names)
@@ -182,12 +191,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 validate_data(self, X, reset=False, skip_check_array=True)
             frame: Any = {name: X[name] for name in names}
         else:
-            X = rows_of_cells(X)
-            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
-            frame = {name: X[:, j] for j, name in enumerate(names)}
-        facts = Schema(
-            self.schema_.select(names), rows=max(1, len(next(iter(frame.values())))), bits=24
-        )
+            columns, _ = self._bare_columns(X, reset=False)
+            frame = dict(zip(names, columns, strict=True))
+        rows = max(1, len(next(iter(frame.values()))))
+        facts = Schema(self.schema_.select(names), rows=rows, bits=24)
         parts = [block.matrix(names) for block in blocks(frame, facts, names)]
         cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
         scale = [1.0 if hasattr(facts[name], "levels") else 2.0**facts.bits for name in names]
@@ -230,31 +237,6 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
         fail(f"`fit` has no parameter {unknown[0]!r}. It has X, y and key.")
 
 
-def _cell_by_cell(name: str, data: Any) -> Any:
-    """Lists as arrays in which no cell decides how the others are read; complex types refused.
-
-    One text among numbers would make texts of them all, and the words of scikit-learn about
-    complex numbers would print the table.
-    """
-    if isinstance(data, (list, tuple)):
-        found = np.asarray(data)
-        return found if found.dtype.kind in "biuf" else np.array(data, dtype=object)
-    if getattr(getattr(data, "dtype", None), "kind", "") == "c":
-        fail(f"Complex data not supported: `{name}` must be real.")
-    return data
-
-
-def rows_of_cells(X: Any) -> Any:
-    """The same for a table; one with a single axis is refused in words that quote no cell."""
-    found = _cell_by_cell("X", X)
-    if isinstance(found, np.ndarray) and found.ndim < 2:
-        fail(
-            f"Expected 2D array, got {found.ndim}D array instead. Reshape your data: "
-            "X.reshape(-1, 1) is one column, X.reshape(1, -1) is one row."
-        )
-    return found
-
-
 def _out_of_memory(X: Any) -> bool:
     sparse = hasattr(X, "tocsr")  # scikit-learn has the words for those
     return not sparse and public_rows(X) is None and named_columns(X) is not None
@@ -270,11 +252,6 @@ def _text_names(X: Any) -> list[str] | None:
 def _private_rows(bounds: Any) -> bool:
     """Whether the number of rows is private: tables with and without a row are neighbours."""
     return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE
-
-
-def _check_target(y: Any, rows: int) -> None:
-    if np.ndim(y) != 1 or len(y) != rows:
-        fail(f"`y` must have one entry for each of the {rows} rows of `X`.")
 
 
 def replace_one(problem: Problem) -> None:

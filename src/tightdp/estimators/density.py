@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.frames import blocks
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import FloatArray, check_choice, check_count, fail
-from tightdp.estimators.base import rows_of_cells
 from tightdp.estimators.bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
@@ -203,9 +202,8 @@ class Density(Untargeted):
         names = list(self.schema_)
         table = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
         if table is None:
-            X = rows_of_cells(X)
-            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
-            frame: Any = {name: X[:, j] for j, name in enumerate(names)}
+            columns, _ = self._bare_columns(X, reset=False)
+            frame: Any = dict(zip(names, columns, strict=True))
         else:
             missing = [name for name in names if name not in table]
             if missing:

@@ -10,10 +10,11 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from tightdp.data.columns import as_objects
 from tightdp.data.frames import check_frame
 from tightdp.errors import DimensionError, fail
 from tightdp.schema import Category, Interval, Schema
@@ -113,6 +114,66 @@ def public_rows(X: Any) -> int | None:
     return len(X)
 
 
+def bare_columns(X: Any) -> tuple[list[Any], int]:
+    """The columns of a table without names, and how many rows it has; no cell is converted.
+
+    >>> columns, rows = bare_columns([[2**53 + 1, 0.5], [None, "a"]])
+    >>> columns[0].tolist(), rows
+    ([9007199254740993, None], 2)
+    """
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        fail("Complex data not supported: `X` must be real.")
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, j] for j in range(X.shape[1])], len(X)
+    if isinstance(X, (list, tuple)):
+        return _listed_columns(X), len(X)
+    matrix = X if isinstance(X, np.ndarray) else as_objects(X)
+    if matrix.ndim < 2:
+        _refuse_axes(matrix.ndim)
+    if matrix.ndim > 2:
+        fail(f"Found array with dim {matrix.ndim}: `X` must have two axes.", DimensionError)
+    return [matrix[:, j] for j in range(matrix.shape[1])], len(matrix)
+
+
+def _listed_columns(rows: Sequence[Any]) -> list[Any]:
+    """The columns of a list of rows; a cell that is a list itself is one cell."""
+    listed = [_row(row) for row in rows]
+    if not listed:
+        _refuse_axes(1)
+    if len({len(row) for row in listed}) > 1:
+        fail("All rows of `X` must have the same length.", DimensionError)
+    columns = zip(*listed, strict=True)
+    return [np.fromiter(column, dtype=object, count=len(listed)) for column in columns]
+
+
+def _row(row: Any) -> Sequence[Any]:
+    if isinstance(row, np.ndarray) and row.ndim == 1:
+        return row.tolist()  # type: ignore[no-any-return]
+    if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
+        _refuse_axes(1)
+    return row
+
+
+def _refuse_axes(axes: int) -> NoReturn:
+    fail(
+        f"Expected 2D array, got {axes}D array instead. Reshape your data: "
+        "X.reshape(-1, 1) is one column, X.reshape(1, -1) is one row.",
+        DimensionError,
+    )
+
+
+def target_cells(y: Any) -> Any:
+    """The column of targets; of a table of one column, as scikit-learn allows it, that column."""
+    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        fail("Complex data not supported: `y` must be real.")
+    axes = getattr(y, "shape", (0,))
+    if len(axes) == 1:
+        return y
+    if len(axes) != 2 or axes[1] != 1:
+        fail("`y` should be a 1d array: one column.", DimensionError)
+    return bare_columns(y)[0][0]
+
+
 def read_columns(X: Any, target: str, bounds: Any, target_column: Column | None) -> Problem:
     """The problem of one table that holds the features and the named target."""
     present = named_columns(X)
@@ -155,7 +216,7 @@ def read_arrays(
     else:
         target = _free_name(_name_of(y) or "y", names)
         schema = stated(bounds, names, target, rows, target_column)
-    return Problem({**columns, target: np.asarray(y)}, schema, tuple(names), target)
+    return Problem({**columns, target: y}, schema, tuple(names), target)
 
 
 def stated(

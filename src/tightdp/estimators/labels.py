@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
+from tightdp.data.columns import open_column
 from tightdp.errors import fail
+from tightdp.estimators.inputs import target_cells
 from tightdp.schema import Category, Schema
+from tightdp.values import nearest_double
 
 OBSERVED = "observed"
 """Said of classes by a user for whom the labels that occur in ``y`` are public themselves."""
@@ -67,10 +70,20 @@ def target_classes(
         fail(_HELP + " Say classes='observed' if the labels in `y` are public themselves.")
     if isinstance(y, str):
         fail(_HELP)
-    if np.asarray(y).dtype.kind == "f":
-        assert_all_finite(y, input_name="y")  # labels are public here, NaN is none
-    check_classification_targets(y)
-    return read(np.unique(np.asarray(y)).tolist())
+    return read(_observed_labels(y))
+
+
+def _observed_labels(y: Any) -> list[Any]:
+    """The distinct labels in order, numbers first; they are public here, and missing is none."""
+    column = open_column(target_cells(y))
+    labels = list(dict.fromkeys(column.cells(0, len(column)).values()))
+    texts = sorted(label for label in labels if isinstance(label, str))
+    numbers = [label for label in labels if not isinstance(label, str)]
+    doubles = np.array([nearest_double(label) for label in numbers])
+    assert_all_finite(doubles, input_name="y")
+    if numbers:
+        check_classification_targets(doubles)
+    return [*sorted(numbers), *texts]
 
 
 def _observed(classes: Any) -> bool:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from tightdp.errors import fail
-from tightdp.estimators.base import PrivateEstimator, rows_of_cells
+from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Problem, named_columns, public_rows, stated
 from tightdp.schema import Schema
 
@@ -21,8 +20,8 @@ class Untargeted(PrivateEstimator):
         bare = isinstance(X, (np.ndarray, list, tuple))
         named = None if bare or isinstance(X, (str, Path)) else named_columns(X)
         if not isinstance(X, (str, Path)) and named is None and not isinstance(self.bounds, Schema):
-            X = validate_data(self, rows_of_cells(X), dtype=None, ensure_all_finite=False)
-            X, bare = {f"x{j}": X[:, j] for j in range(X.shape[1])}, True
+            columns, _ = self._bare_columns(X, reset=True)
+            X, bare = {f"x{j}": column for j, column in enumerate(columns)}, True
             named = list(X)
         schema = self._facts(X, named)
         names = list(schema)
