@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from engine_tables import (
     visits,
 )
 
+import tightdp as tdp
 from tightdp.data.frames import distributed_sums, exact_gram, integer_sums, quantized_matrix
 from tightdp.errors import DataError, ParameterError
 from tightdp.schema import Interval, Schema
@@ -88,6 +90,28 @@ class TestSpark:
         assert by_rows(quantized_matrix(frame, schema, ["x", "k"])) == by_rows(want)
         sums = distributed_sums(frame, schema, ["x", "k"], steps, 2)
         assert sums == steps(want).sum(axis=0).tolist()
+
+    def test_workers_without_the_package_are_found_before_the_payment(
+        self, spark, tmp_path, monkeypatch
+    ):
+        """They were found after it, and the budget was lost."""
+        (tmp_path / "tightdp.py").write_text("raise ImportError")
+        python = tmp_path / "python"
+        python.write_text(
+            f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n'
+        )
+        python.chmod(0o755)
+        other = spark.newSession()
+        frame = on_spark(other, pa.table({"x": [1.0, 2.0]}))
+        monkeypatch.setattr(other.sparkContext, "pythonExec", str(python))
+        schema = Schema({"x": Interval(0, 3)}, rows=2)
+        ledger = tdp.Ledger(epsilon=1)
+        with pytest.raises(ParameterError, match="workers of Spark cannot import"):
+            tdp.sum(frame, ["x"], schema=schema, epsilon=1, ledger=ledger)
+        assert ledger.remaining.epsilon == 1
+        monkeypatch.undo()
+        tdp.sum(frame, ["x"], schema=schema, epsilon=1, ledger=ledger)
+        assert ledger.remaining.epsilon == 0
 
     def test_errors_say_nothing_about_cells(self, spark, capfd):
         frame = on_spark(spark, pa.table(canary_table()))

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ Rows = Sequence[Row]
 Kinds = Mapping[str, str]
 
 BIG = 2**53 + 1
-LONG = "7" * 70_000  # longer than what readers of CSV files take for a cell
+LONG = "7" * 140_000  # longer than what readers of CSV files take for a cell
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -314,9 +315,17 @@ def _structured(rows: Rows, kinds: Kinds, _: Path | None) -> Any:
 
 
 def _duckdb(rows: Rows, kinds: Kinds, _: Path | None) -> Any:
-    connection = duckdb.connect()
-    connection.register("whole_table", _arrow_table(rows, kinds, None))
-    return connection.sql("SELECT * FROM whole_table")
+    connection, name = _connection(), f"table_{next(_NUMBERED)}"
+    connection.register(name, _arrow_table(rows, kinds, None))
+    return connection.sql(f"SELECT * FROM {name}")
+
+
+_NUMBERED = itertools.count()
+
+
+@cache
+def _connection() -> Any:
+    return duckdb.connect()  # takes a while
 
 
 def _csv_text(rows: Rows, kinds: Kinds) -> bytes:

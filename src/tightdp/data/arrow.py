@@ -7,7 +7,7 @@ a failure falls back to the plain reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,13 +50,25 @@ def unreadable_type(kind: Any) -> str | None:
 
 
 def batch_cells(
-    batches: Iterable[Any], names: Sequence[str], rows: int
+    batches: Iterable[Any], names: Sequence[str], rows: int, digits: Container[str] = ()
 ) -> Iterator[dict[str, Cells]]:
-    """The named columns of record batches, at most ``rows`` rows at a time."""
+    """The named columns of record batches, at most ``rows`` rows at a time.
+
+    Some columns may be given by the digits of integers that are too wide for Arrow.
+    """
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             part = batch.slice(start, rows)
-            yield {name: arrow_cells(part.column(name)) for name in names}
+            yield {
+                name: (digit_cells if name in digits else arrow_cells)(part.column(name))
+                for name in names
+            }
+
+
+def digit_cells(array: Any) -> Cells:
+    """The integers whose digits stand in an array of texts."""
+    values = arrow_cells(array).values()
+    return ListedCells([None if value is None else int(value) for value in values])
 
 
 def arrow_cells(array: Any) -> Cells:

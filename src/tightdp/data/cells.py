@@ -35,7 +35,7 @@ from tightdp.values import exact_value, nearest_double, plain_cell
 Integers = NDArray[np.int64]
 
 _SMALL_RANGE = 1024
-_DIGITS = re.compile("0|-?[1-9][0-9]{0,18}")
+_DIGITS = re.compile("0|-?[1-9][0-9]{0,399}")
 _MARKS = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # blanks of all widths; typed and printed
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.arrow import arrow_cells, pyarrow, unreadable_type
+from tightdp.data.arrow import arrow_cells, digit_cells, pyarrow, unreadable_type
 from tightdp.data.cells import (
     Cells,
     CodedCells,
@@ -155,11 +155,11 @@ def _of_polars(series: Any) -> Column:
     wide = wide_polars(series.dtype)
 
     def cells(start: int, stop: int) -> Cells:
-        part = series[start:stop]
         pyarrow()
-        return arrow_cells(
-            (part.cast(require("polars", "polars").String) if wide else part).to_arrow()
-        )
+        part = series[start:stop]
+        if wide:
+            return digit_cells(part.cast(require("polars", "polars").String).to_arrow())
+        return arrow_cells(part.to_arrow())
 
     return Column(len(series), unreadable_polars(series.dtype), cells)
 
@@ -171,5 +171,5 @@ def unreadable_polars(kind: Any) -> str | None:
 
 
 def wide_polars(kind: Any) -> bool:
-    """Whether integers have 128 bits, which Arrow has not: their digits are read exactly."""
+    """Whether integers have 128 bits, which Arrow has not: their digits are read."""
     return kind.base_type().__name__ in ("Int128", "UInt128")

@@ -57,6 +57,10 @@ class Table(ABC):
         """The number of rows, where no row need be read to know it."""
         return None
 
+    def check_ready(self) -> None:
+        """Raise if the engine is known not to be able to read, whatever the rows."""
+        return
+
 
 class ColumnTable(Table):
     """Columns by name, each of any library."""
@@ -169,16 +173,16 @@ class PolarsTable(Table):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         pl = require("polars", "polars")
         pyarrow()
+        wide = {name for name in names if wide_polars(self._types[name])}
         frame = self._frame.select(
-            pl.col(name).cast(pl.String) if wide_polars(self._types[name]) else pl.col(name)
-            for name in names
+            pl.col(name).cast(pl.String) if name in wide else pl.col(name) for name in names
         )
         if isinstance(frame, pl.LazyFrame):
             parts = frame.collect_batches(chunk_size=rows, engine="streaming")
         else:
             parts = frame.iter_slices(rows)
         for part in parts:
-            yield from batch_cells(part.to_arrow().to_batches(), names, rows)
+            yield from batch_cells(part.to_arrow().to_batches(), names, rows, wide)
 
 
 class DuckTable(Table):
@@ -203,13 +207,14 @@ class DuckTable(Table):
         pyarrow()
         wanted = self._relation.project(", ".join(self._expression(name) for name in names))
         read = getattr(wanted, "to_arrow_reader", None) or wanted.fetch_record_batch
-        return batch_cells(read(rows), names, rows)
+        return batch_cells(read(rows), names, rows, {name for name in names if self._wide(name)})
+
+    def _wide(self, name: str) -> bool:
+        return self._types[name] in ("hugeint", "uhugeint")  # Arrow would get decimals, which round
 
     def _expression(self, name: str) -> str:
         quoted = '"' + name.replace('"', '""') + '"'
-        if self._types[name] in ("hugeint", "uhugeint"):  # digits are read exactly, decimals round
-            return f"CAST({quoted} AS VARCHAR) AS {quoted}"
-        return quoted
+        return f"CAST({quoted} AS VARCHAR) AS {quoted}" if self._wide(name) else quoted
 
 
 class CsvTable(Table):

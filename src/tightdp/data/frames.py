@@ -301,6 +301,7 @@ def _open(frame: Any, schema: Schema, columns: Sequence[str]) -> tuple[Table, tu
                 f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
                 "convert it to a number or to text first."
             )
+    _guard(table.check_ready)
     return table, names
 
 

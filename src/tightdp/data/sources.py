@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tightdp.data.csv_lines import read_names
+from tightdp.data.spark import check_workers
 from tightdp.errors import TightdpError, fail, require
 from tightdp.paths import check_file, check_path
 
@@ -168,16 +169,5 @@ def from_spark(table: str) -> Any:
     session = sql.SparkSession.builder.getOrCreate()
     if not session.catalog.tableExists(table):
         fail(f"Spark has no table {table!r}.")
-    try:
-        session.range(1).mapInArrow(_import_here, "id long").collect()
-    except Exception:
-        fail(
-            "The workers of Spark cannot import tightdp: install it there, and let PYSPARK_PYTHON "
-            "name the interpreter that has it."
-        )
+    check_workers(session)
     return session.table(table)
-
-
-def _import_here(batches: Any) -> Any:
-    """Runs in the workers: to find this function is to import the package."""
-    yield from batches

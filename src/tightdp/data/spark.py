@@ -8,6 +8,7 @@ before the session is made.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ class SparkTable(Table):
         kind = str(self._types[name])
         return None if kind in _WHOLE | _REST else kind
 
+    def check_ready(self) -> None:
+        check_workers(self._frame.sparkSession)
+
     def chunks(self, names: Any, rows: int) -> Iterator[Chunk]:
         raise NotImplementedError  # raw cells never leave the workers
 
@@ -71,6 +75,33 @@ class SparkTable(Table):
         count = partitions(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         # Given the number of partitions, the optimiser leaves them alone: a person stays in one.
         return keyed.repartition(count, *names[:2]).mapInArrow(task.on_keyed, _FORM)
+
+
+_ready: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions whose workers have the package
+
+
+def check_workers(session: Any) -> None:
+    """Raise if the workers of a session cannot import this package; asked once, with no data.
+
+    Whoever pays must know that a release is possible: a job of one row that every worker would
+    refuse is refused before.
+    """
+    if session in _ready:
+        return
+    pyarrow()
+    try:
+        session.range(1).mapInArrow(_import_here, "id long").collect()
+    except Exception:
+        fail(
+            "The workers of Spark cannot import tightdp: install it there, and let PYSPARK_PYTHON "
+            "name the interpreter that has it."
+        )
+    _ready.add(session)
+
+
+def _import_here(batches: Any) -> Any:
+    """Runs in the workers: to find this function is to import the package."""
+    yield from batches
 
 
 Finish = Callable[[Iterator[Block]], Iterator[bytes]]
