@@ -15,6 +15,7 @@ Text that is not UTF-8 is a Python text with the bytes escaped (``b"\\xff".decod
 
 from __future__ import annotations
 
+import atexit
 import csv
 import gzip
 import io
@@ -325,6 +326,7 @@ _NUMBERED = itertools.count()
 
 @cache
 def _connection() -> Any:
+    atexit.register(_connection.cache_clear)  # DuckDB complains of what is left at the end
     return duckdb.connect()  # takes a while
 
 

@@ -6,7 +6,6 @@ its rows are read when a release has been paid for.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import sys
@@ -65,7 +64,7 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
             return [HeaderColumn(name, "") for name in read_names(place)]
     except TightdpError:
         raise
-    except (OSError, ValueError, csv.Error):
+    except (OSError, ValueError):
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
 

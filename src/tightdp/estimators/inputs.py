@@ -148,7 +148,7 @@ def _listed_columns(rows: Sequence[Any]) -> list[Any]:
 
 def _row(row: Any) -> Sequence[Any]:
     if isinstance(row, np.ndarray) and row.ndim == 1:
-        return row.tolist()  # type: ignore[no-any-return]
+        return row.tolist()
     if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
         _refuse_axes(1)
     return row
@@ -166,7 +166,7 @@ def target_cells(y: Any) -> Any:
     """The column of targets; of a table of one column, as scikit-learn allows it, that column."""
     if getattr(getattr(y, "dtype", None), "kind", "") == "c":
         fail("Complex data not supported: `y` must be real.")
-    axes = getattr(y, "shape", (0,))
+    axes: tuple[int, ...] = getattr(y, "shape", (0,))
     if len(axes) == 1:
         return y
     if len(axes) != 2 or axes[1] != 1:
