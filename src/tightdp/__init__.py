@@ -2,6 +2,7 @@
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
+from tightdp.data.csv_files import CsvFile
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.statistics import (
     Counts,
@@ -124,6 +125,7 @@ __all__ = [
     "Certificate",
     "CountBall",
     "Counts",
+    "CsvFile",
     "DataDependentDesign",
     "DataDependentMechanism",
     "DataError",

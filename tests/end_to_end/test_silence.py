@@ -1,4 +1,7 @@
-"""A table of canaries: no error, release or ledger says a word of it, and neighbours fail alike."""
+"""A table of canaries: no error, release or ledger says a word of it.
+
+That neighbours fail alike, whatever reads them, is a law: ``tests/laws/test_silence.py``.
+"""
 
 from __future__ import annotations
 
@@ -244,43 +247,6 @@ def test_no_name_of_a_person_can_raise(which: int) -> None:
     tame = {"x": objects(0.5, 0, 1), "id": objects(1, 2, 3)}
     wild = {"x": objects(0.5, 0, 1), "id": objects(1, 2, cell)}
     assert outcome(mechanism, wild) == outcome(mechanism, tame)
-
-
-CELLS = st.integers(0, len(ODD) - 1)  # places: a test must not look at these cells either
-ROW = st.tuples(CELLS, CELLS)
-
-
-@settings(max_examples=60)
-@given(
-    rows=st.lists(ROW, max_size=4),
-    first=ROW,
-    second=st.none() | ROW,
-    which=st.sampled_from(sorted(MECHANISMS)),
-    form=st.sampled_from(["mapping", "structured", "pandas", "ragged", "misspelt"]),
-)
-def test_neighbours_have_the_same_errors(
-    rows: list[Any], first: Any, second: Any, which: str, form: str
-) -> None:
-    def frame(some: list[Any]) -> Any:
-        columns = {name: objects(*(ODD[row[i]] for row in some)) for i, name in enumerate("xk")}
-        if form == "structured":
-            array = np.empty(len(some), dtype=[("x", object), ("k", object)])
-            for name, column in columns.items():
-                array[name] = column
-            return array
-        if form == "pandas":
-            return pytest.importorskip("pandas").DataFrame(columns, dtype=object)
-        if form == "ragged":
-            return columns | {"x": objects(*columns["x"], 1)}
-        if form == "misspelt":
-            return {"xx": columns["x"], "kk": columns["k"]}
-        return columns
-
-    if which != "added":  # the number of rows is public
-        rows, second = rows[: ROWS - 1], second or first
-    seen = outcome(MECHANISMS[which], frame([*rows, first]))
-    others = [*rows] if second is None else [*rows, second]
-    assert outcome(MECHANISMS[which], frame(others)) == seen
 
 
 TEXTS = st.text(alphabet='1a,." \n\r-e\x00é', max_size=12)

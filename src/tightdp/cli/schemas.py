@@ -100,6 +100,7 @@ def add(commands: Any) -> None:
     made.add_argument("--schema", metavar="TOML", default="schema.toml", help="what is public")
     made.add_argument("--out", metavar="TOML", default="plan.toml", help="by default plan.toml")
     made.add_argument("--force", action="store_true", help="write over a file that is there")
+    _add_header(made)
 
 
 def _add_header(made: Any) -> None:
@@ -138,7 +139,8 @@ def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     columns = _header(given)
     text = schema_text(Path(given.data).name, columns)
     place = write_file(given.out, text, force=given.force)
-    speaker.remark("Fill it in, then: tightdp schema check " + str(place))
+    more = "; and say --no-header to `tightdp plan init`, too" if given.no_header else ""
+    speaker.remark(f"Fill it in, then: tightdp schema check {place}{more}")
     speaker.say(
         f"{place}: {len(columns)} columns to fill in",
         {"file": str(place), "columns": [column._asdict() for column in columns]},
@@ -198,15 +200,18 @@ def _read_schema(path: str) -> Schema:
 
 def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
     data = Path(given.data)
-    known = {column.name for column in read_header(data)}
+    known = [column.name for column in _header(given)]
     schema = _read_schema(given.schema)
     strangers = [name for name in schema if name not in known]
     if strangers:
         fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
     folder = Path(given.out).parent
+    source = f"{'folder' if data.is_dir() else 'file'} = {_quoted(_from(folder, data))}"
+    if given.no_header:
+        source += f"\nnames = {json.dumps(known)}   # its first line is a record"
     text = plan_text(
         Path(given.out).name,
-        f"{'folder' if data.is_dir() else 'file'} = {_quoted(_from(folder, data))}",
+        source,
         _quoted(_from(folder, Path(given.schema))),
         data.name.split(".")[0],
         schema,

@@ -50,18 +50,23 @@ def read_names(path: Path) -> list[str]:
     return header
 
 
-def read_rows(path: Path, rows: int, places: list[int]) -> Iterator[list[list[str | None]]]:
+def read_rows(
+    path: Path, rows: int, places: list[int], stated: tuple[int, str] | None = None
+) -> Iterator[list[list[str | None]]]:
     """The cells at these places of the lines below the header, at most ``rows`` lines at a time.
+
+    Where the file has no header, its number of columns and what divides them are ``stated``, and
+    all lines are read.
 
     A blank line is no row, except in a file of one column: there it is an empty cell. An empty
     cell, and one that a short line lacks, is missing.
     """
     with _open(path) as file:
-        header, mark = _header(file, path)
+        width, mark = _stated_by_header(file, path) if stated is None else stated
         part: list[list[str | None]] = []
         size = 0
-        for cells, length in _records(file, mark, len(header)):
-            if not cells and len(header) > 1:
+        for cells, length in _records(file, mark, width):
+            if not cells and width > 1:
                 continue
             part.append([(cells[j] or None) if j < len(cells) else None for j in places])
             size += length
@@ -70,6 +75,11 @@ def read_rows(path: Path, rows: int, places: list[int]) -> Iterator[list[list[st
                 part, size = [], 0
         if part:
             yield part
+
+
+def _stated_by_header(file: Any, path: Path) -> tuple[int, str]:
+    header, mark = _header(file, path)
+    return len(header), mark
 
 
 def _open(path: Path) -> Any:

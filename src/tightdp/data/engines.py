@@ -27,6 +27,7 @@ from tightdp.data.columns import (
     unreadable_polars,
     wide_polars,
 )
+from tightdp.data.csv_files import CsvFile
 from tightdp.data.csv_lines import read_names, read_rows
 from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DimensionError, fail, require
@@ -218,13 +219,14 @@ class DuckTable(Table):
 
 
 class CsvTable(Table):
-    """A CSV file with a header: every cell is text, "" missing.
+    """A CSV file with a header, or with stated names: every cell is text, "" missing.
 
     Short lines end in missing cells, and what a line has beyond the header is left out.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._header = path, read_names(path)
+    def __init__(self, path: Path, stated: CsvFile | None = None) -> None:
+        self._path, self._header = path, read_names(path) if stated is None else [*stated.names]
+        self._stated = None if stated is None else (len(stated.names), stated.delimiter)
 
     def names(self) -> list[Any]:
         return list(self._header)
@@ -234,7 +236,7 @@ class CsvTable(Table):
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         places = [self._header.index(name) for name in names]
-        for part in read_rows(self._path, rows, places):
+        for part in read_rows(self._path, rows, places, self._stated):
             yield {name: ListedCells([line[j] for line in part]) for j, name in enumerate(names)}
 
 
@@ -270,6 +272,8 @@ def recognise(frame: Any, schema: Schema) -> Table:
         return recognise(frame.to_native(), schema)
     if isinstance(frame, (str, Path)):
         return _file(Path(frame))
+    if isinstance(frame, CsvFile):
+        return _file(frame.path, frame)
     if isinstance(frame, np.ndarray):
         return ColumnTable.of_array(frame, schema)
     if isinstance(frame, Mapping) and frame:
@@ -283,8 +287,7 @@ def recognise(frame: Any, schema: Schema) -> Table:
     if "pyarrow" in known and not {("pyarrow", "Table"), ("pyarrow", "RecordBatch")} & roots:
         return _arrow_source(frame, roots)
     if hasattr(frame, "__arrow_c_stream__"):
-        table = pyarrow().table(frame) if "pyarrow" in known else None
-        return _in_memory(table) if table is not None else _stream(frame)
+        return _in_memory(_whole(frame)) if "pyarrow" in known else _stream(frame)
     fail(
         "The table must be a numpy array, a mapping of arrays, a pandas, polars, pyarrow or Spark "
         f"frame, a DuckDB relation, or a path. Got {type(frame).__name__}."
@@ -297,6 +300,12 @@ def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
     if ("pyarrow", "Dataset") in roots:
         return ArrowTable(frame.schema, lambda names, rows: _scan(frame, names, rows))
     fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
+
+
+def _whole(frame: Any) -> Any:
+    """A table of pyarrow's own, without a detour on which old versions lose views of texts."""
+    table: Any = pyarrow().Table
+    return frame if isinstance(frame, table) else table.from_batches([frame])
 
 
 def _in_memory(table: Any) -> Table:
@@ -325,7 +334,7 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
     return iter(dataset.scanner(columns=list(names), batch_size=rows, **ahead).to_batches())
 
 
-def _file(path: Path) -> Table:
+def _file(path: Path, stated: CsvFile | None = None) -> Table:
     """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
     ends = "".join(check_path("frame", path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
@@ -338,7 +347,7 @@ def _file(path: Path) -> Table:
     if ends.endswith(".parquet"):
         return _parquet(path, [str(path)])
     if ends.endswith((".csv", ".csv.gz")):
-        return CsvTable(path)
+        return CsvTable(path, stated)
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
 
 

@@ -14,7 +14,6 @@ have the same paths, however many there are, and a block of them wastes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -39,8 +38,6 @@ class BandLevels:
     paths : BandPaths
     rate : Fraction
         r > 0.
-    watch : callable, optional
-        Told of every band that is counted.
 
     Examples
     --------
@@ -50,17 +47,14 @@ class BandLevels:
     2
     """
 
-    def __init__(
-        self, paths: BandPaths, rate: Fraction, watch: Callable[[int], object] | None = None
-    ) -> None:
-        self.paths, self.rate, self._watch = paths, rate, watch
+    def __init__(self, paths: BandPaths, rate: Fraction) -> None:
+        self.paths, self.rate = paths, rate
         self._known: dict[int, float] = {}
         self._ends = self._refined(self._doubled())
         self._starts = [paths.least, *(end + 1 for end in self._ends)]
         self._reach = max(1, math.ceil(1 / rate))  # blocks of the tail: r times it is at least ln 2
         self._bands: dict[int, Band] = {}
         self._law = self._weigh()
-        self._watch = None
 
     # --- choosing blocks: floats, for speed only ----------------------------------------------
 
@@ -68,8 +62,6 @@ class BandLevels:
         """Log of the weight of all paths within a level."""
         if level not in self._known:
             self._known[level] = self.paths.band(level).log_total
-            if self._watch is not None:
-                self._watch(1)
         return self._known[level]
 
     def _upper(self, start: int, end: int) -> float:

@@ -16,7 +16,7 @@ from tightdp.mechanisms.band_levels import BandLevels
 from tightdp.mechanisms.band_paths import BandPaths, any_sample
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
-from tightdp.progress import progress_bar
+from tightdp.progress import standing_line
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
@@ -163,11 +163,9 @@ class KolmogorovSample(PaidMechanism):
 
     def law_on(self, counts: ArrayLike, *, progress: bool = False) -> BandLevels | None:
         """The exact law for a table with these counts; None without rows. **Not private.**"""
-        upto = np.cumsum(np.asarray(counts, dtype=np.int64))
-        if not upto[-1]:
-            return None
-        with progress_bar(None, "bands", show=progress) as watch:
-            return BandLevels(BandPaths(upto, self.size), self.rate, watch)
+        with standing_line("counting samples", show=progress):  # how many bands, rows decide
+            upto = np.cumsum(np.asarray(counts, dtype=np.int64))
+            return BandLevels(BandPaths(upto, self.size), self.rate) if upto[-1] else None
 
     def _publish(
         self, frame: Any, rng: RandomSource, confidence: float, progress: bool

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tightdp.data.csv_files import CsvFile
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.errors import (
     BudgetError,
@@ -37,7 +38,7 @@ from tightdp.schema import Schema
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
-_DATA = ("file", "folder", "sql", "database", "files", "spark")
+_DATA = ("file", "names", "delimiter", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _BUDGET = ("epsilon", "delta", "ledger", "confidence")
 _COMMON = ("name", "kind", "key", "epsilon", "weight")
@@ -211,8 +212,13 @@ def _read_data(found: Found) -> None:
     for key in ("database", "files"):
         if key in section and kinds != ["sql"]:
             found.complain(("data", key), f"`{key}` goes with `sql`.")
+    for key in ("names", "delimiter"):
+        if key in section and kinds != ["file"]:
+            found.complain(("data", key), f"`{key}` goes with a CSV `file` that has no header.")
+    if "delimiter" in section and "names" not in section:
+        found.complain(("data", "delimiter"), "`delimiter` goes with `names`: a header shows it.")
     for key, value in section.items():
-        if not isinstance(value, str):
+        if key != "names" and not isinstance(value, str):
             found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
             return
     found.data = section
@@ -238,6 +244,8 @@ def _opened(found: Found, kind: str) -> Any:
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
     _ = read_header(place)  # a file that cannot be opened is one problem, not one of every release
+    if "names" in found.data:
+        return CsvFile(place, found.data["names"], found.data.get("delimiter", ","))
     return str(place)
 
 

@@ -1,0 +1,94 @@
+"""CSV files whose first line is a record: names are stated, and it is a record like others."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+import tightdp as tdp
+from tightdp.cli.main import main
+from tightdp.errors import ParameterError
+from tightdp.plans import Plan
+
+SCHEMA = tdp.Schema(
+    {"c1": tdp.Interval(0, 100), "c2": tdp.Category(["north", "south"], other="south")}, rows=4
+)
+LINES = ["41;north", "37;south", "12;west", "99"]
+
+
+def written(folder: Path, lines: list[str], name: str = "t.csv") -> Path:
+    path = folder / name
+    text = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_the_first_line_is_a_record(name, tmp_path):
+    file = tdp.CsvFile(written(tmp_path, LINES, name), ["c1", "c2"], delimiter=";")
+    mapping = {"c1": [41, 37, 12, 99], "c2": ["north", "south", "west", None]}
+    for statistic in (tdp.Sums(SCHEMA, ["c1"]), tdp.Counts(SCHEMA, ["c2"])):
+        assert statistic.measure(file) == statistic.measure(mapping)
+    assert SCHEMA.check(file).rows == 4
+
+
+def test_no_record_says_how_the_others_are_read(tmp_path):
+    """Neither the first line nor any other decides on names, their number, or what divides them."""
+    rest = LINES[1:]
+    for first in ("41;north", '"a,b";x;y;z', "1,2,3", "", ";;;;", "41"):
+        file = tdp.CsvFile(written(tmp_path, [first, *rest]), ["c1", "c2"], delimiter=";")
+        alone = tdp.CsvFile(written(tmp_path, [first], "one.csv"), ["c1", "c2"], delimiter=";")
+        others = tdp.CsvFile(written(tmp_path, rest, "rest.csv"), ["c1", "c2"], delimiter=";")
+        facts = tdp.Schema(SCHEMA.columns, rows=4, neighbors="add-remove")
+        counts = tdp.Products(facts, ["c1", "c2"])
+        assert counts.measure(file) == [
+            a + b for a, b in zip(counts.measure(alone), counts.measure(others), strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "word"),
+    [
+        ("c1", {}, "names"),
+        ([], {}, "names"),
+        (["a", "a"], {}, "names"),
+        ([1, 2], {}, "names"),
+        (["a"], {"delimiter": ":"}, "delimiter"),
+    ],
+)
+def test_wrong_facts_are_refused(names, options, word):
+    with pytest.raises(ParameterError, match=f"`{word}`"):
+        tdp.CsvFile("t.csv", names, **options)
+    with pytest.raises(ParameterError, match="csv"):
+        tdp.CsvFile("t.parquet", ["a"])
+
+
+def test_from_a_file_without_a_header_to_a_release(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, ["41,north,a@b.org", "37,south,c@d.org"])
+    assert main(["schema", "init", "t.csv", "--no-header"]) == 0
+    Path("schema.toml").write_text(
+        'rows = 2\n[columns.c1]\nlow = 0\nhigh = 100\n[columns.c2]\nlevels = ["north", "south"]\n'
+    )
+    assert main(["plan", "init", "t.csv"]) == 2  # its first line is no header
+    assert main(["plan", "init", "t.csv", "--no-header"]) == 0
+    text = Path("plan.toml").read_text()
+    assert 'names = ["c1", "c2", "c3"]' in text
+    assert not any(cell in text for cell in ("41", "a@b.org"))
+    assert main(["check", "plan.toml"]) == 0
+    assert "2 rows; the schema says 2." in capsys.readouterr().out
+    plan = Plan.read("plan.toml")
+    assert plan.check()["c1"].unreadable == 0
+    assert set(plan.release().answers) == {"means", "counts of c2"}
+
+
+def test_a_plan_says_where_names_belong(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('[data]\nfolder = "."\nnames = ["a"]\n')
+    with pytest.raises(ParameterError, match="`names` goes with a CSV `file`"):
+        Plan.read(path)
+    path.write_text('[data]\nfile = "t.csv"\ndelimiter = ";"\n')
+    with pytest.raises(ParameterError, match="`delimiter` goes with `names`"):
+        Plan.read(path)
