@@ -8,6 +8,7 @@ provably contains what one row can change.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -204,7 +205,9 @@ class RegressionMoments(Statistic):
         whole[1:, 1:] = gram
         whole[0, 1:] = sums.astype(gram.dtype) * grid.points
         i, j, factor = self.entries.T
-        return np.asarray(whole[i, j] * factor)
+        # Sums fit 61 bits (see `rows_that_fit`), but not four times as much.
+        lifted = whole if factor.max(initial=1) <= 2 else whole.astype(object)
+        return np.asarray(lifted[i, j] * factor)
 
     def _design_rows(self, block: Block, grid: Grid) -> FloatArray:
         parts: list[FloatArray] = []
@@ -293,18 +296,22 @@ def _moment_body(features: int, kind: str) -> MomentBody:
 
 
 def measured(ball: NormBall) -> NormBall:
-    """The same ball, with the second moments of its moment bodies measured from few points.
+    """A ball like it, with the second moments of its moment bodies measured from few points.
 
-    Variances of noise steer shares and shrinkage: a percent is close enough for both.
+    Variances of noise steer shares and shrinkage: a percent is close enough for both. The bodies
+    are copied: others share them, and no noise may depend on who asked first.
     """
-    for inner in getattr(ball, "balls", [ball]):
+    out = copy.deepcopy(ball)
+    for inner in getattr(out, "balls", [out]):
         body = getattr(inner, "ball", inner)
-        if isinstance(body, MomentBody) and "second_moment" not in vars(body):
-            body.second_moment = _quick_second_moment(body)
-    return ball
+        if isinstance(body, MomentBody):
+            body.second_moment = _quick_second_moment(body.p, body.kind)
+    return out
 
 
-def _quick_second_moment(body: MomentBody) -> SecondMoment:
+@lru_cache(maxsize=32)
+def _quick_second_moment(features: int, kind: str) -> SecondMoment:
+    body = _moment_body(features, kind)
     squares = body.sample(_DRAWS, rng=MEASURING_SEED) ** 2
     value, error = squares.mean(axis=0), squares.std(axis=0) / np.sqrt(_DRAWS)
     p, d = body.p, body.dim

@@ -8,12 +8,14 @@ somebody else has read is an empty table here.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from tightdp.errors import fail
 
+_LOCK = threading.RLock()  # a reader that is set free while it is held may be asked about again
 _read: set[int] = set()  # identities of readers that were read here, as long as they live
 _open: dict[int, Any] = {}  # the reader of an object that gives a stream, not read yet
 
@@ -30,8 +32,9 @@ def unread(reader: Any) -> Any:
 
 def reading(reader: Any) -> Any:
     """The same reader, marked as read from now on."""
-    unread(reader)
-    _read.add(id(reader))
+    with _LOCK:  # of two threads with one reader the second is told so
+        unread(reader)
+        _read.add(id(reader))
     weakref.finalize(reader, _read.discard, id(reader))
     return reader
 
@@ -42,12 +45,13 @@ def opened(frame: Any, opener: Callable[[Any], Any]) -> Any:
     Some objects give a stream once. The check before the payment and the reading after it must not
     both ask for one.
     """
-    reader = _open.get(id(frame))
-    if reader is None or id(reader) in _read:
-        reader = opener(frame)
-        if _remembered(frame):
-            _open[id(frame)] = reader
-    return reader
+    with _LOCK:
+        reader = _open.get(id(frame))
+        if reader is None or id(reader) in _read:
+            reader = opener(frame)
+            if _remembered(frame):
+                _open[id(frame)] = reader
+        return reader
 
 
 def _remembered(frame: Any) -> bool:

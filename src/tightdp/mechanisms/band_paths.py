@@ -57,6 +57,7 @@ from tightdp.randomness import RandomSource
 
 Integers = NDArray[np.int64]
 
+_WORD = 1 << 62
 _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SLACK = Fraction(1, 1 << 10)
 _TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bounded, not summed
@@ -143,7 +144,9 @@ class BandPaths:
 
     def __init__(self, cumulative: Integers, size: int) -> None:
         self.rows, self.size = int(cumulative[-1]), size
-        self.centre = size * np.concatenate([[0], cumulative.astype(np.int64)])
+        # Distances are at most size * rows: Python integers if there are so many rows.
+        kind: Any = np.int64 if size * self.rows < _WORD else object
+        self.centre = size * np.concatenate([[0], cumulative]).astype(kind)
         self.cells = len(cumulative)
         rest = self.centre % self.rows
         self.least = int(np.minimum(rest, self.rows - rest).max())
@@ -153,7 +156,7 @@ class BandPaths:
     def distance(self, counts: Integers) -> int:
         """The largest distance n k sup |F_n - F_k| of the counts of a sample: an integer."""
         path = np.concatenate([[0], np.cumsum(counts)])
-        return int(np.abs(self.rows * path - self.centre).max())
+        return int(np.abs(self.rows * path.astype(self.centre.dtype) - self.centre).max())
 
     def next_distance(self, distance: int) -> int:
         """The least distance above this one that a path could have."""
@@ -171,8 +174,8 @@ class BandPaths:
 
     def band(self, distance: int) -> Band:
         """All paths within a distance that is not below ``least``, and some beyond."""
-        low = np.maximum(-((distance - self.centre) // self.rows), 0)
-        high = np.minimum((self.centre + distance) // self.rows, self.size)
+        low = np.maximum(-((distance - self.centre) // self.rows), 0).astype(np.int64)
+        high = np.minimum((self.centre + distance) // self.rows, self.size).astype(np.int64)
         low[0] = high[0] = 0
         low[-1] = high[-1] = self.size
         knots, heights = taut_string(low, high)

@@ -30,6 +30,8 @@ _BITS = 16  # of a cell, at most
 _SLOPE = 16  # bits of the logistic function
 _FINE = 10  # margins are rounded to 2**-10 and cut at +-16, before the logistic function
 _CUT = 16 << _FINE
+_CHUNK = 1 << 20  # rows whose slopes are added up in 64-bit integers
+_MOST_WIDTH = 1 << 18  # coordinates: margins are at most width * 64 * 2**(20 + 16) < 2**62 in size
 _GRAIN = 6  # sensitivities are rounded up to multiples of 2**-6: few laws serve all steps
 _ORDER_SEED = 2304_12681  # of the public order of coordinates
 
@@ -134,7 +136,9 @@ class CoordinateDescent(PaidMechanism):
         self._check_facts()
         self.l1, self.l2 = (_penalty(name, value) for name, value in (("l1", l1), ("l2", l2)))
         self.fit_intercept, self.average = bool(fit_intercept), bool(average)
-        self.width = len(self.features) + self.fit_intercept
+        self.width = check_count(
+            "number of features", len(self.features) + self.fit_intercept, most=_MOST_WIDTH
+        )
         self.sweep = self.width if sweep is None else check_count("sweep", sweep, most=self.width)
         self.bits = min(schema.bits, _BITS)
         self.passes = self._passes(passes)
@@ -269,7 +273,7 @@ class CoordinateDescent(PaidMechanism):
             for step, coordinate in enumerate(self.order(), start=1):
                 moved = self.noise.factor * self.sensitivity(h, coordinate)
                 answer = self.noise.prepare(moved, rng)  # before the query is known [P3]
-                query = int(_slope(margin, self.bits) @ z[coordinate])
+                query = _total_slope(margin, z[coordinate], self.bits)
                 noisy = answer(self.noise.factor * query)
                 before = int(h[coordinate])
                 h[coordinate] = self._updated(before, noisy, coordinate)
@@ -338,6 +342,16 @@ def _slope(margins: Integers, bits: int) -> Integers:
     shift = bits + _GRID - _FINE
     index = (margins + (1 << (shift - 1))) >> shift
     return _table()[np.clip(index, -_CUT, _CUT) + _CUT]
+
+
+def _total_slope(margins: Integers, z: Integers, bits: int) -> int:
+    """The sum of slopes times cells, exactly for any number of rows.
+
+    A term is at most 2**(16 + 16) in size, so that the terms of a chunk add up to 2**52.
+    """
+    chunks = range(0, len(margins), _CHUNK)
+    parts = ((margins[i : i + _CHUNK], z[i : i + _CHUNK]) for i in chunks)
+    return sum(int(_slope(margin, bits) @ cells) for margin, cells in parts)
 
 
 def _penalty(name: str, value: Any) -> float:

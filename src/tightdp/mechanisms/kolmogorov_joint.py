@@ -18,6 +18,7 @@ from tightdp.schema import Schema
 Integers = NDArray[np.int64]
 
 MOST_SAMPLES = 20_000
+_WORD = 1 << 62
 
 
 class KolmogorovScores:
@@ -61,7 +62,9 @@ class KolmogorovScores:
     def __call__(self, frame: Any) -> Integers:
         table = np.array([self.cells.measure(frame)], dtype=np.int64)
         rows = int(table.sum())
-        return -np.abs(rows * self._below - self.size * self._orthants(table)).max(axis=1)
+        kind: Any = np.int64 if rows * self.size < _WORD else object  # however many rows there are
+        inside, rowwise = self._below.astype(kind), self._orthants(table).astype(kind)
+        return -np.abs(rows * inside - self.size * rowwise).max(axis=1)
 
     def multiplicities(self) -> list[int]:
         """Of how many ordered samples each vector of counts stands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ _FEW = 4  # so many rows between the planes of a box are followed one by one
 _TILE = 64  # rows that are judged together while boxes are large
 _LARGE = {1: 16, 2: 16, 3: 8}  # by dimension: boxes are large down to this part of the whole
 _FEW_ROWS = 4096  # tiles do not pay for fewer rows
+
+Places = NDArray[Any]
+"""Places of rows or tiles: 32-bit integers, or 64 bits where there are so many rows."""
 
 
 class CheckNorm:
@@ -78,7 +81,7 @@ class Sides(NamedTuple):
     """What is known of the rows on a box of planes."""
 
     below: tuple[int, ...]  # the sum of x over rows that lie below or on all planes of the box
-    open: NDArray[np.int32] | None  # rows, or tiles, between planes of the box; None for all
+    open: Places | None  # rows, or tiles, between planes of the box; None for all
     tiled: bool  # whether `open` speaks of tiles
 
 
@@ -216,7 +219,7 @@ class QuantileLevels(BoxLevels[Sides]):
             least, most = self._enumerate(below, between)
         else:
             least, most = self._enclose(below, between.sum(axis=1), np.abs(between).sum(axis=1))
-        left = rows.astype(np.int32) if part is None else part[rows]
+        left = rows.astype(_places(len(self._twice))) if part is None else part[rows]
         return least, most, Sides(below, left, tiled=False)
 
     def _enclose(self, below: tuple[int, ...], sums: Integers, spans: Integers) -> tuple[int, int]:
@@ -259,10 +262,10 @@ class _Tiles:
         self._spans = np.add.reduceat(np.abs(mass), starts, axis=1)
 
     def judge(
-        self, part: NDArray[np.int32] | None, low: Point, high: Point
-    ) -> tuple[Integers, NDArray[np.int32], Integers, Integers]:
+        self, part: Places | None, low: Point, high: Point
+    ) -> tuple[Integers, Places, Integers, Integers]:
         """The sum over tiles that lie below, the open tiles, and their sums and spans."""
-        chosen = np.arange(len(self._top), dtype=np.int32) if part is None else part
+        chosen = np.arange(len(self._top), dtype=_places(self._count)) if part is None else part
         bottom, top = np.zeros((2, len(chosen)), dtype=np.int64)
         for least, most, a, b in zip(
             self._least[:, chosen], self._most[:, chosen], low, high, strict=True
@@ -276,10 +279,15 @@ class _Tiles:
         found = self._sums[:, chosen[sure]].sum(axis=1)
         return found, left, self._sums[:, left].sum(axis=1), self._spans[:, left].sum(axis=1)
 
-    def rows(self, tiles: NDArray[np.int32]) -> NDArray[np.int32]:
+    def rows(self, tiles: Places) -> Places:
         """The rows of tiles."""
-        each = (tiles[:, None] * np.int32(_TILE) + np.arange(_TILE, dtype=np.int32)).ravel()
-        return np.asarray(each[each < self._count], dtype=np.int32)
+        within = np.arange(_TILE, dtype=tiles.dtype)
+        each = (tiles[:, None] * tiles.dtype.type(_TILE) + within).ravel()
+        return np.asarray(each[each < self._count])
+
+
+def _places(rows: int) -> Any:
+    return np.int32 if rows + _TILE < 1 << 31 else np.int64
 
 
 def _merged(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:

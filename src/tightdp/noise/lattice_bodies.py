@@ -44,6 +44,8 @@ Rows = NDArray[np.intp]
 LEAST_SHARE = 2e-5
 _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
 _MOST_SUMMED = 1 << 20  # entries of a sum over levels
+_LONGEST = 1 << 60  # half-widths and their denominators: twice as much is still a 64-bit integer
+_WORD = 1 << 62
 
 
 class LatticeBody(ABC):
@@ -141,7 +143,8 @@ class LatticeBody(ABC):
 @lru_cache(maxsize=256)
 def measured_share(body: LatticeBody) -> float:
     """Share of proposals that are kept, at a high level, with a fixed seed."""
-    levels = np.full(_PILOT, _PILOT_LEVEL)
+    kind: Any = np.int64 if body.safe_level > _PILOT_LEVEL else object
+    levels = np.full(_PILOT, _PILOT_LEVEL, dtype=kind)
     return len(body.propose(levels, 0, SeededSource(MEASURING_SEED))[1]) / _PILOT
 
 
@@ -151,8 +154,8 @@ class TestedBody(LatticeBody):
     __test__ = False  # not a test class, whatever its name suggests to a test runner
 
     def __init__(self, half_widths: Sequence[int], den: int = 1) -> None:
-        sides = [check_count("half_widths", h, least=0) for h in half_widths]
-        self.half, self.den = np.array(sides), check_count("den", den)
+        sides = [check_count("half_widths", h, least=0, most=_LONGEST) for h in half_widths]
+        self.half, self.den = np.array(sides), check_count("den", den, most=_LONGEST)
         self.dim = check_count("number of half_widths", len(sides))
 
     @property
@@ -192,7 +195,9 @@ class TestedBody(LatticeBody):
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         # u_i uniform below w_i (l + o + i) with w_i = ceil(2 a_i) >= 1 covers the 2 h_i + 1
         # integers of the box side, h_i = floor(a_i l), because w_i (l + 1) >= 2 a_i l + 1.
+        # Levels are safe, but the offset of a product with many parts may take a wide side further.
         steps = levels[:, None] + (offset + 1 + np.arange(self.dim))
+        steps = roomy(steps, _WORD // int(self._widths.max()))
         half = levels[:, None] * self.half // self.den
         u = rng.integers_below(steps * self._widths)
         rows = np.flatnonzero((u <= 2 * half).all(axis=1))
@@ -228,9 +233,9 @@ class BoxBody(TestedBody):
         reach = math.ceil((powers + 10 * math.sqrt(powers) + 60) / rate)  # of a Gamma law's tail
         if reach > _MOST_SUMMED // self.dim:
             return None
-        level = np.arange(reach + 1)[:, None]
+        level = roomy(np.arange(reach + 1), _WORD // int(self.half.max()))[:, None]
         half = (level * self.half // self.den).astype(np.float64)
-        logs = np.log1p(2 * half).sum(axis=1) - rate * level[:, 0]
+        logs = np.log1p(2 * half).sum(axis=1) - rate * np.arange(reach + 1)
         weight = np.exp(logs - logs.max())
         return np.diag(weight @ (half * (half + 1) / 3) / weight.sum())
 

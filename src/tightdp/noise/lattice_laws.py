@@ -73,7 +73,7 @@ class LatticeSteps(LatticeLaw):
         self, *, epsilon: Any, sensitivity: int, width: int, core: int, delta: float = 0.0
     ) -> None:
         self.sensitivity = check_count("sensitivity", sensitivity, most=1 << 60)
-        self.width = check_count("width", width)
+        self.width = check_count("width", width, most=1 << 60)  # twice as much is 64 bits long
         self.core = check_count("core", core, most=self.width)
         self.rate = rate(epsilon, -(-self.sensitivity // self.width))
         self._eta = Fraction(*self.rate)

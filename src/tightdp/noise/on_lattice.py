@@ -150,6 +150,7 @@ def _box_body(ball: NormBall, resolution: int | Fraction | None) -> Shape:
 def _box(sides: Iterable[Fraction]) -> BoxBody:
     """The box with these half-widths, rounded up to multiples of 2**-16."""
     halves = [math.ceil(side * _BOX_DEN) for side in sides]
+    _check_widths(halves)
     common = math.gcd(*halves, _BOX_DEN)
     return BoxBody([half // common for half in halves], _BOX_DEN // common)
 
@@ -176,6 +177,15 @@ def _product_body(ball: Product, resolution: int | Fraction | None) -> Shape:
     return ProductBody(bodies), radius
 
 
+def _check_widths(widths: Iterable[int]) -> None:
+    if max(widths) >= 1 << 60:  # 64-bit integers hold them, doubled
+        fail(
+            "The ball of the noise is too elongated for an exact lattice sampler: rescale the "
+            "entries of the statistic so that its widths are of one order.",
+            InfeasibleSamplingError,
+        )
+
+
 def _is_box(ball: NormBall) -> bool:
     return isinstance(ball, LpBall) and (ball.p == np.inf or ball.dim == 1)
 
@@ -198,12 +208,7 @@ def _polytope_body(ball: NormBall, resolution: int | Fraction | None) -> Shape:
     most = np.maximum(by_facet, ball.support(rows.astype(np.float64)) * (1 + _FLOAT_SLACK))
     right = [math.ceil(Fraction(float(m)) * scale) + 1 for m in most]
     sides = [math.ceil(Fraction(float(b) * (1 + _FLOAT_SLACK)) * scale * _BOX_DEN) for b in box]
-    if max(right) >= 1 << 60 or max(sides) >= 1 << 60:
-        fail(
-            f"{ball!r} is too elongated for an exact lattice sampler: rescale the entries of the "
-            "statistic so that its widths are of one order.",
-            InfeasibleSamplingError,
-        )
+    _check_widths([*right, *sides])
     return PolytopeBody(rows, np.array(right), sides, _BOX_DEN), 1 / scale
 
 

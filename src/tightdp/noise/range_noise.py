@@ -150,7 +150,8 @@ class RangeNoise:
     def second_moments(self) -> FloatArray:
         """E Z**2 of every table, in squared integers."""
         r = self.points
-        middle = (self.start + np.arange(len(self.tables[0]))) * r + (r - 1) / 2
+        # doubles: start times r is up to 2**100
+        middle = (self.start + np.arange(float(len(self.tables[0])))) * r + (r - 1) / 2
         each = middle**2 + (r * r - 1) / 12
         return np.array([np.dot(np.array(t) / self.total, each) for t in self.tables])
 
