@@ -275,5 +275,7 @@ class _Reference:
                 fresh = self.weight * (self.rows.T @ pull) + ridge * trial + noise
                 if np.linalg.norm(fresh) < size:
                     break
+            else:
+                break  # only rounding is left, which grows with the number of rows
             theta, gradient = trial, fresh
         return float(np.linalg.norm(theta - truth))

@@ -19,6 +19,8 @@ from tightdp.randomness import RandomSource
 from tightdp.release import unknown_errors
 from tightdp.schema import Interval, Schema
 
+_FINEST = 20
+
 
 class _Sum:
     """The sum of a column; picklable."""
@@ -82,6 +84,8 @@ class SquaredLossMean(PaidMechanism):
             fail("`output` must be the range of the column: on any other range this law leaks.")
         if schema.neighbors is not Neighbors.REPLACE_ONE:
             fail("The squared loss needs neighbors='replace-one': the number of rows is public.")
+        if schema.bits > _FINEST:
+            fail(f"`bits` of the schema must be at most {_FINEST}: all points of the grid are listed.")
         self.epsilon, self.neighbors = check_epsilon(epsilon), schema.neighbors
 
     @property
