@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from tightdp.mechanisms import ball_noise
+from tightdp.mechanisms import reach
 
 
 def forget() -> None:
@@ -16,4 +16,4 @@ def forget() -> None:
             for what, value in vars(importlib.import_module(found.name)).items():
                 if hasattr(value, "cache_clear") and what != "designed_law":
                     value.cache_clear()
-    ball_noise._FOUND.clear()
+    reach._FOUND.clear()

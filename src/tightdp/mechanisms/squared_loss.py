@@ -85,7 +85,7 @@ class SquaredLossMean(PaidMechanism):
         if schema.neighbors is not Neighbors.REPLACE_ONE:
             fail("The squared loss needs neighbors='replace-one': the number of rows is public.")
         if schema.bits > _FINEST:
-            fail(f"`bits` of the schema must be at most {_FINEST}: all points of the grid are listed.")
+            fail(f"`bits` of the schema must be at most {_FINEST}: its points are listed.")
         self.epsilon, self.neighbors = check_epsilon(epsilon), schema.neighbors
 
     @property
