@@ -45,6 +45,10 @@ class TightdpError(Exception):
     """Root of all errors raised by tightdp."""
 
 
+class PrivacyWarning(UserWarning):
+    """Something beside the release reveals private rows, and no guarantee covers it."""
+
+
 class ParameterError(TightdpError, ValueError):
     """A parameter lies outside its allowed set."""
 

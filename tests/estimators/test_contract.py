@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
 from tightdp.data.frames import quantized_matrix
-from tightdp.errors import BudgetError, ParameterError
+from tightdp.errors import BudgetError, ParameterError, PrivacyWarning
 from tightdp.estimators.linear import LinearRegression, Ridge
 
 WIDE = (-1000.0, 1000.0)
@@ -90,6 +92,41 @@ def test_cross_validation_and_search_pay_for_every_fit(seed):
     ).fit(X, y)
     assert ledger.spent.epsilon == 4 + 0.5 * (2 * 3 + 1)
     assert search.best_estimator_.ledger is ledger
+
+
+LEARNED = {
+    "a scaler": lambda last: make_pipeline(StandardScaler(), last),
+    "a scaler two steps before": lambda last: make_pipeline(
+        MinMaxScaler(), FunctionTransformer(), last
+    ),
+    "an inner pipeline": lambda last: make_pipeline(
+        StandardScaler(), make_pipeline(FunctionTransformer(), last)
+    ),
+    "some columns": lambda last: make_pipeline(
+        ColumnTransformer([("a", StandardScaler(), [0])], remainder="passthrough"), last
+    ),
+    "the target": lambda last: TransformedTargetRegressor(last, transformer=StandardScaler()),
+}
+
+
+@pytest.mark.parametrize("case", LEARNED)
+def test_what_a_pipeline_learns_is_not_private_and_said(case, seed):
+    """The guarantee printed behind a fitted scaler was the exact one of the estimator alone."""
+    X = np.random.default_rng(seed).uniform(-1, 1, (200, 2))
+    last = tdp.LinearRegression(bounds=(-5, 5), random_state=1)
+    with pytest.warns(PrivacyWarning, match="learned from the rows before LinearRegression"):
+        LEARNED[case](last).fit(X, X[:, 0])
+
+
+def test_the_warning_about_a_pipeline_does_not_depend_on_the_rows():
+    said = []
+    for X in (np.zeros((50, 2)), np.full((50, 2), np.nan), np.arange(100.0).reshape(50, 2)):
+        pipe = make_pipeline(SimpleImputer(keep_empty_features=True), LinearRegression())
+        pipe.set_params(linearregression__bounds=(-5, 5), linearregression__random_state=1)
+        with pytest.warns(PrivacyWarning) as caught:
+            pipe.fit(X, np.zeros(50))
+        said.append([str(one.message) for one in caught])
+    assert said[0] == said[1] == said[2]
 
 
 def test_a_pipeline_fits_and_pays(seed):

@@ -165,7 +165,9 @@ def covered(epsilon, replicates, seed, rows=10_000, cut=1.0, simultaneous=False)
     for i in range(replicates):
         X, y = algorithm_4(rng, rows)
         model = LinearRegression(epsilon=epsilon, bounds=BOUNDS, random_state=1000 * seed + i)
-        bounds = model.fit(X, y).conf_int(intercept=True, simultaneous=simultaneous)
+        bounds = model.fit(X, y).conf_int(
+            intercept=True, simultaneous=simultaneous, assume="equal variance"
+        )
         middle = bounds.mean(axis=1)
         half = cut * (bounds[:, 1] - bounds[:, 0]) / 2
         out.append(np.abs(truth - middle) <= half)
@@ -211,6 +213,18 @@ def test_intervals_are_repeatable_nested_and_wider_together(seed):
     assert model.conf_int(intercept=True).shape == (6, 2)
     with pytest.raises(ParameterError, match="alpha"):
         model.conf_int(1.5)
+
+
+def test_what_is_assumed_is_said_and_narrows_the_intervals(seed):
+    X, y = algorithm_4(np.random.default_rng(seed), 2_000)
+    model = LinearRegression(epsilon=20, bounds=BOUNDS, random_state=seed).fit(X, y)
+    plain, assumed = model.conf_int(), model.conf_int(assume="equal variance")
+    assert (plain[:, 0] < assumed[:, 0]).all()
+    assert (assumed[:, 1] < plain[:, 1]).all()
+    assert "whatever the errors are" in str(model.summary())
+    assert "if errors have equal variance" in str(model.summary(assume="equal variance"))
+    with pytest.raises(ParameterError, match="assume"):
+        model.conf_int(assume="normal errors")
 
 
 def test_intervals_of_wide_tables_run_on_one_thread(seed, monkeypatch):

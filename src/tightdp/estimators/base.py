@@ -28,6 +28,7 @@ from tightdp.estimators.inputs import (
     read_columns,
     target_cells,
 )
+from tightdp.estimators.pipelines import warn_of_learned_steps
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource, source
@@ -64,7 +65,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     -----
     The number of rows is public (``replace-one``): it is the length of ``X``, or the ``rows`` of
     the schema where the engine would have to count. Whatever is computed from private rows outside
-    ``fit``, such as ``score`` or a cross-validated score, is not covered by the guarantee.
+    ``fit``, such as ``score`` or a cross-validated score, is not covered by the guarantee; nor is
+    what the steps of a pipeline learn before it, of which a
+    :class:`~tightdp.errors.PrivacyWarning` tells.
     """
 
     epsilon: Any
@@ -92,6 +95,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         _refuse(unsupported)
         check_epsilon(self.epsilon)
         self._check_parameters()
+        warn_of_learned_steps(self)
         problem = self._problem(X, y)
         if key is not None and self.ledger is None:
             fail("`key` needs a `ledger` that remembers it.")

@@ -63,8 +63,12 @@ def coefficient_table(
     *,
     rows: int,
     first: int = 0,
+    covers: str,
 ) -> CoefficientTable:
-    """Coefficients, the spread of the privacy noise, and intervals; ``first`` skips rows."""
+    """Coefficients, the spread of the privacy noise, and intervals; ``first`` skips rows.
+
+    ``covers`` says of what they are intervals, and if what is assumed.
+    """
     body = [
         (name, f"{v:.5g}", f"{s:.3g}", f"{low:.5g}", f"{high:.5g}")
         for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True)
@@ -76,7 +80,8 @@ def coefficient_table(
         tuple(body),
         (
             str(guarantee),
-            f"{level:.0%} intervals: privacy noise and sampling error together.",
+            f"{level:.0%} intervals, each by itself, for {covers}: noise and sampling error "
+            "together.",
             *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
         ),
     )

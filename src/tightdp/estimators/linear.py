@@ -34,6 +34,9 @@ from tightdp.release import Release
 from tightdp.schema import Interval
 
 POSTS = ("shrink", "none", "published")
+ASSUMPTIONS = ("equal variance",)
+
+ROWS = "features that fill their bounds evenly, not correlated: others have more noise"
 
 _INTERVAL_SEED = 20_190_605
 
@@ -60,7 +63,8 @@ class CoefficientPreview:
         lines.append("-" * len(lines[0]))
         lines += [f"{n:{width}}  {s:12.4g}" for n, s in zip(self.names, self.std, strict=True)]
         shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        return "\n".join([*lines, "", str(self.guarantee), f"shares of epsilon: {shares}"])
+        notes = [str(self.guarantee), f"shares of epsilon: {shares}", f"for {ROWS}"]
+        return "\n".join([*lines, "", *notes])
 
 
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -113,8 +117,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     -----
     Cells outside the bounds are moved to them, in ``predict`` as in ``fit``: bounds that cut off
     many rows bias the coefficients, and :meth:`conf_int` does not know
-    (:func:`~tightdp.inference.without_clipping` mends that of the target). Intervals assume errors
-    of equal variance. ``score`` on private rows is not private.
+    (:func:`~tightdp.inference.without_clipping` mends that of a normal target). ``score`` on
+    private rows is not private.
 
     Examples
     --------
@@ -132,7 +136,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """
 
     _law: SplitMechanism
-    _candidates: Candidates | None
+    _candidates: dict[str | None, Candidates]
 
     def __init__(
         self,
@@ -175,7 +179,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """Coefficients from the release and public facts."""
         moments = mechanism.statistic
         assert isinstance(moments, RegressionMoments)
-        self._law, self._candidates = mechanism, None
+        self._law, self._candidates = mechanism, {}
         rows = moments.schema.rows
         self._moments = moments.matrices(release.value / rows)
         scaled = self._solve(moments, np.diag(mechanism.covariance) / rows**2)
@@ -267,13 +271,18 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         )
 
     def conf_int(
-        self, alpha: float = 0.05, *, simultaneous: bool = False, intercept: bool = False
+        self,
+        alpha: float = 0.05,
+        *,
+        simultaneous: bool = False,
+        intercept: bool = False,
+        assume: str | None = None,
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
         Privacy noise and sampling error count together, see
         :mod:`~tightdp.inference.moment_intervals`. They are centred where the noise is, not at the
-        shrunk ``coef_``, and cost nothing.
+        shrunk ``coef_``, and cost nothing. The population is that of rows moved to their bounds.
 
         Parameters
         ----------
@@ -283,36 +292,46 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             Whether all rows hold at once at that level.
         intercept : bool
             Whether the first row is the intercept.
+        assume : {"equal variance"}, optional
+            Say that errors have the same variance at all rows, for the narrower intervals of the
+            textbooks. Nothing that is released can check it; by default the sampling error is the
+            largest that the bounds allow.
         """
         check_is_fitted(self, "release_")
         check_probability("alpha", alpha)
-        values = self._drawn().values
+        values = self._drawn(assume).values
         rule = simultaneous_intervals if simultaneous else quantile_intervals
         bounds = rule(self._in_user_units(values), alpha)
         return bounds if intercept else bounds[1:]
 
-    def _drawn(self) -> Candidates:
-        if self._candidates is None:
+    def _drawn(self, assume: str | None = None) -> Candidates:
+        if assume is not None:
+            check_choice("assume", assume, ASSUMPTIONS)
+        if assume not in self._candidates:
             moments = self._law.statistic
             assert isinstance(moments, RegressionMoments)
             rows = moments.schema.rows
             # simulation after the release: a fixed seed makes it repeatable and costs no privacy
             rng = SeededSource(_INTERVAL_SEED)
-            self._candidates = candidates(
+            shift = _shift(moments)
+            self._candidates[assume] = candidates(
                 self._moments,
                 lambda count: _noise_matrices(moments, self._law.draw(count, rng=rng) / rows),
                 rows,
                 rng,
-                shift=None if self.fit_intercept else _shift(moments),
+                shift=None if self.fit_intercept else shift,
                 ridge=self._ridge(moments),
+                origin=-shift[:-1],
+                equal_variance=assume is not None,
             )
-        return self._candidates
+        return self._candidates[assume]
 
-    def summary(self, alpha: float = 0.05) -> CoefficientTable:
-        """A table of coefficients, noise and intervals, as text and HTML."""
-        bounds = self.conf_int(alpha, intercept=True)
-        bare = self._in_user_units(self._drawn().noise_only)
+    def summary(self, alpha: float = 0.05, *, assume: str | None = None) -> CoefficientTable:
+        """A table of coefficients, noise and intervals, as text and HTML; see :meth:`conf_int`."""
+        bounds = self.conf_int(alpha, intercept=True, assume=assume)
+        bare = self._in_user_units(self._drawn(assume).noise_only)
         spread = np.subtract(*np.quantile(bare, [0.8413, 0.1587], axis=0)) / 2
+        whatever = "whatever the errors are" if assume is None else f"if errors have {assume}"
         return coefficient_table(
             type(self).__name__,
             ("intercept", *self.coef_names_),
@@ -323,6 +342,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             self.guarantee_,
             rows=self.schema_.rows,
             first=0 if self.fit_intercept else 1,
+            covers=f"the population's coefficients, {whatever}",
         )
 
     def __sklearn_tags__(self) -> Any:

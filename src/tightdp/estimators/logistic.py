@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
+from tightdp.errors import FloatArray, UndecidedError, check_probability, check_real, fail
 from tightdp.estimators.coefficient_tables import CoefficientTable, bare_table, coefficient_table
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.inference.logistic_intervals import Cloud
-from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
@@ -26,8 +25,10 @@ from tightdp.schema import Category
 _SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
-    "`covariates`, public rows that look like the private ones."
+    "`covariates`, public rows of the same population."
 )
+_COVERS = "the population's coefficients, if the log odds are linear"
+_LIKE = "the public rows are of the same population"
 
 
 class LogisticRegression(TwoClassLogit):
@@ -187,7 +188,7 @@ class LogisticRegression(TwoClassLogit):
         )
 
     def preview(self, X: Any, y: Any = None) -> Preview:
-        """The error to expect if rows were uniform; looks at names and the number of rows only."""
+        """The noise to expect if rows were uniform; looks at names and the number of rows only."""
         check_epsilon(self.epsilon)
         self._check_parameters()
         mechanism = self._mechanism(self._problem(X, y))
@@ -207,9 +208,11 @@ class LogisticRegression(TwoClassLogit):
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
-        Sampling error, the noise of the mechanism and the pull of its ridge are all in, see
+        Sampling error, the noise of the mechanism and of the information matrix, the pull of the
+        ridge and the bend of the log odds are all in, see
         :class:`~tightdp.inference.logistic_intervals.Cloud` for the method and what it assumes.
-        They are centred at the estimate with the pull taken out, and cost nothing more.
+        They are centred at the estimate with the pull taken out, and cost nothing more. Where they
+        are not known to hold there are none: an :class:`~tightdp.errors.UndecidedError` says so.
 
         Parameters
         ----------
@@ -219,44 +222,58 @@ class LogisticRegression(TwoClassLogit):
             Whether all rows hold at once at that level.
         intercept : bool
             Whether the first row is the intercept.
-        covariates : table of public rows, or "uniform", optional
-            Instead of a paid information matrix: public rows that look like the private ones, or
-            the assumption that columns are independent and uniform within their bounds.
+        covariates : table of public rows, optional
+            Instead of a paid information matrix: public rows of the same population as the private
+            ones. Intervals hold as far as that is true.
         """
         check_probability("alpha", alpha)
-        rule = simultaneous_intervals if simultaneous else quantile_intervals
-        bounds = self._with_intercept(rule(self._cloud(covariates).values, alpha))
+        found = self._cloud(covariates).intervals(alpha, simultaneous=simultaneous)
+        bounds = self._with_intercept(found)
         return bounds if intercept else bounds[1:]
 
     def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML.
 
-        Where there are no intervals it has the coefficients, and says what intervals need.
+        Where there are no intervals it has the coefficients, and says why.
         """
         check_is_fitted(self, "release_")
-        lacking = self._no_intervals() if covariates is None else None
-        if lacking is not None:
+        check_probability("alpha", alpha)
+        first = 0 if self.fit_intercept else 1
+        names = ("intercept", *self.coef_names_)
+        values = np.append(self.intercept_, self.coef_[0])
+        bounds, lacking = self.known_intervals(alpha, covariates=covariates)
+        title, rows = type(self).__name__, self.schema_.rows
+        if bounds is None:
             return bare_table(
-                type(self).__name__,
-                ("intercept", *self.coef_names_)[0 if self.fit_intercept else 1 :],
-                np.append(self.intercept_, self.coef_[0])[0 if self.fit_intercept else 1 :],
-                self.guarantee_,
-                lacking,
-                rows=self.schema_.rows,
+                title, names[first:], values[first:], self.guarantee_, lacking, rows=rows
             )
-        bounds = self.conf_int(alpha, intercept=True, covariates=covariates)
-        spread = self._with_intercept(self._cloud(covariates).noise_only.std(axis=0))
+        spread = self._with_intercept(self._cloud(covariates).noise_std)
         return coefficient_table(
-            type(self).__name__,
-            ("intercept", *self.coef_names_),
-            np.append(self.intercept_, self.coef_[0]),
+            title,
+            names,
+            values,
             spread,
             bounds,
             1 - alpha,
             self.guarantee_,
-            rows=self.schema_.rows,
-            first=0 if self.fit_intercept else 1,
+            rows=rows,
+            first=first,
+            covers=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
         )
+
+    def known_intervals(
+        self, alpha: float, *, simultaneous: bool = False, covariates: Any = None
+    ) -> tuple[FloatArray | None, str]:
+        """The intervals of :meth:`conf_int`, the intercept first, or None and the reason."""
+        if covariates is None and (lacking := self._no_intervals()) is not None:
+            return None, lacking
+        try:
+            found = self.conf_int(
+                alpha, simultaneous=simultaneous, intercept=True, covariates=covariates
+            )
+        except UndecidedError as reason:
+            return None, str(reason)
+        return found, ""
 
     def _with_intercept(self, values: FloatArray) -> FloatArray:
         """Entries of the mechanism, the intercept (or zeros) moved to the front."""
@@ -282,8 +299,11 @@ class LogisticRegression(TwoClassLogit):
         if covariates is None:
             return Cloud.paid(self.mechanism_, self.release_)
         if isinstance(covariates, str):
-            check_choice("covariates", covariates, ["uniform"])
-            return Cloud.assumed(self.mechanism_, self.release_, None)
+            fail(
+                "`covariates` must be a table of public rows. That columns fill their bounds "
+                "evenly and are not correlated is no basis for intervals: buy them with "
+                "`interval_share`."
+            )
         return Cloud.assumed(self.mechanism_, self.release_, self._scaled_rows(covariates))
 
 

@@ -3,7 +3,8 @@ r"""Slopes for a target as it was before it was moved to its bounds; costs nothi
 By Stein's lemma :math:`cov(x, h(y)) = cov(x, y)\,E h'(y)` for jointly normal x and y, and for the
 clamp h the last factor is the probability that y lies inside the bounds: clamping multiplies all
 slopes by it. The mean and the mean square of the clamped target give the normal law of y, hence the
-factor. This is indirect inference ([38]) in closed form.
+factor. This is indirect inference ([38]) in closed form. Nothing in the release says whether the
+rows are jointly normal, and for others the factor can be far off: there are no intervals.
 """
 
 from __future__ import annotations
@@ -17,48 +18,41 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from tightdp.data.regression_moments import RegressionMoments
-from tightdp.errors import FloatArray, UndecidedError, check_probability, fail
-from tightdp.inference.bootstrap import fitted_matrix, moments_of
-from tightdp.inference.regions import quantile_intervals
-from tightdp.randomness import RandomSource, SeededSource
+from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
+
+ASSUMPTIONS = ("jointly normal",)
 
 _ROUNDS, _STEP = 2_000, 1e-9
-_SEED = 20_250_708
-_DRAWS, _ROWS, _ENOUGH = 1_000, 20_000, 100
 _WIDEST = 1e3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unclipped:
-    """What would have been found without the clamp.
+    """What would have been found without the clamp, if what was assumed is true.
 
     Attributes
     ----------
     coef : array
         Slopes in user units.
-    interval : array, shape (slopes, 2)
-        Rows (low, high), privacy noise, sampling error and that of the clamp together.
     inside : float
         The share of targets inside their bounds.
+    assumes : str
     """
 
     coef: FloatArray
-    interval: FloatArray
     inside: float
+    assumes: str
 
 
-def without_clipping(model: Any, alpha: float = 0.05) -> Unclipped:
-    r"""Slopes and intervals for the target before the clamp, for jointly normal data.
-
-    Intervals are a parametric bootstrap turned around: noise of the exact law and sampling errors
-    of the fitted normal model, whose covariance between all moments comes from simulated rows, are
-    taken off the released moments, and every candidate is corrected by a factor of its own.
+def without_clipping(model: Any, *, assume: str) -> Unclipped:
+    r"""Slopes for the target before the clamp, for rows of which you know the law.
 
     Parameters
     ----------
     model : LinearRegression or Ridge, fitted with ``post="shrink"``
-    alpha : float
-        1 minus the level of the intervals.
+    assume : {"jointly normal"}
+        What you say about features and target before the clamp. No release can check it, and for
+        skewed columns the slopes are wrong: so there is no default, and there are no intervals.
 
     Examples
     --------
@@ -67,59 +61,22 @@ def without_clipping(model: Any, alpha: float = 0.05) -> Unclipped:
     >>> x = rng.normal(0, 0.3, 200_000)
     >>> y = 4 * x + rng.normal(0, 0.5, 200_000)  # a third of it outside [-1.25, 1.25]
     >>> model = LinearRegression(epsilon=5, bounds=[(-1.5, 1.5), (-1.25, 1.25)], random_state=1)
-    >>> found = without_clipping(model.fit(x[:, None], y))
+    >>> found = without_clipping(model.fit(x[:, None], y), assume="jointly normal")
     >>> model.coef_.round(1), found.coef.round(1)
     (array([2.7]), array([4.]))
-    >>> low, high = found.interval[0]
-    >>> bool(low < 4 < high)
-    True
     """
-    check_probability("alpha", alpha)
-    moments = moments_of(model)
+    check_choice("assume", assume, ASSUMPTIONS)
+    law = getattr(model, "_law", None)
+    if law is None or not isinstance(law.statistic, RegressionMoments):
+        fail("`model` must be a fitted LinearRegression or Ridge.")
     M = model._moments
     if not np.isfinite(M[-1, -1]):
         fail("The square of the target was not released: fit with post='shrink'.")
     normal = clamped_normal(M[0, -1], M[-1, -1])
     if not normal.found.all():
         fail("Nearly every target lies outside its bounds: widen them.", UndecidedError)
-    inside, scale = float(normal.inside), model._half[-1] / model._half[:-1]
-    bounds = quantile_intervals(_candidates(model, moments, normal) * scale, alpha)
-    return Unclipped(model.coef_ / inside, bounds, inside)
-
-
-def _candidates(model: Any, moments: RegressionMoments, normal: ClampedNormal) -> FloatArray:
-    """Slopes before the clamp that the released moments are compatible with, scaled."""
-    rng, rows = SeededSource(_SEED), moments.schema.rows
-    i, j, factor = moments.entries.T
-    z = _simulated(model, normal, rng)
-    spread = np.cov((z[:, i] * z[:, j]).T) / rows
-    value, vector = np.linalg.eigh(np.atleast_2d(spread))
-    error = (rng.normal((_DRAWS, len(i))) * np.sqrt(np.maximum(value, 0.0))) @ vector.T
-    error += model._law.draw(_DRAWS, rng=rng) / (factor * rows)
-    both = np.concatenate([error, -error])  # its law is symmetric: every draw serves twice
-    M = moments.matrices((model._moments[i, j] - both) * factor)
-    m, y = M[:, 0, 1:-1], M[:, 0, -1]
-    C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
-    g = M[:, 1:-1, -1] - m * y[:, None]
-    laws = clamped_normal(y, M[:, -1, -1])
-    good = (np.linalg.eigvalsh(C)[:, 0] > 0) & laws.found
-    if good.sum() < _ENOUGH:  # the noise hides everything
-        return np.outer([-np.inf, np.inf], np.ones(g.shape[1]))
-    slopes = np.linalg.solve(C[good], g[good][:, :, None])[:, :, 0]
-    return np.asarray(slopes / laws.inside[good][:, None])
-
-
-def _simulated(model: Any, normal: ClampedNormal, rng: RandomSource) -> FloatArray:
-    """Rows (1, d, clamped y) of the normal model that the release suggests, scaled."""
-    M = fitted_matrix(model)
-    mean, b = M[0, 1:-1], model.coef_ * model._half[:-1] / model._half[-1]
-    b = b / float(normal.inside)
-    value, vector = np.linalg.eigh(M[1:-1, 1:-1] - np.outer(mean, mean))
-    root = vector * np.sqrt(np.maximum(value, 1e-9))
-    d = rng.normal((_ROWS, len(b))) @ root.T
-    rest = max(float(normal.scale) ** 2 - float(((b @ root) ** 2).sum()), 1e-9)
-    y = float(normal.centre) + d @ b + math.sqrt(rest) * rng.normal(_ROWS)
-    return np.column_stack([np.ones(_ROWS), d + mean, np.clip(y, -1.0, 1.0)])
+    inside = float(normal.inside)
+    return Unclipped(model.coef_ / inside, inside, assume)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Intervals for a private logistic regression: sampling error, noise and ridge together."""
+"""Intervals for a private logistic regression, from its release alone, or none where they fail."""
 
 from __future__ import annotations
 
@@ -7,94 +7,146 @@ from typing import Self
 
 import numpy as np
 
-from tightdp.errors import FloatArray, fail
+from tightdp.errors import FloatArray, UndecidedError, fail
 from tightdp.geometry.norm_balls import LpBall
+from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.noise.knorm import KNormNoise
-from tightdp.randomness import source
+from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 
+NOT_KNOWN = (
+    "Intervals are not known to hold here: beside its noise, the released information does not "
+    "say how the log odds curve. More rows, a larger epsilon, a larger `interval_share`, fewer or "
+    "less correlated columns, or bounds that the columns fill would help."
+)
+
 _SEED = 20_21
-_UNIFORM_ROWS = 4096
-_DRAWS = 4000
+_DRAWS = 2000
+_PUBLIC_ROWS = 4096  # so many are enough
+_LEAST = 1e-9
+_NEAR = 2.0  # how far rows that matter are moved, in root mean squares
+_LARGEST_MOVE = 0.998  # of 1 - exp(-R): beyond it the curvature is lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cloud:
-    r"""The law of the true parameters around a release, by simulation from what is public.
+    r"""Where the true parameters can lie, for every draw of what is not known.
 
-    At the released :math:`\theta` the perturbed gradient vanishes, so to first order
+    Let L be the sum of the losses, :math:`\gamma` the ridge, V the noise. The released
+    :math:`\theta` has :math:`\nabla L(\theta) + \gamma\theta + V = 0`, the true one
+    :math:`\nabla L(\theta_0) = S`, the score of the sample. So their difference d solves
 
-    .. math:: \theta_0 = \theta + O + H^{-1} (\gamma \theta + V + S), \qquad S \sim N(0, H)
+    .. math:: \bar H d = a, \qquad a = \gamma\theta + V + S,
 
-    where H is the information matrix, V the noise and O what pays for the solver's error, whose
-    laws are known, :math:`\gamma` the ridge and S the score of the sample. The term of the ridge
-    corrects its pull. O, V and S are simulated, and the interval is the range between two quantiles
-    of :math:`\theta_0`. A noisy H is made positive: eigenvalues below one standard deviation of its
-    noise are raised to it.
+    where :math:`\bar H` is the mean Hessian between them. What was released is the Hessian H at
+    :math:`\theta`, plus noise of a known law. A row whose log odds move by t changes its curvature
+    by a factor between :math:`e^{-|t|}` and :math:`e^{|t|}`; if rows move by R at most,
+    :math:`H \int_0^1 e^{-Rs} ds \le \bar H \le H \int_0^1 e^{Rs} ds`, so that with c and r the
+    middle and half the distance of the inverses of the two integrals
 
-    Assumes: the model is right (labels are Bernoulli with these log odds, cells within their
-    bounds), rows are independent, and n epsilon is large enough for the first-order expansion. No
-    penalty but the ridge, and no parameter set that binds. The measured coverage is in the
-    benchmark ``logistic``.
+    .. math:: |w \cdot d - c\, w \cdot H^{-1} a| \le r\, (w \cdot H^{-1} w)^{1/2}
+        (a \cdot H^{-1} a)^{1/2} \quad \text{for all } w.
+
+    V, the noise of H, and :math:`S \sim N(0, H)` are simulated. R is twice the root mean square of
+    :math:`x \cdot d` over the rows, weighted by their curvature: at most
+    :math:`2 (d \cdot H d)^{1/2} / (\max_j H_{jj})^{1/2}`, since rows lie in the cube. A draw in
+    which H is not positive, or d so long that R has no bound, allows everything.
+
+    Assumes: labels are independent and Bernoulli with these log odds, cells lie within their
+    bounds, no penalty but the ridge and no parameter set that binds. That few rows are moved by
+    more than twice the root mean square is not proved; the coverage page says what was measured.
 
     Attributes
     ----------
-    values : array, shape (draws, parameters)
-        Simulated true parameters, in user units.
+    low, high : arrays, shape (draws, parameters)
+        Bounds on the true parameters, in user units; infinite where a draw allows everything.
     noise_only : array, shape (draws, parameters)
-        The part of the noise in them.
+        The part of the noise, to first order.
     """
 
-    values: FloatArray
+    low: FloatArray
+    high: FloatArray
     noise_only: FloatArray
 
     @classmethod
     def paid(cls, mechanism: ObjectivePerturbation, release: Release) -> Self:
         """With the information matrix of the release."""
-        info = mechanism.information
+        info, bits = mechanism.information, source(_SEED)
         assert info is not None
-        width = len(mechanism.names)
-        noisy = info.matrix(release.value[width:])
-        least = float(np.sqrt(info.errors(0.95)[0].diagonal().max()))
-        values, vectors = np.linalg.eigh(noisy)
-        matrix = (vectors * np.maximum(values, least)) @ vectors.T
-        return cls._simulate(mechanism, release, matrix)
+        seen = release.value[len(mechanism.names) :]
+        cube = KNormNoise(LpBall(len(seen), np.inf), float(info.noise.rate))
+        noise = cube.sample(_DRAWS, rng=bits) / (info.factor * info.resolution)
+        return cls._simulate(mechanism, release, info.matrices(seen - noise), bits)
 
     @classmethod
-    def assumed(
-        cls,
-        mechanism: ObjectivePerturbation,
-        release: Release,
-        cells: FloatArray | None,
-    ) -> Self:
-        """With public rows (scaled to [-1, 1]), or uniform ones, in place of the private ones."""
-        if cells is None:
-            rows = mechanism.rows.uniform(_UNIFORM_ROWS, source(_SEED))
-        else:
-            rows = mechanism.rows.scaled(cells)
-        theta = _scaled(mechanism, release)
-        weight = mechanism.loss.second(rows @ theta, np.zeros(len(rows)))
-        matrix = (rows.T * weight) @ rows * (mechanism.schema.rows / len(rows))
-        if np.linalg.eigvalsh(matrix)[0] <= 1e-9 * np.trace(matrix):
+    def assumed(cls, mechanism: ObjectivePerturbation, release: Release, cells: FloatArray) -> Self:
+        """With public rows (scaled to [-1, 1]) of the same population as the private ones."""
+        bits, rows = source(_SEED), mechanism.rows.scaled(cells[:: 1 + len(cells) // _PUBLIC_ROWS])
+        curvature = mechanism.loss.second(rows @ _scaled(mechanism, release), np.zeros(len(rows)))
+        matrix = (rows.T * curvature) @ rows
+        if np.linalg.eigvalsh(matrix)[0] <= _LEAST * np.trace(matrix):
             fail("`covariates` must be public rows that span all columns: give more of them.")
-        return cls._simulate(mechanism, release, matrix)
+        # the rows themselves are a sample: other samples of as many rows say how good it is
+        weight = bits.exponential((_DRAWS, len(rows)))
+        weight *= mechanism.schema.rows / weight.sum(axis=1, keepdims=True)
+        products = curvature[:, None, None] * rows[:, :, None] * rows[:, None, :]
+        return cls._simulate(mechanism, release, np.tensordot(weight, products, 1), bits)
 
     @classmethod
     def _simulate(
-        cls, mechanism: ObjectivePerturbation, release: Release, information: FloatArray
+        cls,
+        mechanism: ObjectivePerturbation,
+        release: Release,
+        information: FloatArray,
+        bits: RandomSource,
     ) -> Self:
-        theta, bits = _scaled(mechanism, release), source(_SEED)
-        rate, ridge = mechanism.calibration.rate, mechanism.calibration.ridge
-        values, vectors = np.linalg.eigh(information)
-        noise = KNormNoise(mechanism.ball, rate).sample(_DRAWS, rng=bits)
-        score = bits.normal((_DRAWS, len(theta))) * np.sqrt(values)
+        theta, linear = _scaled(mechanism, release), mechanism.rows.linear
+        noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(_DRAWS, rng=bits)
         last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(_DRAWS, rng=bits)
-        last /= float(mechanism.output.rate) * mechanism.resolution
-        bare = ((noise @ vectors) / values) @ vectors.T + last
-        centre = theta + vectors @ (vectors.T @ (ridge * theta) / values)
-        linear = mechanism.rows.linear
-        return cls((centre + bare + (score / values) @ vectors.T) @ linear.T, bare @ linear.T)
+        last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
+        score = bits.normal((_DRAWS, len(theta)))
+        value, vector = np.linalg.eigh(information)
+        root = np.sqrt(np.maximum(value, _LEAST))[:, None]
+        half_way = vector / root  # H^(-1/2), rotated
+        to_user = np.einsum("pi,kij->kpj", linear, half_way)
+        pushed = np.einsum("kij,ki->kj", half_way, noise)
+        pulled = np.einsum("kij,i->kj", half_way, mechanism.calibration.ridge * theta)
+        whole = pushed + pulled + score
+        size = np.linalg.norm(whole, axis=1)
+        rows = np.diagonal(information, axis1=1, axis2=2).max(axis=1)  # sum of curvatures, at least
+        move = _NEAR * size / np.sqrt(np.maximum(rows, _LEAST))
+        middle, either = _bend(move)
+        centre = np.einsum("kpj,kj->kp", to_user, middle[:, None] * whole) + last
+        reach = (either * size)[:, None] * np.sqrt((to_user**2).sum(axis=2))
+        lost = (value[:, 0] <= 0) | (move >= _LARGEST_MOVE)
+        reach[lost] = np.inf
+        value = release.value[: len(theta)] + centre
+        return cls(value - reach, value + reach, np.einsum("kpj,kj->kp", to_user, pushed) + last)
+
+    def intervals(self, alpha: float, *, simultaneous: bool = False) -> FloatArray:
+        """Rows (low, high) for every parameter; refused where they are not known to hold."""
+        rule = simultaneous_intervals if simultaneous else quantile_intervals
+        found = rule(self.low, alpha, self.high)
+        if not np.isfinite(found).all():
+            fail(NOT_KNOWN, UndecidedError)
+        return found
+
+    @property
+    def noise_std(self) -> FloatArray:
+        """The spread of the noise: half the distance of the quantiles one sigma away."""
+        return np.subtract(*np.quantile(self.noise_only, [0.8413, 0.1587], axis=0)) / 2
+
+
+def _bend(move: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""The numbers c and r of the class, for :math:`1 - e^{-R}`.
+
+    If :math:`d \cdot H d = D^2`, then :math:`D (1 - e^{-R}) / R` is at most the length of a. So
+    where R is a multiple of D, :math:`1 - e^{-R}` is at most the same multiple of that length.
+    """
+    R = -np.log1p(-np.clip(move, 1e-12, _LARGEST_MOVE))
+    least, most = R / np.expm1(R), R / -np.expm1(-R)
+    return (most + least) / 2, (most - least) / 2
 
 
 def _scaled(mechanism: ObjectivePerturbation, release: Release) -> FloatArray:

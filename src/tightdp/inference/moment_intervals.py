@@ -3,10 +3,17 @@ r"""Intervals for coefficients that count the privacy noise and the sampling err
 The released moments are M + N, N with a known law. Every draw of N gives a candidate M for what
 the data said; the candidates that can be moments at all (a positive definite covariance, no more
 explained than there is to explain) give candidates for the coefficients, and each of them gets a
-sampling error of its own, normal with variance :math:`\sigma^2 C^{-1}/n`. This is a parametric
-bootstrap with the exact law of the noise ([37]), turned around: where the noise is small it gives
-the usual interval with the two variances added, where the noise of C is not small its tails become
-long, as they must. Data are not touched again, so nothing is spent.
+sampling error of its own. This is a parametric bootstrap with the exact law of the noise ([37]),
+turned around: where the noise is small it gives the usual interval with the two variances added,
+where the noise of C is not small its tails become long, as they must. Data are not touched again,
+so nothing is spent.
+
+If errors e have equal variance, the sampling errors are normal with variance
+:math:`\sigma^2 C^{-1}/n`. Second moments do not tell whether they have. A coefficient
+:math:`w \cdot b` has the sampling error :math:`n^{-1} \sum_i (w \cdot C^{-1} \tilde x_i) e_i`,
+whose variance is at most :math:`\sigma^2 \sup_x (w \cdot C^{-1} \tilde x)^2 / n` and at most
+:math:`\sup e^2\, w \cdot C^{-1} w / n`, whatever the errors are; bounds on the columns bound both.
+So without an assumption the sampling error is scaled up to the smaller of the two.
 """
 
 from __future__ import annotations
@@ -45,6 +52,8 @@ def candidates(
     *,
     shift: FloatArray | None,
     ridge: FloatArray,
+    origin: FloatArray,
+    equal_variance: bool,
 ) -> Candidates:
     """Coefficients that the released moments are compatible with.
 
@@ -60,12 +69,16 @@ def candidates(
         Without an intercept, minus the point that the line passes; None for an intercept.
     ridge : array, shape (q,)
         Penalty on every scaled coefficient, divided by n.
+    origin : array, shape (q,)
+        The point at which the intercept is wanted, in scaled units.
+    equal_variance : bool
+        Whether all errors are taken to have one variance.
     """
     kept, bare, tried, good = [], [], 0, 0
     for _ in range(_BATCHES):
         noise = draw(_BATCH)  # its law is symmetric: every draw serves twice
         both = np.concatenate([M - noise, M + noise])
-        found, noise_only, fits = _batch(both, rows, rng, shift, ridge)
+        found, noise_only, fits = _batch(both, rows, rng, shift, ridge, origin, equal_variance)
         kept.append(found[fits])
         bare.append(noise_only[fits])
         tried, good = tried + len(fits), good + int(fits.sum())
@@ -94,14 +107,22 @@ def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
 
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other
 def _batch(
-    M: FloatArray, rows: int, rng: RandomSource, shift: FloatArray | None, ridge: FloatArray
+    M: FloatArray,
+    rows: int,
+    rng: RandomSource,
+    shift: FloatArray | None,
+    ridge: FloatArray,
+    origin: FloatArray,
+    equal_variance: bool,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Coefficients of every matrix with and without sampling error, and which matrices can be."""
     size, most = M.shape[0], 1.0
     m, y = M[:, 0, 1:-1], M[:, 0, -1]
+    middle, off = -m, np.abs(y)  # of the box of the centred features, and of the target
     if shift is not None:
         M, most = moved(M, shift), (1 + abs(float(shift[-1]))) ** 2
         m, y = np.zeros_like(m), np.zeros_like(y)
+        middle, off = np.broadcast_to(shift[:-1], m.shape), np.full(size, abs(float(shift[-1])))
     C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
     g = M[:, 1:-1, -1] - m * y[:, None]
     total = M[:, -1, -1] - y**2
@@ -111,21 +132,47 @@ def _batch(
     positive = value[:, 0] > 0
     root = np.where(positive[:, None], value, np.maximum(value, floor))
     C = (vector * root[:, None, :]) @ vector.transpose(0, 2, 1)
-    penal = C + np.diag(ridge)
-    slopes = np.linalg.solve(penal, g[:, :, None])[:, :, 0]
+    inverse = np.linalg.inv(C + np.diag(ridge))
+    slopes = (inverse @ g[:, :, None])[:, :, 0]
     explained = np.einsum("ki,kij,kj->k", slopes, C, slopes)
     fits = positive & (explained <= np.maximum(total, 1e-12))
-    sigma = np.sqrt(np.maximum(total - explained, 0.0) / rows)
+    sigma = np.sqrt(np.maximum(total - explained, 0.0))
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
-    half = rng.normal((size, value.shape[1] + 1, _ERRORS)) * sigma[:, None, None]
+    half = rng.normal((size, value.shape[1] + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
     score = vector @ (error[:, 1:] * np.sqrt(root)[:, :, None])
-    moved_by = (slopes[:, :, None] + np.linalg.solve(penal, score)).transpose(0, 2, 1)
+    on_slopes = (inverse @ score).transpose(0, 2, 1)
+    to_origin = origin - m if shift is None else np.zeros_like(m)
+    on_level = error[:, 0] + np.einsum("ki,kei->ke", to_origin, on_slopes)
+    if not equal_variance:
+        largest = 1 + off + np.abs(slopes).sum(axis=1) + np.abs((slopes * middle).sum(axis=1))
+        ceiling = largest / np.maximum(sigma, 1e-12)
+        on_slopes *= _largest_scale(inverse, C, middle, ceiling, 0.0)[:, None, :]
+        along = to_origin[:, None, :] @ inverse
+        on_level *= _largest_scale(along, C, middle, ceiling, 1.0)
+    with_error = slopes[:, None, :] + on_slopes
     if shift is not None:
-        return _through(moved_by, shift), _through(slopes, shift), fits
-    level = y[:, None] + error[:, 0]
-    with_error = np.dstack([level - np.einsum("ki,kei->ke", m, moved_by), moved_by])
-    return with_error, np.column_stack([y - (m * slopes).sum(axis=1), slopes]), fits
+        return _through(with_error, shift), _through(slopes, shift), fits
+    at_origin = (y + (to_origin * slopes).sum(axis=1))[:, None] + on_level
+    level = at_origin - with_error @ origin
+    bare = np.column_stack([y - (m * slopes).sum(axis=1), slopes])
+    return np.dstack([level, with_error]), bare, fits
+
+
+def _largest_scale(
+    directions: FloatArray, C: FloatArray, middle: FloatArray, ceiling: FloatArray, constant: float
+) -> FloatArray:
+    """By how much errors of unequal variance can exceed those of equal variance, at most.
+
+    For influences ``constant + w . x`` on a coefficient, w a row of ``directions`` and x in the
+    cube around ``middle``: the largest one over their root mean square, or the largest error over
+    its root mean square (``ceiling``), whichever is less. Shape (matrices, directions).
+    """
+    at_middle = constant + np.einsum("kwi,ki->kw", directions, middle)
+    largest = np.abs(at_middle) + np.abs(directions).sum(axis=2)
+    spread = np.einsum("kwi,kij,kwj->kw", directions, C, directions) + constant**2
+    scale = largest / np.sqrt(np.maximum(spread, 1e-300))
+    return np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
 
 
 def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:

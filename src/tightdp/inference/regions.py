@@ -7,31 +7,40 @@ import numpy as np
 from tightdp.errors import FloatArray, check_probability
 
 
-def quantile_intervals(values: FloatArray, alpha: float) -> FloatArray:
+def quantile_intervals(
+    values: FloatArray, alpha: float, upper: FloatArray | None = None
+) -> FloatArray:
     """Rows (low, high) that hold all but alpha of the values, equal tails.
 
     The ends are values, the next ones outwards: between infinite ones there is nothing to
-    interpolate.
+    interpolate. Where draws are intervals themselves, ``values`` are their lower and ``upper``
+    their upper ends.
 
     >>> quantile_intervals(np.array([[-np.inf], [0.0], [np.inf]]), 0.1)
     array([[-inf,  inf]])
     """
     tail = check_probability("alpha", alpha) / 2
+    above = values if upper is None else upper
     low = np.quantile(values, tail, axis=0, method="lower")
-    return np.column_stack([low, np.quantile(values, 1 - tail, axis=0, method="higher")])
+    return np.column_stack([low, np.quantile(above, 1 - tail, axis=0, method="higher")])
 
 
-def simultaneous_intervals(values: FloatArray, alpha: float) -> FloatArray:
+def simultaneous_intervals(
+    values: FloatArray, alpha: float, upper: FloatArray | None = None
+) -> FloatArray:
     """Rows (low, high) that hold whole vectors of values but for a share alpha.
 
-    Equal-tailed intervals with one common tail, which is halved until the share is reached.
+    Equal-tailed intervals with one common tail, which is halved until the share is reached. See
+    :func:`quantile_intervals` for ``upper``.
     """
     check_probability("alpha", alpha)
-    order = np.sort(values, axis=0)
-    rank = np.empty(values.shape)
+    above = values if upper is None else upper
+    low_order, high_order = np.sort(values, axis=0), np.sort(above, axis=0)
+    low_rank, high_rank = np.empty(values.shape), np.empty(values.shape)
     for j in range(values.shape[1]):
-        rank[:, j] = np.searchsorted(order[:, j], values[:, j], side="right")
-    depth = np.minimum(rank, len(values) + 1 - rank).min(axis=1)  # how central a vector is at worst
-    cut = int(np.quantile(depth, alpha, method="lower"))
-    cut = max(cut, 1)
-    return np.column_stack([order[cut - 1], order[len(values) - cut]])
+        low_rank[:, j] = np.searchsorted(low_order[:, j], values[:, j], side="right")
+        high_rank[:, j] = np.searchsorted(high_order[:, j], above[:, j], side="right")
+    # how central a vector is at worst
+    depth = np.minimum(low_rank, len(values) + 1 - high_rank).min(axis=1)
+    cut = max(int(np.quantile(depth, alpha, method="lower")), 1)
+    return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])

@@ -102,11 +102,12 @@ class NoisyInformation:
         """The entries of the upper triangle, for the scaled parameters."""
         return np.array([z / self.resolution for z in integers]) / self.factor
 
-    def matrix(self, entries: FloatArray) -> FloatArray:
-        """The symmetric matrix with these entries in its upper triangle."""
-        matrix = np.zeros((self.width, self.width))
-        matrix[self.upper] = entries
-        return matrix + np.triu(matrix, 1).T
+    def matrices(self, entries: FloatArray) -> FloatArray:
+        """Symmetric matrices with these entries in their upper triangles, one or many."""
+        out = np.zeros((*entries.shape[:-1], self.width, self.width))
+        left, right = self.upper
+        out[..., left, right] = out[..., right, left] = entries
+        return out
 
     def errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths of the noise on the entries."""

@@ -43,6 +43,7 @@ from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Schema
 
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
@@ -323,7 +324,7 @@ class ObjectivePerturbation(PaidMechanism):
             f"{self.penalty!r}, tilted by integers z with weight exp(-{self.noise.rate} * "
             f"level(z)), levels of {self.noise.body!r}, in units of 1/{self.noise_resolution}; "
             f"integers with weight exp(-{self.output.rate} * max|z|) added to the result in units "
-            f"of 1/{self.resolution}; standard errors are those of uniform rows"
+            f"of 1/{self.resolution}"
             + ("" if self.information is None else f"; information: {self.information.noise!r}")
         )
 
@@ -387,15 +388,13 @@ class ObjectivePerturbation(PaidMechanism):
         draws = self.draw(rng)
         rows, target = self.rows.read(frame, progress=progress)
         integers = self.perturbed(rows, target, draws)
-        covariance, half = self._errors(confidence)
-        record = {
+        # how far noise moves the minimiser depends on the rows
+        record = unknown_errors(self.names) | {
             "names": self.names,
             "value": self.recover(integers),
             "integers": integers,
             "resolution": self.resolution,
             "noise": self.law,
-            "covariance": covariance,
-            "half_width": half,
         }
         if self.information is None:
             return record

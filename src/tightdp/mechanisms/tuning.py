@@ -8,11 +8,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, check_positive, check_real, fail
-from tightdp.geometry import orders
-from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.scaled_rows import margins
@@ -21,6 +18,7 @@ from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
+from tightdp.release import unknown_errors
 from tightdp.schema import Schema
 
 TUNABLE = ("norm", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")
@@ -188,17 +186,10 @@ class TunedPerturbation(PaidMechanism):
         rows, target = self.rows.read(frame, progress=progress)
         errors, place, integers = self.best(rows, target, runs)
         candidate = self.candidates[place]
-        covariance, half = candidate._errors(confidence)
-        width, line = len(integers), LpBall(1, np.inf)
-        rate = float(self.on_errors.rate)
-        whole: NDArray[np.float64] = np.zeros((width + 2, width + 2))
-        whole[:width, :width] = covariance
-        whole[-1, -1] = orders.covariance(line, rate).value[0, 0]
-        reach = orders.concentration_radius(line, rate, confidence)
         lift = self.resolution // candidate.resolution
-        return {
-            "names": (*candidate.names, "candidate", "errors"),
-            "unknown": ("candidate",),  # which of them is best depends on the data
+        names = (*candidate.names, "candidate", "errors")
+        return unknown_errors(names) | {  # the best of several has the luckiest errors, too
+            "names": names,
             "value": np.append(candidate.recover(integers), [place, errors]),
             "integers": (
                 *(z * lift for z in integers),
@@ -207,8 +198,6 @@ class TunedPerturbation(PaidMechanism):
             ),
             "resolution": self.resolution,
             "noise": self.law,
-            "covariance": whole,
-            "half_width": np.append(half, [np.nan, reach]),
         }
 
 

@@ -266,6 +266,12 @@ def read_model(model: Any, confidence: float = 0.95) -> Answer:
     return Answer.of(model.release_)
 
 
+_COVERED = (
+    "intervals are for the population's coefficients, whatever the errors are, and count noise and "
+    "sampling error"
+)
+
+
 def read_linear(model: Any, confidence: float) -> Answer:
     """Intercept and slopes, with intervals for those of the population."""
     interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)
@@ -278,7 +284,7 @@ def read_linear(model: Any, confidence: float) -> Answer:
         interval=interval[first:],
         confidence=confidence,
         release=model.release_,
-        about="; ".join(filter(None, ["intervals count noise and sampling error", said])),
+        about="; ".join(filter(None, [_COVERED, said])),
     )
 
 
@@ -304,18 +310,26 @@ def _reach(confidence: float, entries: int) -> float:
 def read_logistic(model: Any, confidence: float) -> Answer:
     """Log odds per unit of every feature, and the intercept."""
     release, width = model.release_, len(model.mechanism_.names)
-    interval, about = release.interval[:width], "intervals count the noise, for even rows"
-    if model.mechanism_.information is not None:
-        interval = model.conf_int(1 - confidence, simultaneous=True, intercept=True)
-        interval = np.roll(interval, -1, axis=0)[:width]
-        about = "intervals count noise and sampling error"
+    names, value = release.names[:width], release.value[:width]
+    interval, lacking = model.known_intervals(1 - confidence, simultaneous=True)
+    if interval is None:
+        return Answer(
+            names=names,
+            value=value,
+            interval=np.column_stack([value, value]),
+            confidence=confidence,
+            release=release,
+            about=f"no intervals: {lacking[:1].lower()}{lacking[1:].rstrip('.')}",
+            unknown=names,
+        )
     return Answer(
-        names=release.names[:width],
-        value=release.value[:width],
-        interval=interval,
+        names=names,
+        value=value,
+        interval=np.roll(interval, -1, axis=0)[:width],
         confidence=confidence,
         release=release,
-        about=about,
+        about="intervals are for the population's coefficients, if the log odds are linear, and "
+        "count noise and sampling error",
     )
 
 
