@@ -61,8 +61,10 @@ def test_a_kind_is_previewed_released_and_answered_again_for_nothing(kind, folde
     assert str(one) == str(two)
     assert one.names == foreseen.names
     assert np.isfinite(one.value).all()
-    low, high = one.interval.T
-    assert (low <= high).all()
+    known = [name not in one.unknown for name in one.names]
+    low, high = one.interval[known].T
+    assert (low <= high).all()  # and nothing is stated where nothing is known
+    assert np.isnan(one.interval[np.invert(known)]).all()
     assert (foreseen.std > 0).all()
 
 

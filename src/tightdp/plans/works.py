@@ -316,7 +316,7 @@ def read_logistic(model: Any, confidence: float) -> Answer:
         return Answer(
             names=names,
             value=value,
-            interval=np.column_stack([value, value]),
+            interval=np.full((width, 2), np.nan),
             confidence=confidence,
             release=release,
             about=f"no intervals: {lacking[:1].lower()}{lacking[1:].rstrip('.')}",
