@@ -218,7 +218,7 @@ def read_classes(model: Any, confidence: float) -> Answer:
     return Answer(
         names=tuple(names),
         value=value,
-        interval=np.column_stack([value, value]),
+        interval=np.full((len(value), 2), np.nan),
         confidence=confidence,
         release=model.release_,
         about="computed from noisy counts and sums; intervals are not known",
