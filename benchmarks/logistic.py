@@ -121,39 +121,6 @@ def peer(python: str, replicates: int, seed: int) -> list[str]:
     return lines
 
 
-def coverage(replicates: int, seed: int) -> list[str]:
-    """How often 95 % intervals hold the true parameters, and how wide they are."""
-    lines = [
-        "| rows | epsilon | information | tables | least and largest of a coefficient | mean "
-        "| median width |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    settings = [(10_000, 0.5), (10_000, 1.0), (10_000, 2.0), (100_000, 0.5)]
-    for rows, epsilon in settings:
-        for share, basis in ((0.25, None), (0.0, "uniform")):
-            inside, widths = [], []
-            count = 5 * replicates if rows <= 10_000 else replicates
-            for i in range(count):
-                x, y = data(rows, seed, i)
-                model = tdp.LogisticRegression(
-                    epsilon=epsilon,
-                    bounds=(-1, 1),
-                    classes=[0, 1],
-                    fit_intercept=False,
-                    interval_share=share,
-                    random_state=i,
-                ).fit(x, y)
-                limits = model.conf_int(covariates=basis)
-                inside.append((limits[:, 0] <= BETA) & (limits[:, 1] >= BETA))
-                widths.append(np.diff(limits))
-            each, width = np.mean(inside, axis=0), np.median(widths)
-            lines.append(
-                f"| {rows} | {epsilon:g} | {basis or f'share {share:g}'} | {count} | "
-                f"{each.min():.3f}, {each.max():.3f} | {each.mean():.3f} | {width:.3f} |"
-            )
-    return lines
-
-
 def timing(seed: int) -> list[str]:
     """Processor seconds of a fit of a million rows, the best of three."""
     x, y = data(1_000_000, seed, 0)
@@ -201,10 +168,6 @@ def report(replicates: int, python: str | None, seed: int = 2021) -> str:
             if python
             else []
         ),
-        "## Coverage of 95 % intervals",
-        "",
-        *coverage(replicates, seed),
-        "",
         "## Time",
         "",
         *timing(seed),

@@ -49,6 +49,7 @@ def named(name: str, **options: Any) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
+NUMERIC = ("LinearRegression", "Ridge", "QuantileRegression")
 LEAST_SQUARES = [
     named(name, fit_intercept=intercept, post=post, noise=noise)
     for name, intercept, post, noise in product(
@@ -77,6 +78,10 @@ SPARSE = [
     for intercept, noise in product((True, False), ("best", "staircase"))
 ]
 CLASSES = [named("GaussianNB")]
+PLANES = [
+    named("QuantileRegression", fit_intercept=intercept, shape=shape)
+    for intercept, shape in product((True, False), ("l1", "box"))
+]
 GRADIENT = [
     named("KNormLinearRegression", fit_intercept=intercept, shape=shape, bits=bits)
     for intercept, shape, bits in product((True, False), ("l1", "box"), (1, 2, 16))
@@ -107,7 +112,7 @@ def _estimator(name: str, options: dict[str, Any], epsilon: float, ledger: Any) 
     def run(table: Table) -> list[Any]:
         X, y = table
         given, bounds = dict(options), BOUNDS
-        if name not in ("LinearRegression", "Ridge"):
+        if name not in NUMERIC:
             given["classes"], bounds, y = [0, 1], BOUNDS[:FEATURES], (y > 0).astype(int)
         if given.get("theta_set"):
             given["theta_set"] = tdp.LpBall(FEATURES + given["fit_intercept"], 2, 3.0)
@@ -147,8 +152,7 @@ MAKERS: dict[str, Callable] = dict.fromkeys(
     ("KNormLinearRegression", "ObjectivePerturbation"), _mechanism
 ) | dict.fromkeys(
     (
-        "LinearRegression",
-        "Ridge",
+        *NUMERIC,
         "LogisticRegression",
         "SparseLogisticRegression",
         "GaussianNB",
@@ -162,12 +166,13 @@ def label(case: tuple[str, dict[str, Any]]) -> str:
     return f"{name}-" + "-".join(f"{key}={value}" for key, value in options.items())
 
 
-CASES = LEAST_SQUARES + LOGISTIC + SPARSE + CLASSES + GRADIENT + LOSSES
+CASES = LEAST_SQUARES + LOGISTIC + SPARSE + CLASSES + PLANES + GRADIENT + LOSSES
 NOISES = ("split", "linf")
 QUICK = [
     (name, options)
     for name, options in CASES
-    if name not in ("LinearRegression", "Ridge") or options["noise"] in NOISES
+    if options.get("post") is None or options["noise"] in NOISES
+    if name != "QuantileRegression" or (options["shape"] == "box" and options["fit_intercept"])
 ]
 
 
