@@ -193,6 +193,8 @@ class DuckTable(Table):
     _UNSIGNED = frozenset("u" + name for name in _WHOLE)
     _REST = frozenset({"boolean", "float", "double", "decimal", "varchar", "enum", "null"})
 
+    _READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader", "record_batch")
+
     def __init__(self, relation: Any) -> None:
         self._relation = relation
         self._types = dict(zip(relation.columns, (t.id for t in relation.types), strict=True))
@@ -207,7 +209,8 @@ class DuckTable(Table):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         pyarrow()
         wanted = self._relation.project(", ".join(self._expression(name) for name in names))
-        read = getattr(wanted, "to_arrow_reader", None) or wanted.fetch_record_batch
+        known = (getattr(wanted, name, None) for name in self._READERS)
+        read = next(reader for reader in known if reader is not None)
         return batch_cells(read(rows), names, rows, {name for name in names if self._wide(name)})
 
     def _wide(self, name: str) -> bool:
