@@ -18,8 +18,8 @@ NEED = re.compile(r"([A-Za-z0-9-]+)>=([0-9.]+)")
 
 def pins(name: str) -> dict[str, str]:
     """The versions in a file of constraints, by names in small letters."""
-    lines = (ROOT / name).read_text().splitlines()
-    return dict(line.lower().split("==") for line in lines if line and not line.startswith("#"))
+    lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
+    return dict(line.lower().split("==") for line in lines if line)
 
 
 def needs(extras: list[str]) -> dict[str, str]:
