@@ -95,7 +95,7 @@ def numbers_of(frame: Any) -> list[int]:
     """Integers of column x, cell by cell, whatever the cell: what a careful utility does."""
     found = []
     for cell in frame["x"]:
-        number = float(cell) if type(cell) in (int, float) else 0.0
+        number = cell if type(cell) in (int, float) else 0.0  # no float of 10**400
         found.append(round(100 * min(max(number, 0.0), 10.0)) if number == number else 0)
     return found
 
