@@ -118,7 +118,7 @@ def _records(file: Any, mark: str, width: int) -> Iterator[tuple[list[str], int]
     while piece := file.readline(_PIECE):
         if record is None and '"' not in piece and piece[-1] == "\n":  # nearly every line
             line = piece[:-2] if piece[-2:-1] == "\r" else piece[:-1]
-            yield (line.split(mark)[:width] if line else []), len(piece)
+            yield (line.split(mark, width)[:width] if line else []), len(piece)
             continue
         record = record or _Record(mark, most=width)
         record.feed(piece)
@@ -141,7 +141,8 @@ class _Record:
 
     def __init__(self, mark: str, most: int) -> None:
         self.done, self.length = False, 0
-        self._most, self._end = most, re.compile(f"[{re.escape(mark)}\n]")
+        self._most, self._mark = most, mark
+        self._end = re.compile(f"[{re.escape(mark)}\n]")
         self._cells: list[str] = []
         self._parts: list[str] = []  # of the cell that is being read
         self._kept = 0
@@ -184,6 +185,8 @@ class _Record:
             self._begun = self._quoted = True
             self._blank = False
             return at + 1
+        if len(self._cells) >= self._most:
+            return self._skip(piece, at)
         found = self._end.search(piece, at)
         end = found.start() if found else len(piece)
         text, last = piece[at:end], piece[end : end + 1]
@@ -195,6 +198,15 @@ class _Record:
             self._blank = self._blank and self.done
             self._close()
         return end + 1
+
+    def _skip(self, piece: str, at: int) -> int:
+        """Pass over cells that the header does not have, up to a quoted one or the line's end."""
+        line, quote = piece.find("\n", at), piece.find(self._mark + '"', at)
+        if quote >= 0 and (line < 0 or quote < line):
+            self._begun = False
+            return quote + 1
+        self._begun, self.done = piece[-1] != self._mark, line >= 0
+        return len(piece)
 
     def _keep(self, text: str) -> None:
         if not text:

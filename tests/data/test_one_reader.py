@@ -1,0 +1,212 @@
+"""One reader of columns: no cell decides how another is read, and no text stops a release."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.data.frames import quantized_matrix
+from tightdp.errors import ParameterError
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NULLABLE: dict[str, Any] = {
+    "pandas Int64": lambda cells: pd.Series(cells, dtype="Int64"),
+    "pandas Arrow": lambda cells: pd.Series(cells, dtype="int64[pyarrow]"),
+    "pandas category": lambda cells: pd.Series(cells, dtype="Int64").astype("category"),
+    "polars": pl.Series,
+    "pyarrow": pa.array,
+    "pyarrow chunks": lambda cells: pa.chunked_array([cells[:2], cells[2:]]),
+}
+
+
+# --- one missing cell -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", NULLABLE.values(), ids=NULLABLE)
+def test_a_missing_person_does_not_merge_the_others(column):
+    """A null made doubles of all ids: of a thousand persons with close ids eight were left."""
+    persons = [*range(2**62, 2**62 + 1000), None]
+    facts = {"x": tdp.Interval(0, 1)}
+    schema = tdp.Schema(facts, rows=1001, neighbors="add-remove", person="who")
+    table = {"who": column(persons), "x": np.ones(1001)}
+    assert len(quantized_matrix(table, schema, ["x"])) == 1000
+
+
+def test_a_null_of_a_dictionary_is_missing():
+    """It took the value of the last entry: one row moved the sum by 2,002 where 2 was claimed."""
+    cells = pa.chunked_array([pa.array([0, None, 1000] * 4).dictionary_encode()])
+    column = tdp.Interval(-1001, 1001, missing=0)
+    facts = tdp.Schema({"x": column, "y": column}, rows=12, bits=10)
+    want = [0, 0, round(1000 / 1001 * 1024)] * 4
+    assert quantized_matrix({"x": cells}, facts, ["x"])[:, 0].tolist() == want
+    problem = tdp.LinearRegression(epsilon=1, bounds=facts)._problem(pa.table({"x": cells}), cells)
+    both = quantized_matrix(problem.frame, problem.schema, ["x", "y"])
+    assert both.tolist() == [[cell, cell] for cell in want]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 40])
+def test_dictionaries_of_views_are_read_whatever_the_rows(rows):
+    """Whether the dictionary was longer than the table decided whether it could be read."""
+    levels = pa.array(["a", "b", "c"]).cast(pa.string_view())
+    places = pa.array([0, None] * (rows // 2) + [1] * (rows % 2))
+    column = pa.DictionaryArray.from_arrays(places, levels)
+    counts = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"])}, rows=rows))
+    assert counts.measure(pa.table({"k": column})) == [rows // 2, rows % 2, 0, rows // 2]
+
+
+@pytest.mark.parametrize("odd", [0.5, 10**30, None, [1, 2], float("nan"), "text"], ids=str)
+def test_one_cell_of_a_nested_list_leaves_the_others_alone(odd):
+    levels = tdp.Category([2**53, 2**53 + 1, 2**53 + 2])
+    facts = tdp.Schema({"k": levels, "x": tdp.Interval(0, 9), "y": levels}, rows=4)
+    X = [[2**53, 1], [2**53 + 1, 2], [2**53 + 2, 3], [odd, odd]]
+    model = tdp.GaussianNB(epsilon=1, bounds=facts)
+    problem = model._problem(X, [2**53, 2**53 + 1, 2**53 + 2, odd])
+    found = quantized_matrix(problem.frame, problem.schema, ["k", "y"])
+    assert found.tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("column", [*NULLABLE.values(), list], ids=[*NULLABLE, "list"])
+def test_observed_labels_are_told_apart(column):
+    """Labels above 2**53 became one when one label was missing, or was read as a double."""
+    y = column([2**53, 2**53 + 1, 2**53, 2**53 + 1])
+    model = tdp.GaussianNB(epsilon=1, bounds=[(0, 1)], classes="observed")
+    model.fit({"x": np.zeros(4)}, y)
+    assert model.classes_.tolist() == [2**53, 2**53 + 1]
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit({"x": np.zeros(3)}, column([2**53, 2**53 + 1, None]))
+
+
+# --- texts that stop readers ----------------------------------------------------------------------
+
+
+def not_utf8(cells: list[bytes | None]) -> Any:
+    raw = pa.array(cells, type=pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
+
+
+@pytest.mark.parametrize("rule", [tdp.Interval(0, 9), tdp.Category(["a", "1"])], ids=repr)
+def test_text_that_is_not_utf8_is_a_text_like_others(rule, tmp_path):
+    column = not_utf8([b"a", b"\xff\xfe", None, b"1", b"a\xff"])
+    pq.write_table(pa.table({"k": column}), tmp_path / "t.parquet")
+    facts = tdp.Schema({"k": rule}, rows=5)
+    want = quantized_matrix({"k": ["a", "zz", None, "1", "zz"]}, facts, ["k"]).tolist()
+    coded = column.dictionary_encode()
+    frames = [
+        pa.table({"k": column}),
+        pa.table({"k": coded}),
+        {"k": column},
+        pd.DataFrame({"k": pd.arrays.ArrowExtensionArray(pa.chunked_array([column]))}),
+        tmp_path / "t.parquet",
+        {"k": ["a", "\ud800", None, "1", "a\udfff"]},
+        pd.DataFrame(
+            {"k": pd.Series(["a", "\ud800", None, "1", "a\udfff"], dtype="string[python]")}
+        ),
+    ]
+    for frame in frames:
+        assert quantized_matrix(frame, facts, ["k"]).tolist() == want
+
+
+def test_persons_whose_bytes_differ_are_two(tmp_path):
+    """Bytes that are no UTF-8 were replaced by one and the same sign, in files."""
+    (tmp_path / "t.csv").write_bytes(b"who,x\n\xff,1\n\xfe,1\n\xff,1\n")
+    facts = tdp.Schema({"x": tdp.Interval(0, 1)}, 3, neighbors="add-remove", person="who")
+    assert len(quantized_matrix(tmp_path / "t.csv", facts, ["x"])) == 2
+
+
+def long_cells(path: Path, rows: int = 40) -> Path:
+    path.write_text("x,k\n" + "".join(f"{i % 10},{'q' * 200_000}\n" for i in range(rows)))
+    return path
+
+
+def test_reads_at_the_same_time_do_not_stop_each_other(tmp_path):
+    """The limit of a cell's length was the process's: whoever was done first put it back."""
+    path = long_cells(tmp_path / "t.csv")
+    facts = tdp.Schema({"x": tdp.Interval(0, 9), "k": tdp.Category(["a", "b"])}, rows=40)
+    before, failures = csv.field_size_limit(), []
+
+    def reads() -> None:
+        for _ in range(6):
+            try:
+                quantized_matrix(path, facts, ["x", "k"])
+            except Exception as error:
+                failures.append(error)
+
+    limits = set()
+    threads = [threading.Thread(target=reads) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        limits.add(csv.field_size_limit())
+    assert not failures
+    assert limits <= {before}
+
+
+BOMB = """
+import resource, sys
+import tightdp as tdp
+facts = tdp.Schema({"x": tdp.Interval(0, 9), "k": tdp.Category(["a", "b"])}, rows=3)
+small, large = sys.argv[1:]
+counts = tdp.Counts(facts, ["k"])
+first = counts.measure(small)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+second = counts.measure(large)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, first == second, second)
+"""
+
+
+@pytest.mark.parametrize("cell", ["plain", "quoted", "quoted lines", "many cells", "returns"])
+def test_one_long_cell_takes_no_memory(cell, tmp_path):
+    """A small file that expands to a hundred megabytes in one line."""
+    size = 10**8
+    part = {"quoted lines": b"q" * 99 + b"\n", "many cells": b",", "returns": b"\r"}.get(cell, b"q")
+    quote = b'"' if cell.startswith("quoted") else b""
+    for name, length in (("small", 100), ("large", size)):
+        with gzip.open(tmp_path / f"{name}.csv.gz", "wb", compresslevel=1) as file:
+            file.write(b"x,k\n1,a\n2," + quote)
+            block = part * ((1 << 22) // len(part))
+            for start in range(0, length, len(block)):
+                file.write(block[: length - start])
+            file.write(quote + b"\n3,b\n")
+    files = [str(tmp_path / f"{name}.csv.gz") for name in ("small", "large")]
+    done = subprocess.run(
+        [sys.executable, "-c", BOMB, *files], capture_output=True, text=True, check=True
+    )
+    kilobytes, same, counts = done.stdout.split(maxsplit=2)
+    assert int(kilobytes) < 32 * 1024
+    assert (same, counts.strip()) == ("True", "[1, 1, 1]")
+
+
+# --- lengths are private --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["arrays", "frame", "mapping", "lists", "two axes"])
+def test_lengths_that_differ_are_not_told(form):
+    """Under add-remove the number of rows is private, and errors once printed it."""
+    facts = {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}
+    schema = tdp.Schema(facts, rows=10_000, neighbors="add-remove")
+    X: Any = np.zeros((137, 1))
+    if form in ("frame", "mapping"):
+        X = {"frame": pd.DataFrame, "mapping": dict}[form]({"x": np.zeros(137)})
+    y = np.zeros((138, 2)) if form == "two axes" else np.zeros(138)
+    if form == "lists":
+        X, y = X.tolist(), y.tolist()
+    model = tdp.QuantileRegression(epsilon=1, bounds=schema)
+    with pytest.raises(ParameterError) as caught:
+        model.fit(X, y)
+    assert not any(number in str(caught.value) for number in ("137", "138"))
+    with pytest.raises(ParameterError) as caught:
+        tdp.sum({"x": np.zeros(137), "y": np.zeros(138)}, ["x", "y"], schema=schema, epsilon=1)
+    assert not any(number in str(caught.value) for number in ("137", "138"))
