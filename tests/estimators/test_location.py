@@ -12,7 +12,7 @@ from tightdp.errors import ParameterError
 from tightdp.estimators.location import GeometricMedian, Mean, Variance
 
 CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"
-FEW = "a geometric median takes up to six columns"
+FEW = "a geometric median takes up to four columns"
 
 
 @parametrize_with_checks(

@@ -158,7 +158,7 @@ def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):
 
 
 def test_bad_parameters_are_named():
-    with pytest.raises(ParameterError, match="1 to 6 columns"):
+    with pytest.raises(ParameterError, match="1 to 4 columns"):
         mechanism(5, 7)
     with pytest.raises(ParameterError, match="`grid`"):
         mechanism(5, grid=30)

@@ -326,7 +326,7 @@ class GeometricMedian(Location):
     ----------
     epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
-        For up to six columns.
+        For up to four columns.
     interval : {"none", "sample"}
         Whether half of epsilon pays for :meth:`conf_int`.
     confidence : float

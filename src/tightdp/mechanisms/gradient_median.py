@@ -23,7 +23,7 @@ from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
 PLACES = 20  # directions are truncated to multiples of 2**-PLACES
-MOST_COLUMNS = 6
+MOST_COLUMNS = 4  # on five, ordinary tables take minutes and unlucky ones do not end in time
 RADIUS = "radius"
 _MOST_BY_CHAIN = 64
 _UNIT = 1 << PLACES
@@ -46,7 +46,9 @@ class DirectionLevels(BoxLevels[None]):
     a line the second derivative of a direction is at most :math:`2/(\sqrt3 D^2)`), by at most 2 for
     a nearer row, and truncation adds less than :math:`\sqrt d\,2^{-20}` a row. These are
     computed with floats and widened by more than their rounding; a box of one point has its exact
-    integer level.
+    integer level. A box without a value that w > n/2 rows share has levels of at least 2w - n:
+    that value's direction has length 1 wherever one stands, and no other row can undo more than 1.
+    Equal rows are one value with a count.
 
     Parameters
     ----------
@@ -62,7 +64,9 @@ class DirectionLevels(BoxLevels[None]):
         fine = max(bits, grid)
         self._step = 1 << (fine - grid)
         self._rows = np.ascontiguousarray((rows << (fine - bits)).T)
-        self._floats = self._rows.astype(np.float64)
+        self._atoms, self._counts = np.unique(self._rows, axis=1, return_counts=True)
+        self._floats, self._total = self._atoms.astype(np.float64), len(rows)
+        self._heaviest = int(np.argmax(self._counts)) if len(rows) else None
 
     def start(self) -> None:
         return None
@@ -78,10 +82,13 @@ class DirectionLevels(BoxLevels[None]):
 
     def gaps(self, point: Point) -> Integers:
         """The point minus every row, in units of the finer of both grids, shape (d, n)."""
-        return np.asarray(np.array([[self._step * z] for z in point]) - self._rows)
+        return np.asarray(self._place(point) - self._rows)
+
+    def _place(self, point: Point) -> Integers:
+        return np.array([[self._step * z] for z in point])
 
     def _exact(self, point: Point) -> int:
-        gaps = self.gaps(point)
+        gaps = self._place(point) - self._atoms
         squares = (gaps * gaps).sum(axis=0)
         with np.errstate(invalid="ignore"):
             # sqrt and / are rounded correctly: off by less than 2**(PLACES - 51)
@@ -92,14 +99,14 @@ class DirectionLevels(BoxLevels[None]):
         along = (gaps == 0) | (gaps * gaps == squares)  # 0 and 1 are exact in floats
         for j, i in np.argwhere(near & ~along).tolist():
             whole[j, i] = _truncated(abs(int(gaps[j, i])), int(squares[i]))
-        sums = (np.sign(gaps) * whole.astype(np.int64)).sum(axis=1)
-        here = int((squares == 0).sum()) * _UNIT
+        sums = (np.sign(gaps) * whole.astype(np.int64) * self._counts).sum(axis=1)
+        here = int(self._counts[squares == 0].sum()) * _UNIT
         return max(0, math.isqrt(sum(int(s) ** 2 for s in sums)) - here)
 
     # --- boxes --------------------------------------------------------------------------------
 
     def _enclose(self, low: Point, high: Point) -> tuple[int, int]:
-        dim, count = self._floats.shape
+        dim, count = len(low), self._total
         centre = np.array([[self._step * (a + b) / 2] for a, b in zip(low, high, strict=True)])
         half = np.array([self._step * (b - a) / 2 for a, b in zip(low, high, strict=True)])
         reach = float(np.sqrt((half**2).sum())) * (1 + 1e-12)
@@ -108,20 +115,32 @@ class DirectionLevels(BoxLevels[None]):
         far = distance > 2 * reach * (1 + 1e-9)
         safe = np.where(far, distance, 1.0)
         units = gaps / np.where(distance > 0, distance, 1.0)
-        inverse = far / safe
+        inverse = self._counts * far / safe
         slope = np.diag(np.full(dim, inverse.sum())) - (units * inverse) @ units.T
-        rest = float((far * (reach / (safe - reach * far)) ** 2).sum()) * _CURVATURE * (1 + 1e-9)
-        rest += 2.0 * float(count - far.sum()) + count * (math.sqrt(dim) / _UNIT)
+        bent = self._counts * far * (reach / (safe - reach * far)) ** 2
+        rest = float(bent.sum()) * _CURVATURE * (1 + 1e-9)
+        rest += 2.0 * float(self._counts[~far].sum()) + count * (math.sqrt(dim) / _UNIT)
         # a float sum of n terms, in any order, is off by less than (n + 20) 2**-53 of their sizes:
         # here one for every entry of `middle`, and twice that for every entry of `slope`
         rest += count * dim * (count + 32) * 2.0**-50
-        middle = units.sum(axis=1)
+        middle = (units * self._counts).sum(axis=1)
         swing = np.abs(slope) @ half * (1 + 1e-9)
         near = np.maximum(np.abs(middle) - swing, 0.0)
         top = np.abs(middle) + swing
         least = (math.sqrt(float((near**2).sum())) * (1 - 1e-12) - rest) * _UNIT
         most = (math.sqrt(float((top**2).sum())) * (1 + 1e-12) + rest) * _UNIT
-        return max(0, math.floor(least) - 1), math.ceil(most) + 1
+        return max(self._held(low, high), math.floor(least) - 1), math.ceil(most) + 1
+
+    def _held(self, low: Point, high: Point) -> int:
+        """What the heaviest value keeps up outside of it: its rows less all others, whatever t."""
+        if self._heaviest is None:
+            return 0
+        atom, weight = self._atoms[:, self._heaviest], int(self._counts[self._heaviest])
+        ends = zip(atom.tolist(), low, high, strict=True)
+        if all(self._step * a <= x <= self._step * b for x, a, b in ends):
+            return 0
+        # a truncated direction is shorter than 1 by less than one step for every column
+        return max(0, (2 * weight - self._total) * _UNIT - weight * len(low) - 1)
 
 
 def _truncated(gap: int, square: int) -> int:
@@ -156,7 +175,7 @@ class KNormGeometricMedian(PaidMechanism):
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
     its radius have half of epsilon each; epsilons add.
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be six. With ``sampler="mcmc"`` and more columns [P3] is missing: a
+    columns, of which there may be four. With ``sampler="mcmc"`` and more columns [P3] is missing: a
     finite chain only approaches the law, the release is not epsilon-DP, and its guarantee says
     ``approximate-sampler``.
 

@@ -1,0 +1,140 @@
+"""Law: a release that is paid for ends, whatever the rows.
+
+Every mechanism of the table is released on rows that break samplers: all equal, two values, all at
+a bound, nearly equal, one row, none, far more than was stated. Each has twenty seconds on a clock
+that interrupts it; nearly all take milliseconds.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from enrolled import MECHANISMS, RELATED, ROWS, Case, mapping, mechanisms
+
+import tightdp as tdp
+
+SECONDS = 20
+
+
+class TooLongError(BaseException):
+    """The clock has run down; nobody who withholds the errors of a user's function withholds it."""
+
+
+@contextmanager
+def clock(seconds: int) -> Iterator[None]:
+    """Interrupts what takes longer; only in the main thread, where pytest runs tests."""
+
+    def ring(*_: Any) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def row(x: float, y: float, k: str = "a", t: str = "no") -> dict[str, Any]:
+    return {"x": x, "y": y, "k": k, "t": t}
+
+
+ONE, TWO = row(3.0, 0.25), row(7.5, -0.5, "b", "yes")
+FIXED = {
+    "equal": [ONE] * ROWS,
+    "two": [ONE] * (ROWS // 2) + [TWO] * (ROWS - ROWS // 2),
+    "one against many": [TWO] + [ONE] * (ROWS - 1),
+    "low": [row(0.0, -1.0)] * ROWS,
+    "high": [row(10.0, 1.0, "c", "yes")] * ROWS,
+    "ends": [row(0.0, 1.0), row(10.0, -1.0, "c", "yes")] * (ROWS // 2),
+    "line": [row(10 * i / ROWS, 2 * i / ROWS - 1) for i in range(ROWS)],
+    "missing": [row(float("nan"), float("nan"), "?", "?")] * ROWS,
+}
+OTHER_NUMBERS = {"none": [], "single": [ONE], "far more": [ONE, TWO] * (20 * ROWS)}
+
+
+def tables(relation: str) -> dict[str, list[dict[str, Any]]]:
+    """Under add-remove the number of rows is private, so any may come."""
+    return FIXED | OTHER_NUMBERS if relation == "add-remove" else FIXED
+
+
+def late(mechanism: Any, rows: dict[str, list[dict[str, Any]]], seed: int) -> list[str]:
+    """The tables on which a release does not end in time."""
+    found = []
+    for name, table in rows.items():
+        try:
+            with clock(SECONDS):
+                mechanism.release(mapping(table), rng=seed)
+        except TooLongError:
+            found.append(name)
+    return found
+
+
+def test_every_mechanism_is_looked_at() -> None:
+    assert mechanisms() == set(MECHANISMS)
+    assert {case.name for case, _ in RELATED} == {
+        case.name for cases in MECHANISMS.values() for case in cases if case.relations
+    }
+
+
+def marked() -> list[Any]:
+    """Noise that is added is drawn before the rows are read: one shape of each is quick enough."""
+    plain = [case for case in MECHANISMS[tdp.AdditiveMechanism] if not case.name.endswith("best")]
+    return [
+        pytest.param(case, relation, marks=pytest.mark.slow if case in plain else [])
+        for case, relation in RELATED
+    ]
+
+
+@pytest.mark.parametrize(("case", "relation"), marked(), ids=str)
+def test_every_release_ends(case: Case, relation: str, seed: int) -> None:
+    assert late(case.build(relation), tables(relation), seed) == []
+
+
+def test_a_planted_endless_draw_is_caught(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A sampler that waits for two equal rows to differ."""
+    monkeypatch.setattr(f"{__name__}.SECONDS", 1)
+
+    def waits(frame: Any) -> list[int]:
+        while len(set(frame["x"])) < 2:
+            pass
+        return [0, 1]
+
+    mechanism = tdp.ExponentialMechanism(["a", "b"], waits, sensitivity=1, epsilon=1)
+    assert late(mechanism, {k: FIXED[k] for k in ("equal", "two")}, seed) == ["equal"]
+
+
+HARD = {
+    "99 quantiles": lambda facts: tdp.KNormQuantiles(
+        facts, "x", [i / 100 for i in range(1, 100)], epsilon=1
+    ),
+    "regression quantile": lambda facts: tdp.KNormQuantileRegression(
+        facts, features=["x"], target="y", epsilon=10, tau=0.1
+    ),
+    "geometric median": lambda facts: tdp.KNormGeometricMedian(
+        facts, columns=["x", "y"], epsilon=10
+    ),
+    "radius": lambda facts: tdp.KNormGeometricMedian(
+        facts, columns=["x", "y"], epsilon=10, interval="sample"
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("name", HARD)
+def test_large_requests_end(name: str, relation: str, seed: int) -> None:
+    """With default grids, many levels and forty times the rows."""
+    facts = tdp.Schema(
+        {"x": tdp.Interval(0, 10), "y": tdp.Interval(-1, 1)}, rows=40 * ROWS, neighbors=relation
+    )
+    rng = np.random.default_rng(seed)
+    wide = {kind: rows * 40 for kind, rows in FIXED.items() if kind != "missing"}
+    wide["atoms"] = [row(float(x), float(y)) for x, y in rng.integers(0, 2, (40 * ROWS, 2))]
+    assert late(HARD[name](facts), wide, seed) == []
