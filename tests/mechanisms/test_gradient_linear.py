@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from lattice_fit import chi_square
 
-from tightdp.errors import ParameterError
+from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.linear_norms import LinearNormSampler, _adjugate, _Rounder
 from tightdp.randomness import source
@@ -314,3 +315,15 @@ def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):
 def test_bad_parameters_are_named(change, words):
     with pytest.raises(ParameterError, match=words):
         mechanism(10, **change)
+
+
+def test_more_coefficients_than_boxes_serve_are_refused_before_payment():
+    """Whether such a draw ends depends on where the best plane lies, which is private."""
+    names = [f"x{j}" for j in range(5)]
+    schema = Schema(dict.fromkeys(names, Interval(-1, 1)), rows=3)
+    ledger = Ledger(epsilon=1)
+    with pytest.raises(InfeasibleSamplingError, match="LinearRegression"):
+        KNormLinearRegression(schema, epsilon=1).release(
+            {name: [0.1, 0.2, 0.3] for name in names}, ledger=ledger
+        )
+    assert ledger.spent.epsilon == 0

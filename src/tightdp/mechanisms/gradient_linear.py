@@ -12,9 +12,10 @@ from tightdp.data.blocks import Block
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid
 from tightdp.data.statistics import Integers, sums_and_gram
+from tightdp.errors import InfeasibleSamplingError, fail
 from tightdp.mechanisms.box_sampling import Point
 from tightdp.mechanisms.gradient_planes import PlaneGradient
-from tightdp.mechanisms.linear_norms import LinearNormSampler, Matrix, Vector
+from tightdp.mechanisms.linear_norms import MOST_BOXED, LinearNormSampler, Matrix, Vector
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
@@ -55,11 +56,10 @@ class KNormLinearRegression(PlaneGradient):
     person with r rows. 2. The exponential mechanism on a finite set divides epsilon by twice that:
     the sum of all weights depends on the data, too. 3. Norms are integers on the lattice, and the
     draw has exactly this law (:mod:`tightdp.mechanisms.linear_norms`) [P3].
-    Numerics: ``exact``. The running time depends on the data: up to three coefficients it was below
-    three seconds for all tables tried, up to 16 below a second where the best plane lies in the
-    set. With more coefficients than three a draw may not end when the best plane lies outside, so
-    choose a ``radius`` that is large enough; with 20 and more also for tables between few and many
-    rows. Try simulated tables of the same size first.
+    Numerics: ``exact``. The running time depends on the data: up to four coefficients it was some
+    seconds for most tables tried. With more coefficients a draw need not end where the best plane
+    lies outside the set, which only the rows know: such a release is refused before it is paid for.
+    Its law can still be studied (:meth:`sampler`).
 
     **Erratum.** The paper's constant is 8(1 + B): the gradient of the squared loss is twice the sum
     above, the printed density drops the 2 and spends epsilon/2 (E22). Its responses are divided by
@@ -169,6 +169,16 @@ class KNormLinearRegression(PlaneGradient):
         return LinearNormSampler(
             matrix, target, edge=self.edge, l1=self.shape == "l1", rate=self.rate
         )
+
+    def _check(self, frame: Any) -> None:
+        if self.rows.dim > MOST_BOXED:
+            fail(
+                f"Releases by the gradient mechanism take up to {MOST_BOXED} coefficients: with "
+                f"more, whether a draw ends depends on the rows. Got {self.rows.dim}: name fewer "
+                "`features`, or use LinearRegression, whose noisy moments always end.",
+                InfeasibleSamplingError,
+            )
+        super()._check(frame)
 
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         return self.sampler(*self.normal_equations(frame, progress=progress)).draw(rng)  # [P3]

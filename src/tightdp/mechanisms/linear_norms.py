@@ -32,7 +32,7 @@ _ROUNDING = 2.0**-48  # per entry of a product of matrices, with room for all ro
 _CERTAIN = 2.0**-20  # a float inverse that is worse than this is not used
 _TURNS = (True, True, True, False)  # mapped noise is cheaper than uniform points
 _PATIENCE = 256  # refused proposals before boxes take over
-_MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
+MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
 
 
 class Lattice:
@@ -235,7 +235,7 @@ class LinearNormSampler:
 
     def draw(self, rng: RandomSource) -> tuple[int, ...]:
         """One lattice point."""
-        boxed = self.lattice.dim <= _MOST_BOXED
+        boxed = self.lattice.dim <= MOST_BOXED
         for mapped in islice(cycle(_TURNS), _PATIENCE if boxed else None):
             found = (self._mapped if mapped else self._flat()).propose(rng)
             if found is not None and below_exp(int(rng.words(1)[0]), found[1], rng):
