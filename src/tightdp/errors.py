@@ -39,6 +39,8 @@ FloatArray = NDArray[np.float64]
 
 _MOST_CONFIDENCE = 1 - 1e-9
 _LONGEST_WORD = 100
+MOST_DIM = 1 << 20  # coordinates of a ball
+_MOST_BITS = 14_000  # of an integer that Python writes in digits
 
 
 class TightdpError(Exception):
@@ -209,7 +211,10 @@ def exact_fraction(name: str, value: Any) -> Fraction:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
         fail(f"`{name}` must be an int, a float, a Fraction or a Decimal. Got {kind}.")
     if isinstance(value, numbers.Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
+        exact = Fraction(int(value.numerator), int(value.denominator))
+        if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
+            fail(f"`{name}` must be of moderate size. Got {shown(value)}.")
+        return exact
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 1000:
         fail(
             f"`{name}` must be of moderate size. Got {shown(value)}."
@@ -248,9 +253,9 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
 
 def check_flag(name: str, value: Any) -> bool:
     """True or False, and nothing that merely counts as one."""
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         fail(f"`{name}` must be True or False. Got {type(value).__name__}.")
-    return value
+    return bool(value)
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -275,11 +280,23 @@ def _choices(options: Sequence[str], most: int = 60) -> str:
     return ", ".join(map(quoted, options[:most])) + more
 
 
+def check_list(name: str, value: Any, what: str = "names") -> list[Any]:
+    """The items of a list, a tuple or another finite collection that is not a text."""
+    plain = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    if not plain or (isinstance(value, np.ndarray) and value.ndim != 1):
+        hint = f": write [{quoted(value)}]" if isinstance(value, str) else ""
+        fail(f"`{name}` must be a list of {what}. Got {quoted(value)}{hint}.")
+    items = list(value)
+    if what == "names" and not all(isinstance(item, str) for item in items):
+        fail(f"`{name}` must be a list of names. Got {quoted(value)}.")
+    return items
+
+
 def check_array(name: str, value: Any, ndim: int, width: int | None = None) -> FloatArray:
     """A finite, non-empty float array with ``ndim`` axes and last axis ``width``."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fail(f"`{name}` must be an array of real numbers. Got {type(value).__name__}.")
     if array.ndim != ndim:
         fail(f"`{name}` must have {ndim} axes. Got an array with {array.ndim}.", DimensionError)

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from tightdp.errors import FloatArray, check_array, check_positive, check_real, fail
+from tightdp.errors import FloatArray, TightdpError, check_array, check_positive, check_real, fail
 from tightdp.privacy import Neighbors, text_up
 
 _SAID = {
@@ -73,7 +73,10 @@ def power_bound(alpha: Any, epsilon: float, delta: float = 0.0) -> Any:
     0.8161
     """
     epsilon, delta = _budget(epsilon, delta)
-    levels = check_array("alpha", alpha, ndim=np.ndim(alpha))
+    try:
+        levels = check_array("alpha", alpha, ndim=np.ndim(alpha))
+    except ValueError as error:  # a list of lists of several lengths has no number of axes
+        fail(str(error) if isinstance(error, TightdpError) else "`alpha` must be an array.")
     if not ((levels >= 0) & (levels <= 1)).all():
         fail("`alpha` must lie in [0, 1]: it is a probability.")
     # for large epsilon the first bound is infinite where alpha > 0, and delta where alpha = 0

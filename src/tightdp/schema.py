@@ -29,7 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_choice, check_count, check_real, encodes, fail
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_real,
+    encodes,
+    exact_fraction,
+    fail,
+)
 from tightdp.paths import read_file
 from tightdp.privacy import Neighbors
 from tightdp.tables import text_table
@@ -252,7 +260,7 @@ def decimal_value(number: float) -> Fraction:
 def _check_step(low: float, high: float, given: Any) -> float:
     """A step that leads from one bound to the other in so many moves."""
     if isinstance(given, (Fraction, Decimal)):
-        given = float(given)
+        given = float(exact_fraction("step", given))
     step = check_real("step", given)
     if not step > 0:
         fail(f"`step` must be positive. Got {step}.")
@@ -715,7 +723,7 @@ def _check_person(
             '`person` needs neighbors="add-remove": another person may have another number of '
             "rows, so the number of rows that are used is not public."
         )
-    if person is None and rows_per_person != 1:
+    if person is None and check_count("rows_per_person", rows_per_person, most=_MOST_ROWS) != 1:
         fail(
             "`rows_per_person` above 1 needs `person`, the column that says whose row it is: "
             "a bound that is not enforced protects nobody."

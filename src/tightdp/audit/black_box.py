@@ -31,6 +31,8 @@ from tightdp.errors import (
     check_array,
     check_choice,
     check_count,
+    check_flag,
+    check_list,
     check_positive,
     check_probability,
     check_real,
@@ -120,6 +122,7 @@ def audit(
     ('violated', True)
     """
     budget, claim = check_positive("epsilon", epsilon), _check_claim(delta, alpha)
+    check_flag("progress", progress)
     families, step = _check_events(events), None if grid is None else check_positive("grid", grid)
     half = check_count("releases", releases, least=_LEAST_RELEASES) // 2
     reach = _check_reach(budget, claim, half)
@@ -288,7 +291,8 @@ def _check_claim(delta: Any, alpha: Any) -> Claim:
 def _check_events(events: Any) -> tuple[str, ...]:
     if isinstance(events, str):
         fail("`events` must be a sequence of names, not one string.")
-    chosen = tuple(check_choice("events", name, features.FAMILIES) for name in events)
+    names = check_list("events", events)
+    chosen = tuple(check_choice("events", name, features.FAMILIES) for name in names)
     if not set(chosen) - {"values", "gauge"}:
         fail("`events` must name 'coordinates', 'low bits' or 'learned' at least.")
     return chosen
@@ -313,7 +317,7 @@ def _check_shapes(drawn: features.Releases, ball: NormBall | None, centers: Any)
     m = drawn.shape[1]
     if ball is not None and ball.dim != m:
         fail(f"`ball` must have dimension {m}, as the releases. Got {ball.dim}.", DimensionError)
-    if centers is not None and np.shape(centers) != (2, m):
+    if centers is not None and check_array("centers", centers, 2).shape != (2, m):
         fail(
             f"`centers` must have shape (2, {m}), as the releases. Got {np.shape(centers)}.",
             DimensionError,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Histogram, Statistic, check_schema
-from tightdp.errors import DimensionError, FloatArray, check_choice, fail
+from tightdp.errors import DimensionError, FloatArray, check_choice, check_list, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
@@ -51,9 +51,9 @@ class JointHistogram(Statistic):
 
     def __init__(self, schema: Schema, columns: Sequence[str], bins: Any) -> None:
         self.schema = check_schema(schema)
-        if isinstance(columns, str) or not columns:
+        self.columns = tuple(check_list("columns", columns))
+        if not self.columns or not all(isinstance(name, str) for name in self.columns):
             fail("`columns` must be a list of at least one name.")
-        self.columns = tuple(columns)
         if len(set(self.columns)) < len(self.columns):
             fail("`columns` must be distinct.")
         self._axes = [

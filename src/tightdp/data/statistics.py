@@ -28,6 +28,7 @@ from tightdp.errors import (
     check_choice,
     check_count,
     fail,
+    quoted,
     shown,
 )
 from tightdp.geometry.combine import Product
@@ -678,7 +679,7 @@ def _named(
         if not columns:
             fail(f"`{name}`: there is no {kind.__name__} column in the schema.")
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        got = f"one string: write [{columns!r}]" if isinstance(columns, str) else repr(columns)
+        got = f"one string: write [{columns!r}]" if isinstance(columns, str) else quoted(columns)
         fail(f"`{name}` must be a list of names. Got {got}.")
     names = list(columns)
     if not names:

@@ -27,6 +27,8 @@ from tightdp.errors import (
     TightdpError,
     check_choice,
     check_count,
+    check_flag,
+    check_list,
     check_positive,
     check_real,
     exact_amount,
@@ -208,14 +210,15 @@ def design_noise(
     >>> draws.dtype
     dtype('int64')
     """
+    check_flag("progress", progress)
     problem = NoiseProblem.of(
         epsilon=epsilon,
         delta=delta,
         sensitivity=sensitivity,
         loss=loss,
-        integer=integer,
-        monotone=monotone,
-        symmetric=symmetric,
+        integer=check_flag("integer", integer),
+        monotone=check_flag("monotone", monotone),
+        symmetric=None if symmetric is None else check_flag("symmetric", symmetric),
         support=support,
         second_loss=second_loss,
     )
@@ -272,7 +275,7 @@ def load_design(path: str | os.PathLike[str]) -> Design:
 
 def _edges(given: Sequence[Any], problem: NoiseProblem, cells: int | None) -> tuple[Fraction, ...]:
     """The edges of a partition, in sensitivities; they must lie on a common grid."""
-    edges = tuple(exact_amount("partition", edge) for edge in given)
+    edges = tuple(exact_amount("partition", e) for e in check_list("partition", given, "edges"))
     if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)) or edges[0] != -edges[-1]:
         fail("`partition` must be increasing edges from -L to L.")
     if math.lcm(*(edge.denominator for edge in edges)) > _MOST_PARTS:

@@ -18,6 +18,7 @@ from tightdp.errors import (
     UndecidedError,
     check_choice,
     check_count,
+    check_flag,
     check_positive,
     exact_amount,
     exact_fraction,
@@ -99,7 +100,7 @@ def design_planar_noise(
             f"`resolution` must leave at most {_MOST_CELLS} cells in the plane. The support is "
             f"{width:g} times the sensitivity: use a smaller `resolution` or `lower_resolution`."
         )
-    say = print if progress else _silent
+    say = print if check_flag("progress", progress) else _silent
     noise = _best_noise(task, say)
     say(f"lower bound at resolution {fine}")
     design = replace(

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightdp.data.columns import open_column
 from tightdp.data.frames import blocks
-from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, check_flag, fail
 from tightdp.estimators.inputs import (
     Column,
     Problem,
@@ -35,6 +35,7 @@ from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
+_FLAGS = {"average", "fit_intercept", "progress"}
 _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
     "are data that would need public bounds and noise of their own. Fit without weights."
@@ -94,6 +95,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         _refuse(unsupported)
         check_epsilon(self.epsilon)
+        for name in set(self.get_params(deep=False)) & _FLAGS:
+            check_flag(name, getattr(self, name))
         self._check_parameters()
         warn_of_learned_steps(self)
         problem = self._problem(X, y)

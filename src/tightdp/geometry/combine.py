@@ -14,6 +14,7 @@ from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
     check_array,
+    check_list,
     fail,
 )
 from tightdp.geometry.frames import FLAT, ROUNDING, column_scales, rounding_error
@@ -110,6 +111,7 @@ class LinearImage(NormBall):
     """
 
     def __init__(self, ball: NormBall, matrix: ArrayLike) -> None:
+        check_balls("ball", ball)
         A = check_array("matrix", matrix, 2, ball.dim)
         if ball.rank < ball.dim:
             fail("`image` of a flat ball is not supported: map the ball it was made from.")
@@ -193,7 +195,7 @@ class Product(NormBall):
     """
 
     def __init__(self, balls: Iterable[NormBall]) -> None:
-        self.balls = tuple(balls)
+        self.balls = tuple(check_list("balls", balls, "balls"))
         if not self.balls:
             fail("`balls` must not be empty.", DimensionError)
         check_balls("balls", *self.balls)
@@ -303,7 +305,7 @@ class Intersection(NormBall):
     """
 
     def __init__(self, balls: Iterable[NormBall]) -> None:
-        self.balls = tuple(balls)
+        self.balls = tuple(check_list("balls", balls, "balls"))
         if not self.balls:
             fail("`balls` must not be empty.", DimensionError)
         check_balls("balls", *self.balls)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray, check_count
+from tightdp.errors import MOST_DIM, FloatArray, check_count
 from tightdp.geometry.cube_corner import CubeCorner
 from tightdp.geometry.frames import ROUNDING
 from tightdp.geometry.norm_balls import NormBall, SecondMoment, Volume, exact_moment, half_signs
@@ -53,7 +53,7 @@ class SumBall(NormBall):
     """
 
     def __init__(self, dim: int, bound: int) -> None:
-        self.dim = check_count("dim", dim)
+        self.dim = check_count("dim", dim, most=MOST_DIM)
         self.bound = check_count("bound", bound, most=self.dim)
         self._corner = CubeCorner(self.dim, self.bound)
 
@@ -134,7 +134,7 @@ class CountBall(NormBall):
     """
 
     def __init__(self, dim: int, bound: int) -> None:
-        self.dim = check_count("dim", dim)
+        self.dim = check_count("dim", dim, most=MOST_DIM)
         self.bound = check_count("bound", bound, most=self.dim)
         self._corner = CubeCorner(self.dim, self.bound)
 
@@ -245,7 +245,7 @@ class HistogramBall(NormBall):
     """
 
     def __init__(self, cells: int) -> None:
-        self.dim = check_count("cells", cells, least=2)
+        self.dim = check_count("cells", cells, least=2, most=MOST_DIM)
 
     def __repr__(self) -> str:
         return f"HistogramBall(cells={self.dim})"

@@ -87,7 +87,7 @@ class MomentBody(NormBall):
     """
 
     def __init__(self, p: int, kind: str = "triangle") -> None:
-        self.p = check_count("p", p)
+        self.p = check_count("p", p, most=1000)
         self.kind = check_choice("kind", kind, KINDS)
         self.moments = Moments(self.p)
         self.dim = self.moments.dim

@@ -23,13 +23,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import (
+    MOST_DIM,
     DegenerateBodyError,
     DimensionError,
     FloatArray,
     check_array,
     check_count,
     check_positive,
+    check_real,
     fail,
+    shown,
 )
 from tightdp.geometry.linear_programs import support_by_cuts
 from tightdp.randomness import RandomSource, SeededSource, source
@@ -279,8 +282,8 @@ def check_exponent(p: Any) -> float:
     if isinstance(p, (bool, np.bool_)) or not isinstance(p, (int, float, np.integer, np.floating)):
         fail(f"`p` must be a number in [1, inf]. Got {type(p).__name__}.")
     if not p >= 1:
-        fail(f"`p` must be a number in [1, inf]: below 1 the set is not convex. Got {p}.")
-    return float(p)
+        fail(f"`p` must be a number in [1, inf]: below 1 the set is not convex. Got {shown(p)}.")
+    return check_real("p", p) if isinstance(p, int) else float(p)
 
 
 class LpBall(NormBall):
@@ -303,7 +306,7 @@ class LpBall(NormBall):
     """
 
     def __init__(self, dim: int, p: float, radius: ArrayLike = 1.0) -> None:
-        self.dim = check_count("dim", dim)
+        self.dim = check_count("dim", dim, most=MOST_DIM)
         self.p = check_exponent(p)
         self.radius = check_radius(radius, self.dim)
 

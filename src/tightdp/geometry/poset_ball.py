@@ -14,7 +14,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail
+from tightdp.errors import (
+    MOST_DIM,
+    FloatArray,
+    InfeasibleSamplingError,
+    check_count,
+    check_list,
+    fail,
+)
 from tightdp.geometry.forests import Forest
 from tightdp.geometry.linear_programs import maximize
 from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, Volume
@@ -67,7 +74,7 @@ class PosetBall(NormBall):
     """
 
     def __init__(self, dim: int, relations: Iterable[tuple[int, int]] = ()) -> None:
-        self.dim = check_count("dim", dim)
+        self.dim = check_count("dim", dim, most=MOST_DIM)
         self._below = _strictly_below(self.dim, relations)
         self._order = np.argsort(self._below.sum(axis=0), kind="stable")
         steps = self._below.astype(np.float64)
@@ -182,7 +189,7 @@ class PosetBall(NormBall):
 def _strictly_below(dim: int, relations: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     """``[p, q]``: whether p < q, the transitive closure of the given pairs."""
     below = np.zeros((dim, dim), dtype=bool)
-    for pair in relations:
+    for pair in check_list("relations", relations, "pairs"):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             fail("`relations` must hold pairs (lower, upper) of column numbers.")
         lower, upper = (check_count("relations", p, least=0, most=dim - 1) for p in pair)

@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.errors import (
-    DimensionError,
-    FloatArray,
-    check_array,
-    check_count,
-    fail,
-)
+from tightdp.errors import MOST_DIM, DimensionError, FloatArray, check_array, check_count, fail
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.frames import ROUNDING
 from tightdp.geometry.norm_balls import (
@@ -155,7 +149,10 @@ class SensitivitySpace:
         cls, cells: int, *, neighbors: str | Neighbors = "replace-one"
     ) -> SensitivitySpace:
         """Counts of the cells of a public partition; every row falls into exactly one."""
-        return cls(OneHotImage("cell", range(check_count("cells", cells, least=2))), neighbors)
+        return cls(
+            OneHotImage("cell", range(check_count("cells", cells, least=2, most=MOST_DIM))),
+            neighbors,
+        )
 
     @classmethod
     def sum_and_squares(cls, *, neighbors: str | Neighbors = "replace-one") -> SensitivitySpace:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_count
+from tightdp.errors import MOST_DIM, FloatArray, check_count
 from tightdp.geometry.norm_balls import NormBall, SecondMoment, Volume, exact_moment
 from tightdp.randomness import RandomSource
 
@@ -50,7 +50,7 @@ class VoteBall(NormBall):
     """
 
     def __init__(self, dim: int) -> None:
-        self.dim = check_count("dim", dim, least=2)
+        self.dim = check_count("dim", dim, least=2, most=MOST_DIM)
 
     def bounding_box(self) -> FloatArray:
         return np.full(self.dim, self.dim - 1.0)

@@ -12,7 +12,15 @@ import numpy as np
 
 from tightdp.data.blocks import Integers
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import FloatArray, check_choice, check_count, check_positive, check_real, fail
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_count,
+    check_flag,
+    check_positive,
+    check_real,
+    fail,
+)
 from tightdp.mechanisms.coordinate_noise import check_share
 from tightdp.mechanisms.descent_plan import best_passes, best_step
 from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
@@ -135,7 +143,8 @@ class CoordinateDescent(PaidMechanism):
         self.features = tuple(names if features is None else features)
         self._check_facts()
         self.l1, self.l2 = (_penalty(name, value) for name, value in (("l1", l1), ("l2", l2)))
-        self.fit_intercept, self.average = bool(fit_intercept), bool(average)
+        self.fit_intercept = check_flag("fit_intercept", fit_intercept)
+        self.average = check_flag("average", average)
         self.width = check_count(
             "number of features", len(self.features) + self.fit_intercept, most=_MOST_WIDTH
         )

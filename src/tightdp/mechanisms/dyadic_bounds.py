@@ -19,6 +19,8 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Release, unknown_errors
 from tightdp.schema import Interval, Schema
 
+_LARGEST = 1e60  # as for the bounds of a column
+
 
 class Magnitudes(Interval):
     """A rule that puts cells into signed dyadic bins instead of on an even grid.
@@ -99,7 +101,11 @@ class BoundsFinder(PaidMechanism):
         person: str | None = None,
         rows_per_person: int = 1,
     ) -> None:
+        if not isinstance(column, str):
+            fail(f"`column` must be the name of a column. Got {type(column).__name__}.")
         low, high = check_positive("smallest", smallest), check_positive("largest", largest)
+        if high > _LARGEST or low < 1 / _LARGEST:
+            fail(f"`smallest` and `largest` must lie in [{1 / _LARGEST:g}, {_LARGEST:g}].")
         if not low < high:
             fail(f"`smallest` must be smaller than `largest`. Got {low} and {high}.")
         self.rule = Magnitudes(math.frexp(low)[1] - 1)

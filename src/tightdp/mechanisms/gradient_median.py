@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, check_choice, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, check_choice, check_count, check_list, fail
 from tightdp.mechanisms.box_sampling import BoxLevels, Point
 from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_rows import Integers
@@ -228,7 +228,7 @@ class KNormGeometricMedian(PaidMechanism):
         self.epsilon, self.schema = check_epsilon(epsilon), schema
         self.neighbors = schema.neighbors
         known = [name for name in schema if name != schema.person]
-        self.columns = tuple(known if columns is None else columns)
+        self.columns = tuple(known if columns is None else check_list("columns", columns))
         self._intervals = [self._interval(name) for name in self.columns]
         self.draws = Draws(sampler, steps, max(1, len(self.columns)))
         self.numerics = self.draws.numerics

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import InfeasibleSamplingError, fail
+from tightdp.errors import InfeasibleSamplingError, check_choice, fail
 from tightdp.mechanisms.box_sampling import BoxSampler, Point
-from tightdp.mechanisms.chains import Draws
+from tightdp.mechanisms.chains import SAMPLERS, Draws
 from tightdp.mechanisms.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
@@ -114,7 +114,7 @@ class KNormQuantileRegression(PlaneGradient):
         steps: int | None = None,
     ) -> None:
         self.tau = check_tau(tau)
-        self._exact = sampler != "mcmc"
+        self._exact = check_choice("sampler", sampler, SAMPLERS) != "mcmc"
         self._set_up(
             schema,
             features,

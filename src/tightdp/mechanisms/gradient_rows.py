@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, check_count, check_flag, check_list, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
 
@@ -59,9 +59,11 @@ class RegressionRows:
         if not isinstance(schema, Schema):
             fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
         self.target = list(schema)[-1] if target is None else target
+        if not isinstance(self.target, str):
+            fail(f"`target` must be the name of a column. Got {type(target).__name__}.")
         known = [name for name in schema if name != self.target]
-        self.features = tuple(known if features is None else features)
-        self.intercept = bool(intercept)
+        self.features = tuple(known if features is None else check_list("features", features))
+        self.intercept = check_flag("fit_intercept", intercept)
         if not self.features and not self.intercept:
             fail("There is nothing to fit: name a feature, or keep the intercept.", DimensionError)
         if self.target in self.features or len(set(self.features)) < len(self.features):

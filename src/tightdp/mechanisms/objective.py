@@ -56,6 +56,8 @@ _RIDGE_BELOW_NOISE = 64.0
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
 _MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
 
+_LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
+
 
 class Draws(NamedTuple):
     """The random integers of one release, drawn before data are read."""
@@ -217,8 +219,8 @@ class ObjectivePerturbation(PaidMechanism):
             squared_length=self.rows.squared_length,  # [P2]
         )
         least = check_real("ridge", ridge)
-        if least < 0:
-            fail(f"`ridge` must be >= 0. Got {least}.")
+        if not 0 <= least <= _LARGEST_RIDGE:
+            fail(f"`ridge` must lie in [0, {_LARGEST_RIDGE:g}]. Got {least}.")
         self._asked_ridge = least
         self._calibrate(noise_share, least)
         self.information = self._information()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, check_flag, check_list, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
@@ -71,9 +71,11 @@ class ScaledRows:
             fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
         self.schema, self.binary = schema, isinstance(loss, LogisticLoss)
         self.target = list(schema)[-1] if target is None else target
+        if not isinstance(self.target, str):
+            fail(f"`target` must be the name of a column. Got {type(target).__name__}.")
         known = [name for name in schema if name != self.target]
-        self.features = tuple(known if features is None else features)
-        self.intercept = bool(intercept)
+        self.features = tuple(known if features is None else check_list("features", features))
+        self.intercept = check_flag("fit_intercept", intercept)
         self._check(loss)
         self._lay_out()
         self._scales()

@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DegenerateBodyError, InfeasibleSamplingError, check_count, fail
+from tightdp.errors import (
+    DegenerateBodyError,
+    InfeasibleSamplingError,
+    check_count,
+    check_flag,
+    fail,
+)
 from tightdp.geometry.combine import Product, Scaled
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
-from tightdp.geometry.norm_balls import LpBall, NormBall, half_signs
+from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import (
     BoxBody,
@@ -77,6 +83,8 @@ def lattice_noise(
     >>> lattice_noise(LpBall(2, 1, 2.0), epsilon=1.0, resolution=1024)
     LatticeNoise(DiamondBody(dim=2), epsilon=1, sensitivity=2048)
     """
+    check_balls("ball", ball)
+    check_flag("rounded", rounded)
     if resolution is None:
         resolution = default_resolution(ball.rank, epsilon, lattice_body(ball)[1])
     body, radius = lattice_body(ball, check_count("resolution", resolution))

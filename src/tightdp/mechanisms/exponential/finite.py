@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DataError, DimensionError, exact_fraction, fail
+from tightdp.errors import DataError, DimensionError, check_flag, check_list, exact_fraction, fail
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
@@ -98,12 +98,13 @@ class ExponentialMechanism(PaidMechanism):
         constant_normalizer: bool = False,
         permute_and_flip: bool = False,
     ) -> None:
-        self.candidates = list(candidates)
+        self.candidates = check_list("candidates", candidates, "candidates")
         if not self.candidates:
             fail("`candidates` must hold at least one candidate.")
         if not callable(utility):
             fail("`utility` must be a function of the table.")
-        if permute_and_flip and (base_measure is not None or constant_normalizer):
+        flip = check_flag("permute_and_flip", permute_and_flip)
+        if flip and (base_measure is not None or constant_normalizer):
             fail("`permute_and_flip` knows no `base_measure` and no `constant_normalizer`.")
         self.utility = utility
         self.budget = Budget(
@@ -114,7 +115,7 @@ class ExponentialMechanism(PaidMechanism):
             constant_normalizer=constant_normalizer,
         )
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
-        self.permute_and_flip = bool(permute_and_flip)
+        self.permute_and_flip = flip
         self.weights = _measure(base_measure, len(self.candidates))
 
     # --- other domains ------------------------------------------------------------------------
@@ -204,7 +205,8 @@ def _measure(base_measure: Any, count: int) -> Integers | None:
     """Integers in the proportions of the base measure."""
     if base_measure is None:
         return None
-    given = [exact_fraction("base_measure", value) for value in base_measure]
+    numbers = check_list("base_measure", base_measure, "numbers")
+    given = [exact_fraction("base_measure", value) for value in numbers]
     if len(given) != count:
         fail(f"`base_measure` must hold {count} numbers. Got {len(given)}.", DimensionError)
     if any(value <= 0 for value in given):
