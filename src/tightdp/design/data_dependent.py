@@ -22,6 +22,8 @@ from tightdp.errors import (
     UndecidedError,
     check_choice,
     check_count,
+    check_flag,
+    check_list,
     check_positive,
     exact_amount,
     exact_fraction,
@@ -128,7 +130,7 @@ def design_data_dependent_noise(
     reach = check_count("resolution", resolution, most=128)
     low, count = _range(query_range, change / reach)
     edges = _edges(partition, low, change / reach, count)
-    shares = _weights(weights, edges)
+    shares, mirrored = _weights(weights, edges), check_flag("reflect", reflect)
     unit = (change / reach) ** (1 if name == "l1" else 2)
     most = None
     if instance_optimal is not None:
@@ -143,7 +145,7 @@ def design_data_dependent_noise(
         weights=shares,
         most=None if most is None else most / unit,
         monotone=bool(monotone),
-        reflect=bool(reflect) and _symmetric(edges, shares),
+        reflect=mirrored and _symmetric(edges, shares),
     )
     half = reach * (
         _support(asked, spare) if support is None else check_positive("support", support)
@@ -196,7 +198,8 @@ def _range(query_range: Any, width: Fraction) -> tuple[Fraction, int]:
 def _edges(partition: Any, low: Fraction, width: Fraction, count: int) -> tuple[int, ...]:
     if partition is None:
         return tuple(range(count + 1))
-    edges = [(exact_fraction("partition", e) - low) / width for e in partition]
+    given = check_list("partition", partition, "edges")
+    edges = [(exact_fraction("partition", e) - low) / width for e in given]
     whole = [round(e) for e in edges]
     if any(abs(e - w) > Fraction(1, 10**9) for e, w in zip(edges, whole, strict=True)):
         fail(f"`partition` must have edges a whole number of cells ({float(width):g}) above `low`.")
@@ -212,7 +215,7 @@ def _weights(weights: Any, edges: tuple[int, ...]) -> tuple[Fraction, ...]:
     sizes = [b - a for a, b in pairwise(edges)]
     given = [Fraction(size) for size in sizes]
     if weights is not None:
-        given = [exact_fraction("weights", w) for w in weights]
+        given = [exact_fraction("weights", w) for w in check_list("weights", weights, "numbers")]
     if len(given) != len(sizes):
         fail(f"`weights` must have {len(sizes)} entries. Got {len(given)}.", DimensionError)
     if min(given) < 0 or sum(given) == 0:
