@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data.regression_moments import RegressionMoments
+from tightdp.data.regression_moments import RegressionMoments, measured
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.estimators.linear import LinearRegression
 from tightdp.mechanisms.split import Part, SplitMechanism
@@ -200,3 +200,14 @@ def test_add_remove_and_categorical_targets_are_refused():
         RegressionMoments(schema, list(NUMERIC), "y").sensitivity_space()
     with pytest.raises(ParameterError, match="target"):
         RegressionMoments(tdp.Schema(MIXED, rows=9), ["a"], "k")
+
+
+def test_no_share_depends_on_who_measured_a_body_first():
+    """Bodies are shared: what one caller measures of them is nothing that another one relies on."""
+    schema = tdp.Schema({c: tdp.Interval(-1, 1) for c in "abcd"}, rows=100)
+    moments = RegressionMoments(schema, list("abc"), "d", joint=True)
+    quick = measured(moments.ball("moments")).second_moment.value
+    precise = moments.ball("moments").second_moment.value  # of the same shared body
+    again = measured(moments.ball("moments")).second_moment.value
+    np.testing.assert_array_equal(quick, again)
+    assert not np.array_equal(quick, precise)

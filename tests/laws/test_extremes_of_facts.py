@@ -76,7 +76,7 @@ FINEST = Case(
     "geometric median, finest grid",
     lambda facts: tdp.KNormGeometricMedian(facts, columns=["x", "y"], epsilon=1, interval="sample"),
 )
-QUICK = {str(cases[0]) for cases in MECHANISMS.values()}
+QUICK = {str(cases[0]) for cases in MECHANISMS.values()} - {"tuned"}  # objectives, many times
 CASES = [
     pytest.param(case, id=str(case), marks=[] if str(case) in QUICK else [pytest.mark.slow])
     for case in [*(case for cases in MECHANISMS.values() for case in cases), FINEST]

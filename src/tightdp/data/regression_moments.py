@@ -205,9 +205,7 @@ class RegressionMoments(Statistic):
         whole[1:, 1:] = gram
         whole[0, 1:] = sums.astype(gram.dtype) * grid.points
         i, j, factor = self.entries.T
-        # Sums fit 61 bits (see `rows_that_fit`), but not four times as much.
-        lifted = whole if factor.max(initial=1) <= 2 else whole.astype(object)
-        return np.asarray(lifted[i, j] * factor)
+        return np.asarray(whole[i, j] * factor)  # up to 4 times a sum: see `rows_that_fit`
 
     def _design_rows(self, block: Block, grid: Grid) -> FloatArray:
         parts: list[FloatArray] = []
