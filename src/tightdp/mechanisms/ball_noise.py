@@ -74,7 +74,9 @@ class BallNoise:
         self.resolution = statistic.resolution(self.bits)
         self.factor = 1
         self.draws = self._lattice(self.ball)
+        # found when they are asked for; what is found is the same whoever asks first
         self._pilots: dict[int, FloatArray] = {}
+        self._radii: dict[float, float] = {}
         self.draws.check_feasible()
 
     # --- which moves it covers ----------------------------------------------------------------
@@ -133,7 +135,10 @@ class BallNoise:
 
     def _boxed(self, linear: FloatArray, confidence: float) -> FloatArray:
         ball = self._scaled()
-        radius = lattice_radius(ball, self.draws, self.resolution, confidence)
+        if confidence not in self._radii:
+            radius = lattice_radius(ball, self.draws, self.resolution, confidence)
+            self._radii[confidence] = radius
+        radius = self._radii[confidence]
         return upwards(radius * np.asarray(ball.support(linear)))
 
     def _found(self, linear: FloatArray, confidence: float) -> FloatArray:

@@ -100,6 +100,9 @@ class CoordinateNoise:
         else:
             self._make(noise, epsilon, delta)
         self.resolution = self.factor * statistic.resolution(self.bits)
+        # found when they are asked for; what is found is the same whoever asks first
+        self._ends: dict[float, FloatArray] = {}
+        self._pilots: dict[int, FloatArray] = {}
 
     # --- a named family, for a budget ---------------------------------------------------------
 
@@ -257,17 +260,19 @@ class CoordinateNoise:
         """Half-widths of the entries that the image needs, at once; 0 for the others."""
         used = np.abs(linear).max(axis=0) > 0
         tail = (1 - confidence ** (1 / max(1, int(used.sum())))) / 2
-        ends = [
-            np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() if needed else 0
-            for law, needed in zip(self.laws, used, strict=True)
-        ]
-        return np.array(ends, dtype=np.float64) / float(self.resolution)
+        if tail not in self._ends:
+            ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in self.laws]
+            self._ends[tail] = np.array(ends, dtype=np.float64) / float(self.resolution)
+        return np.where(used, self._ends[tail], 0.0)
 
     def _mixed(
         self, linear: FloatArray, confidence: float, box: FloatArray, whole: bool
     ) -> FloatArray:
         size = how_many(len(self.laws), confidence)
-        draws = np.asarray(self.sample(size, rng=PUBLIC_SEED), dtype=np.float64) / self.resolution
+        if size not in self._pilots:
+            draws = np.asarray(self.sample(size, rng=PUBLIC_SEED), dtype=np.float64)
+            self._pilots[size] = draws / float(self.resolution)
+        draws = self._pilots[size]
         spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
         simulated = upwards(simultaneous(draws @ linear.T, spread, confidence), whole=whole)
         return smaller(simulated, box, spread)
