@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp.data.statistics import SumsAndRows
 from tightdp.plans import request
 from tightdp.randomness import source
 
@@ -47,3 +48,45 @@ def test_a_sum_that_stays_scaled_is_caught(seed: int) -> None:
     sums = tdp.sum(table, ["x", "y"], schema=facts, epsilon=1, rng=seed)
     assert not (np.abs(scaled.value - [4500, -3500]) <= scaled.half_width).all()
     assert (np.abs(sums.value - [4500, -3500]) <= 5 * sums.half_width).all()
+
+
+# --- the law of the combination -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["best", "laplace"])
+def test_sums_and_means_are_not_wider_than_their_noise(noise: str, seed: int) -> None:
+    """Half-widths of sum and rows were added up: 1.2 to 1.9 times too wide under add-remove."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=5000, neighbors="add-remove")
+    table = {"x": np.random.default_rng(seed).uniform(0, 10, 5000)}
+    options: dict[str, Any] = {"schema": facts, "epsilon": 1, "noise": noise, "rng": seed}
+    draws = tdp.AdditiveMechanism(SumsAndRows(facts), noise=noise, epsilon=1).noise
+    z = np.asarray(draws.sample(20_000, rng=seed), dtype=np.float64) / 2.0**facts.bits
+    total = tdp.sum(table, ["x"], **options)
+    # 5 z_x + 5 z_rows: the true quantile of its size, and an order statistic above it
+    needed = np.quantile(np.abs(5 * z.sum(axis=1)), 0.95)
+    assert needed <= total.half_width[0] <= 1.12 * needed
+    mean = tdp.mean(table, ["x"], **options)
+    middle = (mean.value[0] - 5) / 5
+    needed = np.quantile(np.abs(5 * (z[:, 0] - middle * z[:, 1])), 0.95) / 5000
+    assert 0.97 * needed <= mean.half_width[0] <= 1.15 * needed
+
+
+def test_previews_of_means_say_for_how_many_rows() -> None:
+    """The bound on the rows stood for their number: errors were up to 24 times too small."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=24_000, neighbors="add-remove")
+    foreseen = request("mean", facts, epsilon=1).preview()
+    assert "24000 rows, as many as the schema allows" in foreseen.note
+    assert "ten times as large" in str(foreseen)
+    all_rows = {"x": np.full(24_000, 10.0)}  # a mean at a bound, which errs most
+    found = tdp.mean(all_rows, ["x"], schema=facts, epsilon=1)
+    assert foreseen.std[0] == pytest.approx(found.noise_std[0], rel=0.01)
+    tenth = {"x": np.full(2400, 10.0)}
+    found = tdp.mean(tenth, ["x"], schema=facts, epsilon=1)
+    assert 10 * foreseen.std[0] == pytest.approx(found.noise_std[0], rel=0.05)
+
+
+def test_two_entries_drawn_from_a_seed_have_noises_of_their_own(seed: int) -> None:
+    """A seed was given to the law of every entry: all of them got the same noise."""
+    facts = tdp.Schema(FACTS, rows=500)
+    noise = tdp.AdditiveMechanism(tdp.Sums(facts), noise="laplace", epsilon=1).noise
+    assert abs(np.corrcoef(noise.sample(2000, rng=seed).T)[0, 1]) < 0.15

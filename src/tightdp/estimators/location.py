@@ -209,15 +209,8 @@ class Mean(SumBased):
         mechanism = self._mechanism(schema)
         if not self._share():
             return means_of(mechanism, release)
-        entries = len(mechanism.statistic)
-        sums = replace(
-            release,
-            names=release.names[:entries],
-            value=release.value[:entries],
-            covariance=release.covariance[:entries, :entries],
-            half_width=mechanism.preview(release.confidence).half_width,
-        )
-        return means_of(mechanism, sums)
+        half = mechanism.preview(release.confidence).half_width
+        return means_of(mechanism, _entries(release, slice(len(half)), half))
 
     def _population(self, miss: float) -> FloatArray:
         n, columns, bought = self.schema_.rows, len(self.location_), bool(self._share())
@@ -244,13 +237,8 @@ class Mean(SumBased):
         """What the sample variances (divisor n - 1) of columns in [0, 1] may be."""
         n, squares = self.schema_.rows, self._squares(self.schema_)
         start = len(self.location_)
-        bought = replace(
-            self._raw,
-            value=self._raw.value[start:],
-            covariance=self._raw.covariance[start:, start:],
-            confidence=1 - miss,
-        )
-        found = variances_of(squares, bought)
+        bought = _entries(self._raw, slice(start, None), self._raw.half_width[start:])
+        found = variances_of(squares, replace(bought, confidence=1 - miss))
         low, high = self._range()
         return np.asarray(found.interval[:, 1] / (high - low) ** 2 * n / max(n - 1, 1))
 
@@ -393,6 +381,17 @@ def numeric_columns(schema: Schema) -> list[str]:
         if not isinstance(schema[name], Interval):
             fail(f"Column {name!r} must be an Interval: levels have no mean and no order.")
     return list(schema)
+
+
+def _entries(release: Release, some: slice, half_width: FloatArray) -> Release:
+    """Some entries of a release, with half-widths of their own."""
+    return replace(
+        release,
+        names=release.names[some],
+        value=release.value[some],
+        covariance=release.covariance[some, some],
+        half_width=half_width,
+    )
 
 
 def _ends(schema: Schema) -> tuple[FloatArray, FloatArray]:
