@@ -441,6 +441,36 @@ def test_means_and_variances_cover(neighbors: str, seed: int) -> None:
     assert np.mean(hits) >= 0.8 - 5 * 0.4 / np.sqrt(len(hits))
 
 
+@pytest.mark.parametrize(("epsilon", "gain"), [(1, 0.99), (3, 0.8), (10, 0.15)])
+def test_best_is_a_staircase_where_that_is_less(epsilon: int, gain: float, seed: int) -> None:
+    """One sum at epsilon 10: a third of the error of the ball, and that is what is drawn."""
+    sums = Sums(schema(), ["x"])
+    best = AdditiveMechanism(sums, noise="best", epsilon=epsilon)
+    hull = AdditiveMechanism(sums, noise="hull", epsilon=epsilon)
+    assert best.preview().std[0] ** 2 < gain * hull.preview().std[0] ** 2
+    assert best.preview().half_width[0] < 1.001 * hull.preview().half_width[0]
+    assert best.guarantee() == hull.guarantee()
+    draws = np.asarray(best.noise.sample(40_000, rng=seed), dtype=np.float64) / best.resolution
+    stated = best.preview().std[0] / 5  # half the interval
+    squares = draws**2
+    error = 5 * squares.std() / np.sqrt(len(draws))
+    assert abs(squares.mean() - stated**2) < error
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, 10, 40])
+def test_best_has_neither_more_variance_nor_wider_intervals(epsilon: float) -> None:
+    """Laws of several entries spread the budget: they are taken where both errors are less."""
+    sums = Sums(schema(), ["x", "y"])
+    best, hull = (
+        AdditiveMechanism(sums, noise=noise, epsilon=epsilon).preview()
+        for noise in ("best", "hull")
+    )
+    assert (best.std <= hull.std * (1 + 1e-9)).all()
+    assert (best.half_width <= hull.half_width * (1 + 1e-9)).all()
+    if epsilon == 40:
+        assert (best.std < 0.1 * hull.std).all()
+
+
 def test_best_uses_the_product_of_terms_where_the_hull_cannot_be_drawn() -> None:
     """Two marginals under add-remove share their total: a flat hull, without a sampler."""
     facts = tdp.Schema(

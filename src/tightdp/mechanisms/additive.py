@@ -24,6 +24,7 @@ from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomSource
 from tightdp.tables import html_table
 
+_WORTH = 0.99
 _NOISE_ONLY = "noise only: sampling error and clamping are not included"
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
@@ -134,10 +135,11 @@ class AdditiveMechanism(PaidMechanism):
         A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), or a law for
         every entry ("laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed",
         a law or a design). "hull" is the convex hull of the sensitivity space; "best" the feasible
-        shape with the least predicted variance; a ball of your own must contain the space, which
-        is proved or refused. A named law shares the budget among the entries that one person can
-        move; "designed" is the certified least mean error for it (:func:`~tightdp.design_noise`).
-        A law or design of your own is scaled from its sensitivity to that of every entry; a
+        shape, or the staircase, with the least predicted variance; a ball of your own must contain
+        the space, which is proved or refused. A named law shares the budget among the entries that
+        one person can move; "designed" is the certified least mean error for it
+        (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
+        to that of every entry; a
         :class:`~tightdp.PlanarDesign` to that of a statistic with two entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
@@ -296,4 +298,34 @@ def _choose(statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> Prepa
             "`delta` must be 0 for noise shaped like a ball, which spends none. Leave it out, or "
             "choose noise='designed', 'truncated-laplace', 'tulap' or 'gaussian'."
         )
-    return BallNoise(statistic, noise, epsilon)
+    ball = BallNoise(statistic, noise, epsilon)
+    if isinstance(noise, str) and noise == "best":
+        return _least(ball, _laws(statistic, ball.epsilon))
+    return ball
+
+
+def _laws(statistic: Statistic, epsilon: Fraction) -> list[CoordinateNoise]:
+    """Laws for every entry that may have less noise than a ball, and cost no delta.
+
+    Independent geometric noise is that of the l1 ball. What can be less is a staircase, and it is
+    from an epsilon of about 1 for each entry that a row moves; one entry is always worth a try.
+    """
+    shares = min(len(statistic), statistic.touched() * statistic.schema.rows_per_person)
+    if shares > 1 and epsilon < shares:
+        return []
+    return [CoordinateNoise(statistic, "staircase", epsilon, 0)]
+
+
+def _least(ball: BallNoise, laws: list[CoordinateNoise]) -> PreparedNoise:
+    """The noise with the least predicted variance; laws must gain a percent to be taken.
+
+    Of several entries some may be far out where each alone seldom is: their law must not have the
+    wider intervals, either.
+    """
+    for law in laws:
+        if np.trace(law.covariance()) < _WORTH * np.trace(ball.covariance()):
+            whole = np.eye(len(law.laws))
+            widths = [np.mean(noise.reach(whole, 0.95)) for noise in (law, ball)]
+            if len(law.laws) == 1 or widths[0] <= widths[1]:
+                return law
+    return ball

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,17 @@ _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
 _MOST_SUMMED = 1 << 20  # entries of a sum over levels
 _LONGEST = 1 << 60  # half-widths and their denominators: twice as much is still a 64-bit integer
 _WORD = 1 << 62
+
+
+class Uniform(NamedTuple):
+    """Uniform lattice points of l B for l = 0, 1, ...: for stated errors, in floats."""
+
+    log_count: FloatArray
+    """The logarithm of their number, shape (levels,)."""
+    variance: FloatArray
+    """Second moments of the entries, shape (levels, dim)."""
+    shared: float = 0.0
+    """The correlation of two entries, the same for all pairs and levels."""
 
 
 class LatticeBody(ABC):
@@ -104,6 +115,10 @@ class LatticeBody(ABC):
         At small rates that of the continuous law, from which it differs by a part of the order of
         the square of the rate, stands for it.
         """
+        return None
+
+    def uniform(self, reach: int) -> Uniform | None:
+        """What uniform points of l B are like for l = 0..reach; None where it is not known."""
         return None
 
     @property
@@ -229,15 +244,16 @@ class BoxBody(TestedBody):
     def covariance(self, rate: float) -> FloatArray | None:
         # z is uniform in l B for a level l of weight q^l N(l), N(l) = prod (2 h_i + 1) and
         # h_i = floor(a_i l), as in the sampler; uniform on -h..h has the variance h (h + 1) / 3.
-        powers = self.dim + 3
-        reach = math.ceil((powers + 10 * math.sqrt(powers) + 60) / rate)  # of a Gamma law's tail
+        reach = _tail(self.dim, rate)
         if reach > _MOST_SUMMED // self.dim:
             return None
+        known = self.uniform(reach)
+        return np.diag(_level_weights(known.log_count, rate) @ known.variance)
+
+    def uniform(self, reach: int) -> Uniform:
         level = roomy(np.arange(reach + 1), _WORD // int(self.half.max()))[:, None]
         half = (level * self.half // self.den).astype(np.float64)
-        logs = np.log1p(2 * half).sum(axis=1) - rate * np.arange(reach + 1)
-        weight = np.exp(logs - logs.max())
-        return np.diag(weight @ (half * (half + 1) / 3) / weight.sum())
+        return Uniform(np.log1p(2 * half).sum(axis=1), half * (half + 1) / 3)
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
         return np.ones(len(z), dtype=bool)
@@ -269,6 +285,14 @@ class DiamondBody(LatticeBody):
 
     def covariance(self, rate: float) -> FloatArray:
         return np.eye(self.dim) * geometric_variance(rate)
+
+    def uniform(self, reach: int) -> Uniform | None:
+        # f = (1 + x)/(1 - x) counts integers by size, g = 2x(1 + x)/(1 - x)^3 adds up squares
+        points, squares = np.zeros((2, reach + 1))
+        points[0], squares[1:] = 1.0, np.where(np.arange(reach) == 0, 2.0, 0.0)
+        points = series(points, plus=self.dim, over=self.dim + 1)
+        squares = series(squares, plus=self.dim, over=self.dim + 3)
+        return uniform_of(points, squares, self.dim)
 
     def _weights(self, level: int) -> list[int]:
         """2^k binom(m, k) binom(l, k): points of l B with k entries that are not zero."""
@@ -322,6 +346,23 @@ class RoundBody(TestedBody):
 
     def _level(self, z: Integers) -> Integers:
         return ceil_sqrt((z * z).sum(axis=1))
+
+    def covariance(self, rate: float) -> FloatArray | None:
+        # r_m(k), the number of points with squared length k, is that of one dimension less at
+        # k - j^2, over all integers j; and E z_i^2 = E |z|^2 / m
+        reach = _tail(self.dim, rate)
+        if self.dim * reach**3 > _MOST_SUMMED << 6:
+            return None
+        points = np.zeros(reach * reach + 1)
+        points[0] = 1.0
+        for _ in range(self.dim):
+            fewer, points = points, points.copy()
+            for j in range(1, reach + 1):
+                points[j * j :] += 2 * fewer[: len(points) - j * j]
+            points /= points.max()
+        length = np.arange(len(points), dtype=np.float64)
+        weight = points * np.exp(-rate * np.ceil(np.sqrt(length)))
+        return np.eye(self.dim) * float(weight @ length / weight.sum() / self.dim)
 
     def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
         return np.asarray((z * z).sum(axis=1) <= levels * levels)
@@ -498,6 +539,25 @@ class ProductBody(LatticeBody):
     def rank(self) -> int:
         return sum(body.rank for body in self.bodies)
 
+    def covariance(self, rate: float) -> FloatArray | None:
+        # as for a box: a level of weight q^l N(l), and then every factor on its own
+        reach = _tail(self.rank, rate)
+        if reach > _MOST_SUMMED // self.dim:
+            return None
+        parts = [body.uniform(reach) for body in self.bodies]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        weight = _level_weights(sum(part.log_count for part in known), rate)
+        out, start = np.zeros((self.dim, self.dim)), 0
+        for part in known:
+            variance = weight @ part.variance
+            stop, size = start + len(variance), np.sqrt(variance)
+            block = part.shared * np.outer(size, size)
+            out[start:stop, start:stop] = block + np.diag((1 - part.shared) * variance)
+            start = stop
+        return out
+
     def _level(self, z: Integers) -> Integers:
         cuts = np.cumsum([body.dim for body in self.bodies])[:-1]
         blocks = np.split(z, cuts, axis=1)
@@ -523,6 +583,40 @@ class ProductBody(LatticeBody):
             block, kept = body.scatter(levels[rows], rng)
             rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
         return np.hstack(blocks), rows
+
+
+def _tail(rank: int, rate: float) -> int:
+    """A level beyond which next to nothing lies, by the tail of a Gamma law."""
+    powers = rank + 3
+    return math.ceil((powers + 10 * math.sqrt(powers) + 60) / rate)
+
+
+def _level_weights(log_count: FloatArray, rate: float) -> FloatArray:
+    """Probabilities of the levels l, in proportion to exp(-rate l) N(l)."""
+    logs = log_count - rate * np.arange(len(log_count))
+    weight = np.exp(logs - logs.max())
+    return np.asarray(weight / weight.sum())
+
+
+def series(first: FloatArray, *, plus: int = 0, over: int) -> FloatArray:
+    """Coefficients of ``first(x) (1 + x)^plus (1 - x)^-over``; all terms are positive."""
+    out = first.copy()
+    with np.errstate(over="ignore"):
+        for _ in range(plus):
+            out[1:] += out[:-1].copy()
+        for _ in range(over):
+            out = np.cumsum(out)
+    return out
+
+
+def uniform_of(
+    points: FloatArray, squares: FloatArray, dim: int, shared: float = 0.0
+) -> Uniform | None:
+    """From the numbers of points up to each level and their sums of squares of an entry."""
+    if not (np.isfinite(points).all() and np.isfinite(squares).all()):
+        return None
+    each = np.repeat((squares / points)[:, None], dim, axis=1)
+    return Uniform(np.log(points), each, shared)
 
 
 def geometric_variance(rate: float) -> float:

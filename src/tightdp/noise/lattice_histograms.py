@@ -12,7 +12,15 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, check_count, fail
-from tightdp.noise.lattice_bodies import LatticeBody, Rows, geometric_variance, picks
+from tightdp.noise.lattice_bodies import (
+    LatticeBody,
+    Rows,
+    Uniform,
+    geometric_variance,
+    picks,
+    series,
+    uniform_of,
+)
 from tightdp.noise.lattice_points import Integers, simplex_points
 from tightdp.randomness import RandomSource
 
@@ -83,6 +91,19 @@ class HistogramBody(LatticeBody):
         ratio = float(weight @ (m / ((m - k) * (k + 1.0)))) / float(weight.sum())
         variance = (m - 1) * geometric_variance(rate) * ratio
         return variance / (m - 1) * (m * np.eye(m) - 1)
+
+    def uniform(self, reach: int) -> Uniform | None:
+        """The two generating functions of :meth:`covariance`, summed up to each level."""
+        m = self.dim
+        k = np.arange(min(m, reach + 1))
+        choose = -scipy.special.betaln(k + 1, m - k) - math.log(m)  # log binom(m - 1, k)
+        points, squares = np.zeros((2, reach + 1))
+        with np.errstate(over="ignore"):
+            points[k] = np.exp(2 * choose)
+            narayana = points[k] * m / ((m - k) * (k + 1.0))
+        squares[1:][k[:reach]] = 2 * (m - 1) * narayana[:reach]
+        points, squares = series(points, over=m), series(squares, over=m + 2)
+        return uniform_of(points, squares, m, -1 / (m - 1))
 
     def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
         # The sum s of a uniform point of {v >= 0 in m-1 cells, sum <= l + o} takes each value with
