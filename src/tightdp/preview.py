@@ -430,7 +430,7 @@ def split_budget(
     >>> wishes = {"total": Sums(schema, ["age"]), "ages": Histogram(schema, "age", 5)}
     >>> split = split_budget(wishes, epsilon=1, errors={"total": 500, "ages": 20})
     >>> {name: round(float(part), 2) for name, part in split.epsilon.items()}, split.reached
-    ({'total': 0.64, 'ages': 0.36}, True)
+    ({'total': 0.63, 'ages': 0.37}, True)
     """
     total, level = check_epsilon(epsilon), check_probability("confidence", confidence)
     wishes = {name: {"error": wish} for name, wish in errors.items()}

@@ -139,8 +139,8 @@ class AdditiveMechanism(PaidMechanism):
         the space, which is proved or refused. A named law shares the budget among the entries that
         one person can move; "designed" is the certified least mean error for it
         (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
-        to that of every entry; a
-        :class:`~tightdp.PlanarDesign` to that of a statistic with two entries.
+        to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic with two
+        entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
