@@ -548,7 +548,8 @@ class ProductBody(LatticeBody):
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return None
-        weight = _level_weights(sum(part.log_count for part in known), rate)
+        counts = np.sum([part.log_count for part in known], axis=0)
+        weight = _level_weights(counts, rate)
         out, start = np.zeros((self.dim, self.dim)), 0
         for part in known:
             variance = weight @ part.variance
