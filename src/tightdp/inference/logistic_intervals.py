@@ -26,6 +26,7 @@ _DRAWS = 2000
 _PUBLIC_ROWS = 4096  # so many are enough
 _LEAST = 1e-9
 _NEAR = 2.0  # how far rows that matter are moved, in root mean squares
+_ROOM = 1.5  # of the score's spread: log odds are seldom quite linear
 _LARGEST_MOVE = 0.998  # of 1 - exp(-R): beyond it the curvature is lost
 
 
@@ -48,8 +49,9 @@ class Cloud:
     .. math:: |w \cdot d - c\, w \cdot H^{-1} a| \le r\, (w \cdot H^{-1} w)^{1/2}
         (a \cdot H^{-1} a)^{1/2} \quad \text{for all } w.
 
-    V, the noise of H, and :math:`S \sim N(0, H)` are simulated. R is twice the root mean square of
-    :math:`x \cdot d` over the rows, weighted by their curvature: at most
+    V, the noise of H, and :math:`S \sim N(0, 9H/4)` are simulated: H is the covariance of S where
+    log odds are linear, and half as much spread again is room for rows where they are not. R is
+    twice the root mean square of :math:`x \cdot d` over the rows, weighted by curvature: at most
     :math:`2 (d \cdot H d)^{1/2} / (\max_j H_{jj})^{1/2}`, since rows lie in the cube. A draw in
     which H is not positive, or d so long that R has no bound, allows everything.
 
@@ -105,7 +107,7 @@ class Cloud:
         noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(_DRAWS, rng=bits)
         last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(_DRAWS, rng=bits)
         last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
-        score = bits.normal((_DRAWS, len(theta)))
+        score = _ROOM * bits.normal((_DRAWS, len(theta)))
         value, vector = np.linalg.eigh(information)
         root = np.sqrt(np.maximum(value, _LEAST))[:, None]
         half_way = vector / root  # H^(-1/2), rotated
