@@ -154,7 +154,7 @@ class Interval:
     def _places(self, cells: FloatArray, out: FloatArray) -> FloatArray:
         """The number of steps from ``low``, rounded half up, as doubles; NaN stays NaN."""
         assert self.steps is not None
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             np.subtract(cells, self.low, out=out)
             out *= self.steps / self.width
             out += 0.5
@@ -217,7 +217,7 @@ class Interval:
         unit, grid = self.half / 2.0**bits, 1.0
         if unit * 2.0**bits != self.half:  # an interval so narrow that the unit is subnormal
             unit, grid = self.half, 2.0**bits
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             np.subtract(cells, self.middle, out=out)
             out /= unit
             if grid != 1.0:

@@ -92,3 +92,32 @@ def test_a_plan_says_where_names_belong(tmp_path):
     path.write_text('[data]\nfile = "t.csv"\ndelimiter = ";"\n')
     with pytest.raises(ParameterError, match="`delimiter` goes with `names`"):
         Plan.read(path)
+
+
+def test_no_record_decides_whether_a_plan_is_read(tmp_path):
+    """The first record was read as if it were a header, and some records refused the plan."""
+    head = '[data]\nfile = "t.csv"\nnames = ["age", "note"]\n'
+    rest = "[schema]\nrows = 3\ncolumns.age = {low = 0, high = 100}\n"
+    path = tmp_path / "plan.toml"
+    path.write_text(f'{head}{rest}[budget]\nepsilon = 1\nledger = "l.db"\n{RELEASE}')
+    for first in ("41,none", "41,a\rb", "41," + "x" * 1_100_000, "", '"'):
+        (tmp_path / "t.csv").write_text(f"{first}\n5,none\n", newline="")
+        assert Plan.read(path).schema.rows == 3
+    (tmp_path / "t.csv").unlink()
+    with pytest.raises(ParameterError, match="there is no file"):
+        Plan.read(path)
+
+
+def test_a_file_that_cannot_be_read_is_refused_before_payment(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_text("41,none\n")  # not compressed
+    release = tdp.AdditiveMechanism(
+        tdp.Sums(tdp.Schema({"age": tdp.Interval(0, 100)}, rows=1)), epsilon=1
+    ).release
+    ledger = tdp.Ledger(epsilon=1)
+    with pytest.raises(ParameterError, match="cannot be read"):
+        release(tdp.CsvFile(path, ["age", "note"]), ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+RELEASE = '[[releases]]\nname = "s"\nkind = "sum"\ncolumns = ["age"]\nepsilon = 1\n'

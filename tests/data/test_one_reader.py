@@ -210,3 +210,93 @@ def test_lengths_that_differ_are_not_told(form):
     with pytest.raises(ParameterError) as caught:
         tdp.sum({"x": np.zeros(137), "y": np.zeros(138)}, ["x", "y"], schema=schema, epsilon=1)
     assert not any(number in str(caught.value) for number in ("137", "138"))
+
+
+# --- columns of some libraries --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["uint64", "int64", "float64", "bool"])
+@pytest.mark.parametrize("fill", ["first", "other"])
+def test_the_fill_value_of_a_sparse_column_is_one_cell_like_others(kind, fill):
+    """One zero made doubles of all: two labels above 2**63 became one, and 99 persons became 1."""
+    top = {"uint64": 2**63, "int64": 2**62, "float64": 2, "bool": 0}[kind]
+    cells = np.array([top, top + 1, 0, top + 1, 0, 1], dtype=kind)
+    value = cells[2] if fill == "first" else cells[1]
+    levels = tdp.Category(sorted({int(cell) for cell in cells}))
+    facts = {"k": levels, "x": tdp.Interval(0, 9)}
+    schema = tdp.Schema(facts, rows=6, neighbors="add-remove", person="who")
+    frames = [
+        pd.DataFrame({"k": column, "who": column, "x": np.ones(6)})
+        for column in (cells, pd.arrays.SparseArray(cells, fill_value=value))
+    ]
+    for whole in (tdp.Schema(facts, rows=6), schema):
+        dense, sparse = (quantized_matrix(frame, whole, ["k", "x"]).tolist() for frame in frames)
+        assert sorted(sparse) == sorted(dense)
+
+
+PLAIN_PROCESS = """
+import sys
+class WithoutPandas:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, WithoutPandas())
+import polars, tightdp as tdp
+schema = tdp.Schema({"n": tdp.Interval(0, 9), "t": tdp.Interval(0, 9)}, rows=2)
+frame = polars.DataFrame({"n": [1, 2], "t": ["1", "2"]})
+assert "pyarrow.compute" not in sys.modules
+print(tdp.Sums(schema).measure(frame))
+"""
+
+
+def test_numbers_in_texts_need_nothing_that_another_library_has_loaded():
+    """Without pandas, Arrow's functions were there only if a null had been met before."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN_PROCESS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    frame = {"n": [1, 2], "t": [1, 2]}
+    schema = tdp.Schema({"n": tdp.Interval(0, 9), "t": tdp.Interval(0, 9)}, rows=2)
+    assert done.stdout.strip() == str(tdp.Sums(schema).measure(frame))
+
+
+# --- what the process has set ---------------------------------------------------------------------
+
+R_NA = np.array([0x7FF00000000007A2], dtype=np.uint64).view(np.float64)  # a signalling NaN
+
+
+@pytest.mark.parametrize("rule", [tdp.Interval(-1e6, 1e6), tdp.Interval(0, 100, step=1)], ids=repr)
+@pytest.mark.parametrize("cell", [0.0, 5e-324, 1e308, np.inf, np.nan, R_NA[0]], ids=repr)
+@pytest.mark.parametrize("person", [None, "who"])
+def test_no_number_is_worth_an_error_of_numpy(rule, cell, person):
+    """Where numpy raises, a tiny number took the payment and gave nothing."""
+    near = "replace-one" if person is None else "add-remove"
+    schema = tdp.Schema({"x": rule}, rows=3, neighbors=near, person=person)
+    table = {"x": np.append([1.0, 2.0], cell), "who": np.append([1.0, 2.0], cell)}
+    table["x"][2:] = np.array([cell]) if cell == cell else R_NA
+    table["who"][2:] = table["x"][2:]
+    statistic = tdp.Sums(schema) if person is None else tdp.SumsAndRows(schema)
+    want = statistic.measure(table)
+    with np.errstate(all="raise"):
+        assert statistic.measure(table) == want
+        rule.clamp(table["x"])
+
+
+# --- names that an engine takes for one -----------------------------------------------------------
+
+
+def test_names_that_differ_in_case_are_refused_where_the_engine_takes_them_for_one():
+    """The query was ambiguous, which came to light after the payment."""
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("SELECT 7 AS A, 1 AS a, 2 AS b")
+    ledger = tdp.Ledger(epsilon=1)
+    for name in ("a", "A"):
+        release = tdp.AdditiveMechanism(
+            tdp.Sums(tdp.Schema({name: tdp.Interval(0, 9)}, rows=1)), epsilon=0.5
+        ).release
+        with pytest.raises(ParameterError, match="case only"):
+            release(relation, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+    assert quantized_matrix(relation, tdp.Schema({"b": tdp.Interval(0, 9)}, 1), ["b"]).size == 1
+    both = tdp.Schema({"a": tdp.Interval(0, 9), "A": tdp.Interval(0, 9)}, rows=1, bits=3)
+    assert len(quantized_matrix(pl.DataFrame({"a": [1], "A": [7]}), both, ["a", "A"])) == 1

@@ -242,6 +242,13 @@ def numpy_series(cells: Sequence[Any], kind: str) -> Any:
     return pd.Series(np.array(cells, dtype=code) if code != "O" else objects(cells), dtype=code)
 
 
+def sparse_series(cells: Sequence[Any], kind: str) -> Any:
+    """A sparse pandas Series, most of whose cells are the fill value; integers know no null."""
+    code, fill = KINDS[kind].numpy, float("nan") if KINDS[kind].numpy[0] == "f" else 0
+    filled = np.array([fill if cell is None else cell for cell in cells], dtype=code)
+    return pd.Series(pd.arrays.SparseArray(filled, fill_value=fill))
+
+
 def polars_series(cells: Sequence[Any], kind: str) -> Any:
     """A polars Series; categories are its own."""
     if kind == "huge":
@@ -381,6 +388,7 @@ class Stream:
 
 
 _NUMBERS = frozenset({"integer", "unsigned", "real", "single", "boolean", "decimal"})
+_SPARSE = frozenset({"real", "single"})  # types that know a missing cell
 _IN_CSV = VALID | {"bytes", "huge"}
 
 _ALL_CONTAINERS = (
@@ -393,6 +401,7 @@ _ALL_CONTAINERS = (
     ("masked arrays", _columns(masked), engines.ColumnTable, ALL),
     ("Series", _columns(series), engines.ColumnTable, ALL),
     ("Arrow Series", _columns(arrow_series), engines.ColumnTable, TYPED),
+    ("sparse Series", _columns(sparse_series), engines.ColumnTable, _SPARSE),
     ("pandas arrays", _columns(lambda c, k: series(c, k).array), engines.ColumnTable, ALL),
     ("polars Series", _columns(polars_series), engines.ColumnTable, VALID | {"huge"}),
     ("Arrow arrays", _columns(arrow), engines.ColumnTable, TYPED),

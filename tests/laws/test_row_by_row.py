@@ -298,6 +298,26 @@ def in_bare(name: str) -> Callable[[list[Row]], tuple[Any, Any]]:
     return split
 
 
+TABLES = ("pandas nullable", "polars", "narwhals", "Arrow table", "Arrow batch")
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")  # as scikit-learn says it
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kind", ["integer", "text"])
+def test_a_target_in_a_table_of_one_column_is_read_from_itself_alone(name, kind):
+    """One null made doubles of all labels, and those above 2**53 became one."""
+
+    def split(rows: list[Row]) -> tuple[Any, Any]:
+        build = CONTAINERS[name].build
+        parts = ({"x": kind, "k": kind}, {"t": kind})
+        X, y = (build([{c: r[c] for c in part} for r in rows], part) for part in parts)
+        return X, y
+
+    rows = target_rows(kind)
+    assert fit_exceptions(split, rows) == []
+    assert fitted_cells(model(), *split(rows)) == fitted_cells(model(), *in_bare("matrix")(rows))
+
+
 def target_rows(kind: str) -> list[Row]:
     """Every cell of the kind in both features and in the target."""
     cells = KINDS[kind].cells

@@ -29,7 +29,8 @@ _MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
 
 
 def pyarrow() -> Any:
-    """The package, or the advice to install it."""
+    """The package with its functions, which it loads only when asked; or the advice to install."""
+    require("pyarrow.compute", "pyarrow")
     return require("pyarrow", "pyarrow")
 
 

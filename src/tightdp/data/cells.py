@@ -104,7 +104,8 @@ class NumberCells(Cells):
         out = np.zeros((len(values), 2), dtype=np.int64)
         if values.dtype.kind == "f":
             values = self.numbers()
-            whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
+            with np.errstate(all="ignore"):  # some NaN make numpy raise its voice
+                whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
         else:
             whole = values <= np.iinfo(np.int64).max
         out[whole, 1] = values[whole].astype(np.int64)

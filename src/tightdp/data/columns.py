@@ -20,6 +20,8 @@ from tightdp.data.arrow import arrow_cells, digit_cells, pyarrow, unreadable_typ
 from tightdp.data.cells import (
     Cells,
     CodedCells,
+    JoinedCells,
+    ListedCells,
     NumberCells,
     array_cells,
     unreadable_array,
@@ -141,11 +143,19 @@ def _pandas_cells(array: Any) -> Cells:
     if kind == "ArrowDtype" or getattr(dtype, "storage", "python") != "python":
         return arrow_cells(array.__arrow_array__())
     if kind == "SparseDtype":
-        return array_cells(np.asarray(array))
+        return _sparse_cells(array)
     if dtype.kind in "biuf" and hasattr(dtype, "numpy_dtype"):
         values = array.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
         return NumberCells(values, np.asarray(array.isna()))
     return array_cells(np.asarray(array, dtype=object))
+
+
+def _sparse_cells(array: Any) -> Cells:
+    """What is stored, and the fill value elsewhere; pandas would find one type for both."""
+    stored = array.sp_values
+    places = np.full(len(array), len(stored))
+    places[array.sp_index.to_int_index().indices] = np.arange(len(stored))
+    return CodedCells(JoinedCells([array_cells(stored), ListedCells([array.fill_value])]), places)
 
 
 # --- polars --------------------------------------------------------------------------------------
@@ -153,9 +163,9 @@ def _pandas_cells(array: Any) -> Cells:
 
 def _of_polars(series: Any) -> Column:
     wide = wide_polars(series.dtype)
+    pyarrow()  # before anything is paid for
 
     def cells(start: int, stop: int) -> Cells:
-        pyarrow()
         part = series[start:stop]
         if wide:
             return digit_cells(part.cast(require("polars", "polars").String).to_arrow())

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,15 @@ def read_names(path: Path) -> list[str]:
             "the ends of its lines."
         )
     return header
+
+
+def check_opens(path: Path) -> None:
+    """Raise if a file cannot be read at all; what stands in it does not matter."""
+    try:
+        with _open(path) as file:
+            file.read(1)
+    except (OSError, EOFError, zlib.error):
+        fail(f"{str(path)!r} cannot be read: open the file and check it.")
 
 
 def read_rows(

@@ -28,7 +28,7 @@ from tightdp.data.columns import (
     wide_polars,
 )
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.csv_lines import read_names, read_rows
+from tightdp.data.csv_lines import check_opens, read_names, read_rows
 from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DimensionError, fail, require
 from tightdp.paths import check_file, check_path
@@ -38,9 +38,14 @@ Chunk = dict[str, Cells]
 
 
 class Table(ABC):
-    """A table of some engine; ``once`` says that its rows can be read one time only."""
+    """A table of some engine.
+
+    ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
+    differ in their case for one.
+    """
 
     once = False
+    caseless = False
 
     @abstractmethod
     def names(self) -> list[Any]:
@@ -171,9 +176,11 @@ class PolarsTable(Table):
     def known_rows(self) -> int | None:
         return getattr(self._frame, "height", None)  # lazy frames have none
 
+    def check_ready(self) -> None:
+        pyarrow()
+
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         pl = require("polars", "polars")
-        pyarrow()
         wide = {name for name in names if wide_polars(self._types[name])}
         frame = self._frame.select(
             pl.col(name).cast(pl.String) if name in wide else pl.col(name) for name in names
@@ -189,6 +196,7 @@ class PolarsTable(Table):
 class DuckTable(Table):
     """A DuckDB relation, read as a stream."""
 
+    caseless = True
     _WHOLE = frozenset({"tinyint", "smallint", "integer", "bigint", "hugeint"})
     _UNSIGNED = frozenset("u" + name for name in _WHOLE)
     _REST = frozenset({"boolean", "float", "double", "decimal", "varchar", "enum", "null"})
@@ -206,8 +214,10 @@ class DuckTable(Table):
         kind = str(self._types[name])
         return None if kind in self._WHOLE | self._UNSIGNED | self._REST else kind
 
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+    def check_ready(self) -> None:
         pyarrow()
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         wanted = self._relation.project(", ".join(self._expression(name) for name in names))
         known = (getattr(wanted, name, None) for name in self._READERS)
         read = next(reader for reader in known if reader is not None)
@@ -228,6 +238,8 @@ class CsvTable(Table):
     """
 
     def __init__(self, path: Path, stated: CsvFile | None = None) -> None:
+        if stated is not None:
+            check_opens(path)
         self._path, self._header = path, read_names(path) if stated is None else [*stated.names]
         self._stated = None if stated is None else (len(stated.names), stated.delimiter)
 

@@ -295,6 +295,8 @@ def _open(frame: Any, schema: Schema, columns: Sequence[str]) -> tuple[Table, tu
     present = _guard(table.names)
     for name in Scan(schema, names, 1).wanted:
         _check_present(name, present)
+        if table.caseless:
+            _check_case(name, present)
         kind = _guard(lambda name=name: table.unreadable(name))  # type: ignore[misc]
         if kind is not None:
             fail(
@@ -327,6 +329,14 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
     fail(f"The table has no column {name!r}.{hint}")
 
 
+def _check_case(name: str, present: Sequence[str]) -> None:
+    if sum(other.casefold() == name.casefold() for other in present) > 1:
+        fail(
+            f"The table has another column whose name differs from {name!r} in its case only, "
+            "and its engine takes the two for one: rename one."
+        )
+
+
 def _blocks(table: Table, scan: Scan) -> Iterator[Block]:
     """All blocks; a generator, because some engines start to read when asked for chunks."""
     if isinstance(table, SparkTable):
@@ -346,7 +356,8 @@ def _guard(step: Callable[[], T]) -> T:
     """
     known: TightdpError | None = None
     try:
-        return step()
+        with np.errstate(all="ignore"):  # whatever is set, no cell is worth a warning
+            return step()
     except (KeyboardInterrupt, SystemExit):
         raise
     except TightdpError as error:

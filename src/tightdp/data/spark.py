@@ -32,6 +32,8 @@ _FAILED_KEY = -2  # the key of no person, see cells.Cells.keys
 class SparkTable(Table):
     """A Spark frame; its rows stay where they are."""
 
+    caseless = True
+
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._types = {field.name: field.dataType.typeName() for field in frame.schema.fields}

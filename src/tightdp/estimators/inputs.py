@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tightdp.data.columns import as_objects
+from tightdp.data.columns import as_objects, libraries
 from tightdp.data.frames import check_frame
 from tightdp.errors import DimensionError, fail
 from tightdp.schema import Category, Interval, Schema
@@ -171,6 +171,8 @@ def target_cells(y: Any) -> Any:
         return y
     if len(axes) != 2 or axes[1] != 1:
         fail("`y` should be a 1d array: one column.", DimensionError)
+    if {package for package, _ in libraries(y)} & {"narwhals", "polars", "pyarrow"}:
+        return y[named_columns(y)[0]]  # type: ignore[index]  # their arrays have one type for all
     return bare_columns(y)[0][0]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tightdp.data.csv_files import CsvFile
+from tightdp.data.csv_lines import check_opens
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.errors import (
     BudgetError,
@@ -27,7 +28,7 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_cap
 from tightdp.ledger.terms import check_key
-from tightdp.paths import check_path
+from tightdp.paths import check_file, check_path
 from tightdp.plans.kinds import KINDS, Kind, Request
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.options import amount, check_keys
@@ -243,9 +244,12 @@ def _opened(found: Found, kind: str) -> Any:
         fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
-    _ = read_header(place)  # a file that cannot be opened is one problem, not one of every release
+    # a file that cannot be opened is one problem, not one of every release
     if "names" in found.data:
-        return CsvFile(place, found.data["names"], found.data.get("delimiter", ","))
+        stated = CsvFile(place, found.data["names"], found.data.get("delimiter", ","))
+        check_opens(check_file(kind, place))
+        return stated
+    _ = read_header(place)
     return str(place)
 
 
