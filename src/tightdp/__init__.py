@@ -83,7 +83,7 @@ from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # imported when first named: the estimators need scikit-learn
 __getattr__ = __attributes(
