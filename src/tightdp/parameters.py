@@ -101,6 +101,8 @@ def _array_digest(array: NDArray[Any]) -> str:
 def _object_text(value: Any) -> str:
     if isinstance(value, Recorded):
         return value.parameters
+    if hasattr(type(value), "request_text"):  # it knows better which of its facts define it
+        return str(value.request_text())
     if is_dataclass(value) and not isinstance(value, type):
         named = [(field.name, getattr(value, field.name)) for field in fields(value)]
         return _call(type(value).__name__, named)
@@ -141,19 +143,42 @@ def function_name(function: Any) -> str:
 
 
 def function_code(function: Any) -> str:
-    """The compiled code of a function as text: other code is another request.
+    """The compiled code of a function as text, with the constants that it was given: other code or
+    another constant is another request.
 
-    Values that a function has captured are not looked at: they may be private.
+    Constants are texts, numbers and tuples of them, as defaults or by ``functools.partial``. Other
+    values, and what a function or an object has captured, are not looked at: they may be private.
 
     >>> function_code(lambda x: x + 1) == function_code(lambda x: x + 2)
     False
+    >>> function_code(partial(pow, 2)) == function_code(partial(pow, 3))
+    False
     """
     if isinstance(function, partial):
-        return f"partial {function_name(function.func)} {function_code(function.func)}"
+        inner = f"{function_name(function.func)} {function_code(function.func)}"
+        return f"partial {inner} {_constants(function.args, function.keywords)}"
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):  # an object that can be called
         code = getattr(inspect.getattr_static(type(function), "__call__", None), "__code__", None)
-    return _written(code) if isinstance(code, CodeType) else function_name(function)
+    if not isinstance(code, CodeType):
+        return function_name(function)
+    given = _constants(
+        getattr(function, "__defaults__", None) or (),
+        getattr(function, "__kwdefaults__", None) or {},
+    )
+    return f"{_written(code)} {given}"
+
+
+def _constants(values: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """What was given as a constant, by place and name."""
+    found = {str(place): value for place, value in enumerate(values)} | dict(named)
+    return parameter_text({name: v if _is_constant(v) else "..." for name, v in found.items()})
+
+
+def _is_constant(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_constant, value))
+    return value is None or type(value) in (bool, int, float, str, bytes, Fraction, Decimal)
 
 
 def _written(constant: Any) -> str:

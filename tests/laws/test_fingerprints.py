@@ -274,3 +274,51 @@ def test_texts_tell_objects_apart():
     balls[2].vertices()  # remembered from now on
     assert parameter_text(balls[2]) == text
     assert function_code(partial(second_function)) != function_code(partial(inside))
+
+
+# --- what a caller hands over ---------------------------------------------------------------------
+
+
+def score(rows, column="x", *, cut=1):
+    return [len(rows[column]), cut]
+
+
+def by_default(rows, column="y"):
+    return [len(rows[column]), 1]
+
+
+def choice(utility):
+    return tdp.ExponentialMechanism(["a", "b"], utility, sensitivity=1, epsilon=1).fingerprint()
+
+
+def test_constants_that_a_function_is_given_are_part_of_the_question():
+    asked = [
+        score,
+        by_default,
+        partial(score, column="x"),
+        partial(score, column="y"),
+        partial(score, column="y", cut=2),
+        lambda rows, column="x": score(rows, column),
+        lambda rows, column="y": score(rows, column),
+    ]
+    assert len({choice(utility) for utility in asked}) == len(asked)
+    assert choice(partial(score, cut=3)) == choice(partial(score, cut=3))
+
+
+def test_what_may_be_private_is_not_looked_at():
+    rows = {"x": [1, 2, 3]}
+    assert choice(partial(score, rows)) == choice(partial(score, {"x": [4]}))
+
+
+def test_a_design_is_its_certificate_however_long_it_took(tmp_path):
+    sums = tdp.Sums(schema(), ["x"])
+    design = tdp.design_noise(epsilon=1, delta=0.1, cells=40)
+    again = type(design)(design.certificate, reached=design.reached, seconds=design.seconds + 1)
+    design.save(tmp_path / "design.json")
+    loaded = tdp.load_design(tmp_path / "design.json")
+    other = tdp.design_noise(epsilon=1, delta=0.2, cells=40)
+    prints = [
+        tdp.AdditiveMechanism(sums, noise=noise).fingerprint()
+        for noise in (design, again, loaded, other)
+    ]
+    assert prints[0] == prints[1] == prints[2] != prints[3]

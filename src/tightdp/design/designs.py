@@ -79,6 +79,10 @@ class Design:
         self.lower = 0.0 - float_up(-certificate.lower)  # never -0
         self.gap = certificate.gap
 
+    def request_text(self) -> str:
+        """What defines the noise, for fingerprints: the certificate, not how long it took."""
+        return f"Design {hashlib.sha256(self.certificate.to_json().encode()).hexdigest()}"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate; :func:`load_design` and the verifier read it."""
         write_whole("path", path, self.certificate.to_json())

@@ -407,7 +407,7 @@ class GaussianClassNoise(ClassNoise):
             epsilon=epsilon, delta=delta, square=square, entries=len(moments)
         )
         self.bits = moments.schema.bits
-        self.factor = max(1, self.noise.resolution // moments.resolution(self.bits))
+        self.factor = max(1, -(-self.noise.resolution // moments.resolution(self.bits)))
 
     def _square(self) -> float:
         """D^2 of one row, in units of the scaled statistic."""
