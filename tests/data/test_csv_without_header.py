@@ -121,3 +121,21 @@ def test_a_file_that_cannot_be_read_is_refused_before_payment(tmp_path):
 
 
 RELEASE = '[[releases]]\nname = "s"\nkind = "sum"\ncolumns = ["age"]\nepsilon = 1\n'
+
+
+@pytest.mark.parametrize(("word", "mark"), [(";", ";"), ("tab", "\t"), ("|", "|"), (None, ",")])
+def test_what_divides_cells_is_stated_and_never_read_off_a_record(
+    word, mark, tmp_path, monkeypatch, capsys
+):
+    """It was guessed from the first record for the schema, and forgotten in the plan."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, [mark.join(["41", '"a,b;c"']), mark.join(["37", "d"])])
+    more = ["--no-header"] if word is None else ["--no-header", "--delimiter", word]
+    assert main(["schema", "init", "t.csv", *more]) == 0
+    assert Path("schema.toml").read_text().count("[columns.") == 2
+    Path("schema.toml").write_text("rows = 2\n[columns.c1]\nlow = 0\nhigh = 100\n")
+    assert main(["plan", "init", "t.csv", *more]) == 0
+    assert Plan.read("plan.toml").check()["c1"].unreadable == 0
+    assert main(["schema", "init", "t.csv", "--delimiter", ";", "--force"]) == 2
+    assert main(["schema", "init", "t.csv", "--no-header", "--delimiter", "x", "--force"]) == 2
+    capsys.readouterr()

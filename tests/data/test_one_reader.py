@@ -221,7 +221,7 @@ def test_the_fill_value_of_a_sparse_column_is_one_cell_like_others(kind, fill):
     """One zero made doubles of all: two labels above 2**63 became one, and 99 persons became 1."""
     top = {"uint64": 2**63, "int64": 2**62, "float64": 2, "bool": 0}[kind]
     cells = np.array([top, top + 1, 0, top + 1, 0, 1], dtype=kind)
-    value = cells[2] if fill == "first" else cells[1]
+    value = (cells[2] if fill == "first" else cells[1]).item()
     levels = tdp.Category(sorted({int(cell) for cell in cells}))
     facts = {"k": levels, "x": tdp.Interval(0, 9)}
     schema = tdp.Schema(facts, rows=6, neighbors="add-remove", person="who")

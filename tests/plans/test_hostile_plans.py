@@ -162,10 +162,13 @@ def test_no_path_hangs_or_crashes(place, path, folder, plan, capsys):
 
 # --- queries --------------------------------------------------------------------------------------
 
+OPTIONS = "header = true, auto_detect = false, strict_mode = false, ignore_errors = true"
+STATED = f"{OPTIONS}, columns = {{'age': 'VARCHAR'}}"
+_CSV = STATED.replace("{", "{{").replace("}", "}}")
 ELSEWHERE = {
-    "another file": "SELECT * FROM read_csv('{outside}/secret.csv')",
-    "another file by dots": "SELECT * FROM read_csv('{folder}/../secret.csv')",
-    "a link to it": "SELECT * FROM read_csv('{folder}/link.csv')",
+    "another file": f"SELECT * FROM read_csv('{{outside}}/secret.csv', {_CSV})",
+    "another file by dots": f"SELECT * FROM read_csv('{{folder}}/../secret.csv', {_CSV})",
+    "a link to it": f"SELECT * FROM read_csv('{{folder}}/link.csv', {_CSV})",
     "a text": "SELECT * FROM read_text('/etc/hostname')",
     "a listing": "SELECT * FROM glob('/etc/*')",
     "the network": "SELECT * FROM 'https://example.org/a.parquet'",
@@ -208,7 +211,7 @@ def test_a_query_sees_what_the_plan_states_and_nothing_else(
 
 def test_a_query_reads_the_files_beside_its_plan_or_those_that_are_stated(folder, plan, capsys):
     pytest.importorskip("duckdb")
-    query = f"SELECT age FROM read_csv('{(folder / 'table.csv').as_posix()}', all_varchar = true)"
+    query = f"SELECT age FROM read_csv('{(folder / 'table.csv').as_posix()}', {STATED})"
     head = HEAD.replace('file = "table.csv"', f'sql = "{query}"')
     assert main(["preview", str(plan(head=head))]) == 0
     (folder / "plans").mkdir()
@@ -218,6 +221,47 @@ def test_a_query_reads_the_files_beside_its_plan_or_those_that_are_stated(folder
     capsys.readouterr()
     beside = HEAD.replace("[schema]\n", 'files = ".."\n[schema]\n', 1)
     assert "`files` goes with `sql`" in refused(plan(head=beside), capsys)
+
+
+GUESSING = {
+    "a file by its name": "SELECT * FROM '{folder}/table.csv'",
+    "a call": "SELECT * FROM read_csv('{folder}/table.csv')",
+    "all as text": "SELECT * FROM read_csv('{folder}/table.csv', all_varchar = true)",
+    "options in a comment": f"SELECT * FROM read_csv('{{folder}}/table.csv' /* {OPTIONS} */)",
+    "one of two": (
+        f"SELECT * FROM read_csv('{{folder}}/table.csv', {_CSV}) "
+        "UNION ALL SELECT age FROM read_csv('{folder}/table.csv')"
+    ),
+    "automatic": f"SELECT * FROM read_csv_auto('{{folder}}/table.csv', {_CSV})",
+    "a query in a text": "SELECT * FROM query('FROM ''{folder}/table.csv''')",
+    "the guess itself": "SELECT 1 AS age FROM sniff_csv('{folder}/table.csv')",
+    "a common table": "WITH t AS (FROM '{folder}/table.csv') SELECT a.age FROM t a, t b",
+    "JSON": "SELECT * FROM '{folder}/table.json'",
+    "JSON by a call": "SELECT * FROM read_json('{folder}/table.json')",
+    "lines of JSON": "SELECT * FROM read_ndjson_auto('{folder}/table.json')",
+}
+
+
+@pytest.mark.parametrize("name", GUESSING)
+def test_a_query_does_not_guess_from_cells(name, folder, plan, capsys):
+    """Before: one person's cell made the types of a column, and so the cells of all others."""
+    pytest.importorskip("duckdb")
+    (folder / "table.json").write_text('{"age": 1}\n')
+    query = GUESSING[name].format(folder=folder.as_posix())
+    said = refused(plan(head=HEAD.replace('file = "table.csv"', f'sql = "{query}"')), capsys)
+    assert "would guess types" in said
+
+
+def test_a_view_does_not_guess_from_cells(folder, plan, capsys):
+    duckdb = pytest.importorskip("duckdb")
+    table = (folder / "table.csv").as_posix()
+    with duckdb.connect(str(folder / "base.duckdb")) as base:
+        base.sql(f"CREATE VIEW v AS SELECT * FROM read_csv('{table}')")
+        base.sql(f"CREATE VIEW w AS SELECT * FROM '{table}'")
+    for view in "vw":
+        data = f'sql = "SELECT * FROM {view}"\ndatabase = "base.duckdb"\nfiles = "."'
+        said = refused(plan(head=HEAD.replace('file = "table.csv"', data)), capsys)
+        assert "would guess types" in said
 
 
 # --- random changes -------------------------------------------------------------------------------

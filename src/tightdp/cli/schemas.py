@@ -10,8 +10,9 @@ from typing import Any
 
 from tightdp.cli.arguments import command, group, write_file
 from tightdp.cli.output import Exit, Speaker
+from tightdp.data.csv_files import DELIMITERS
 from tightdp.data.sources import HeaderColumn, check_names, read_header
-from tightdp.errors import fail
+from tightdp.errors import check_choice, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Schema
 
@@ -116,11 +117,17 @@ def _add_header(made: Any) -> None:
         action="store_true",
         help="the first line is a header, although it looks like a record",
     )
+    made.add_argument(
+        "--delimiter",
+        metavar="MARK",
+        help='with --no-header: what divides cells, one of "," (by default), ";", "|" and tab; '
+        "it is not read off a record",
+    )
 
 
 def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     """The columns of a file; of the first line of one without a header, only their number."""
-    columns = read_header(given.data)
+    columns = read_header(given.data, _delimiter(given))
     if not Path(given.data).name.lower().endswith((".csv", ".csv.gz")):
         if given.no_header:
             fail("`--no-header`: only CSV files can lack one.")
@@ -132,6 +139,16 @@ def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     return columns
 
 
+def _delimiter(given: argparse.Namespace) -> str | None:
+    """What divides cells where no header shows it."""
+    if given.delimiter is not None and not given.no_header:
+        fail("`--delimiter` goes with `--no-header`: a header shows it.")
+    if not given.no_header:
+        return None
+    words = {None: ",", "tab": "\t", "\\t": "\t"}
+    return check_choice("--delimiter", words.get(given.delimiter, given.delimiter), DELIMITERS)
+
+
 # --- schemas -------------------------------------------------------------------------------------
 
 
@@ -139,7 +156,8 @@ def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     columns = _header(given)
     text = schema_text(Path(given.data).name, columns)
     place = write_file(given.out, text, force=given.force)
-    more = "; and say --no-header to `tightdp plan init`, too" if given.no_header else ""
+    said = "--no-header" + ("" if given.delimiter is None else " and --delimiter")
+    more = f"; and say {said} to `tightdp plan init`, too" if given.no_header else ""
     speaker.remark(f"Fill it in, then: tightdp schema check {place}{more}")
     speaker.say(
         f"{place}: {len(columns)} columns to fill in",
@@ -209,6 +227,7 @@ def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
     source = f"{'folder' if data.is_dir() else 'file'} = {_quoted(_from(folder, data))}"
     if given.no_header:
         source += f"\nnames = {json.dumps(known)}   # its first line is a record"
+        source += f"\ndelimiter = {json.dumps(_delimiter(given))}"
     text = plan_text(
         Path(given.out).name,
         source,

@@ -32,8 +32,8 @@ _PART = 1 << 24  # about so many characters of kept cells at a time
 _MARKS = ",;\t|"
 
 
-def read_names(path: Path) -> list[str]:
-    """The cells of the header.
+def read_names(path: Path, stated: str | None = None) -> list[str]:
+    """The cells of the header, or of a first record, if it is stated what divides cells.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def read_names(path: Path) -> list[str]:
     ['age', 'region']
     """
     with _open(path) as file:
-        header, _ = _header(file, path)
+        header, _ = _header(file, path, stated)
     if any("\r" in name for name in header):
         fail(
             f"The header of {path.name!r} has carriage returns: save the file with line feeds at "
@@ -97,10 +97,10 @@ def _open(path: Path) -> Any:
     return opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
-def _header(file: Any, path: Path) -> tuple[list[str], str]:
+def _header(file: Any, path: Path, stated: str | None = None) -> tuple[list[str], str]:
     """The names, and what divides them; not a letter beyond is read."""
     first = file.readline(_PIECE)
-    mark, size = _mark(first), len(first)
+    mark, size = stated or _mark(first), len(first)
     record = _Record(mark, most=_PIECE)
     record.feed(first)
     while not record.done and size < _PIECE and (more := file.readline(_PIECE)):

@@ -25,6 +25,14 @@ _CLOSED = (  # settings of DuckDB by which a query could reach beyond what is st
     "python_enable_replacements",
 )
 
+_ASIDE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_READ_CSV = re.compile(r"\bread_csv\s*\(((?:[^()]|\([^()]*\))*)\)", re.IGNORECASE)
+_STATED = (
+    re.compile(r"\bauto_detect\s*(=|:=|=>)\s*false\b", re.IGNORECASE),
+    re.compile(r"\bignore_errors\s*(=|:=|=>)\s*true\b", re.IGNORECASE),
+)
+_GUESSES = re.compile("READ_CSV_AUTO|SNIFF_CSV|READ_(ND)?JSON")  # in a plan of DuckDB
+
 _NO_NAMES = frozenset({"na", "n/a", "nan", "null", "none", "true", "false", "yes", "no", "-"})
 _NUMBER_OR_DATE = re.compile(
     r"[-+(<>=~$€£]*\s*[0-9][0-9.,'_ :/\u00a0\u2009\u202f-]*(e[-+]?[0-9]+)?\s*[%$€£)]?"
@@ -41,8 +49,10 @@ class HeaderColumn(NamedTuple):
     kind: str
 
 
-def read_header(path: str | Path) -> list[HeaderColumn]:
+def read_header(path: str | Path, delimiter: str | None = None) -> list[HeaderColumn]:
     """The columns of a CSV or Parquet file, or of a folder of Parquet files; no cell is read.
+
+    What divides the cells of a CSV file is read off the header, unless it is stated.
 
     Examples
     --------
@@ -61,7 +71,7 @@ def read_header(path: str | Path) -> list[HeaderColumn]:
         if place.is_dir() or place.suffix.lower() == ".parquet":
             return _parquet_header(place)
         if place.name.lower().endswith((".csv", ".csv.gz")):
-            return [HeaderColumn(name, "") for name in read_names(place)]
+            return [HeaderColumn(name, "") for name in read_names(place, delimiter)]
     except TightdpError:
         raise
     except (OSError, ValueError):
@@ -133,8 +143,12 @@ def from_sql(
     try:
         found = duckdb.extract_statements(query)
         if len(found) == 1 and str(found[0].type).rsplit(".", 1)[-1].startswith("SELECT"):
-            return _closed_off(duckdb, database, seen).sql(query)
+            connection = _closed_off(duckdb, database, seen)
+            _check_stated(query, connection)
+            return connection.sql(query)
     except duckdb.Error as error:
+        if re.search("CSV Error|sniff", str(error)):  # a view would guess, and could not
+            fail(_NOT_STATED)
         # binding a query quotes names of tables and columns, not cells
         fail(
             f"The query is refused: {str(error).splitlines()[0].rstrip('.!')}. A query sees its "
@@ -143,6 +157,27 @@ def from_sql(
     except (RecursionError, UnicodeEncodeError):
         fail("`sql` must be one SELECT of moderate size.")
     fail("`sql` must be one SELECT: a release only reads.")
+
+
+_NOT_STATED = (
+    "The query is refused: of a CSV or JSON file DuckDB would guess types, marks and columns from "
+    "some of its cells, and fail on others. Read a CSV file as `read_csv('a.csv', auto_detect = "
+    "false, header = true, columns = {'x': 'VARCHAR'}, null_padding = true, strict_mode = false, "
+    "ignore_errors = true)`, with all its columns; write a JSON file as Parquet first."
+)
+
+
+def _check_stated(query: str, connection: Any) -> None:
+    """Refuse files whose types would be read off their cells: one person could decide them all.
+
+    What the query says is looked at before DuckDB opens a file, its plan shows what views say.
+    """
+    calls = _READ_CSV.findall(_ASIDE.sub(" ", query))
+    if not all(option.search(call) for call in calls for option in _STATED):
+        fail(_NOT_STATED)
+    plan = str(connection.execute(f"EXPLAIN {query}").fetchall())
+    if _GUESSES.search(plan) or ("READ_CSV" in plan and not calls):
+        fail(_NOT_STATED)
 
 
 def _closed_off(duckdb: Any, database: str | Path | None, files: str | None) -> Any:
