@@ -250,3 +250,122 @@ def test_a_preview_needs_something_to_preview():
         preview("sum")
     with pytest.raises(ParameterError, match="sample"):
         preview(AdditiveMechanism(Sums(EVEN), epsilon=1), sample={"age": [1.0], "pay": [1.0]})
+
+
+# --- promises and what they rest on --------------------------------------------------------------
+
+CEILING = Schema({"age": Interval(0, 100)}, rows=100_000, neighbors="add-remove")
+MODELLED = Schema(
+    {"age": Interval(0, 100), "pay": Interval(0, 10), "y": Category(["n", "y"], other="n")},
+    rows=5000,
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (request("mean", CEILING, epsilon=1), "as many as the schema allows"),
+        (
+            request("linear_regression", MODELLED, epsilon=1, features=["age"], target="pay"),
+            "not correlated",
+        ),
+        (
+            request("logistic_regression", MODELLED, epsilon=1, features=["age"], target="y"),
+            "crowd together",
+        ),
+    ],
+    ids=["mean", "linear", "logistic"],
+)
+def test_what_rests_on_the_rows_is_promised_only_to_who_says_that_they_are_such(asked, said):
+    """An epsilon for means within 0.5 kept none of them on a table of 1,000 rows."""
+    wish = float(4 * asked.preview().half_width.max())
+    for call in (
+        lambda **more: epsilon_for(asked, error=wish, **more),
+        lambda **more: split_budget({"one": asked}, epsilon=1, errors={"one": wish}, **more),
+    ):
+        with pytest.raises(UndecidedError, match=said) as refused:
+            call()
+        assert "`assume_rows=True`" in str(refused.value)
+    assert 0 < epsilon_for(asked, error=wish, assume_rows=True) < 1
+
+
+def test_worst_cases_are_promises():
+    asked = request("variance", EVEN, epsilon=1, columns=["age"])
+    wish = float(asked.preview().half_width[0])
+    assert epsilon_for(asked, error=wish) == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("mean", {}),
+        ("median", {"column": "age"}),
+        ("quantiles", {"column": "age", "taus": [0.2, 0.7]}),
+        ("sample", {"column": "age", "bins": 10}),
+    ],
+)
+def test_a_private_number_of_rows_is_said(kind, options):
+    """On 1,000 rows the previewed half-width of a median at most 100,000 rows held none."""
+    assert "a table of 100000 rows" in request(kind, CEILING, epsilon=1, **options).preview().note
+    public = Schema(CEILING.columns, rows=1000)
+    assert "a table of" not in request(kind, public, epsilon=1, **options).preview().note
+
+
+@pytest.mark.parametrize("kind", ["logistic_regression", "naive_bayes"])
+def test_models_say_a_private_number_of_rows(kind):
+    private = Schema(MODELLED.columns, rows=5000, neighbors="add-remove")
+    asked = request(kind, private, epsilon=1, features=["age"], target="y")
+    assert "a table of 5000 rows" in asked.preview().note
+
+
+def test_a_linear_preview_says_all_that_it_assumes():
+    """Correlated columns with even margins: 2.6 times the previewed error."""
+    asked = request("linear_regression", MODELLED, epsilon=1, features=["age"], target="pay")
+    assert "not correlated" in asked.preview().note
+    assert "shrinkage is not counted" in asked.preview().note
+
+
+def test_a_sample_serves_schemas_with_persons():
+    schema = Schema(
+        {"age": Interval(0, 100)},
+        rows=300,
+        neighbors="add-remove",
+        person="id",
+        rows_per_person=3,
+    )
+    asked = request("mean", schema, epsilon=1)
+    found = preview(asked, sample={"age": np.arange(100.0)}, replicates=60)
+    assert found.std[0] == pytest.approx(asked.preview().std[0], rel=0.6)
+    assert "a table of 300 rows" in found.note
+
+
+def test_a_sample_needs_entries_that_stay_the_same():
+    cells = request("density", Schema({"age": Interval(0, 100)}, rows=2000), epsilon=0.05)
+    with pytest.raises(ParameterError, match="`bins`"):
+        preview(cells, sample={"age": np.arange(100.0)}, replicates=20)
+
+
+def test_plenty_of_budget_is_shared_too():
+    wishes = {
+        "mean": request("mean", EVEN, epsilon=1, columns=["age"]),
+        "bins": request("histogram", EVEN, epsilon=1, column="age", bins=5),
+    }
+    split = split_budget(wishes, epsilon=100, errors={"mean": 3, "bins": 10})
+    assert split.reached
+    assert sum(split.epsilon.values()) == 100
+    assert "errors are at most" in str(split)
+
+
+def test_no_error_is_larger_than_the_bounds_leave(seed):
+    few = Schema({"age": Interval(0, 100)}, rows=50)
+    asked = {
+        "mean": ({}, 100),
+        "variance": ({}, 2500),
+        "quantiles": ({"column": "age", "taus": [0.25, 0.5, 0.75]}, 75),
+    }
+    for kind, (options, most) in asked.items():
+        found = request(kind, few, epsilon=0.01, **options).preview()
+        assert found.std.max() <= most
+        assert found.half_width.max() <= most
+    errors = realised(request("mean", few, epsilon=0.01), {"age": np.full(50, 100.0)}, 40, seed)
+    assert np.abs(errors).max() <= 100

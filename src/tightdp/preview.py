@@ -29,9 +29,10 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
-from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview, of_rows
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.mechanisms.one_line import MEAN_AT_BOUND
 from tightdp.mechanisms.quantiles import KNormQuantile, rank_reach
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import text_up
@@ -137,7 +138,7 @@ def _(what: KNormQuantile, confidence: float) -> Preview:
             halves.append(off + reach)
     width = interval.width
     found = _made(what, np.array(stds) * width, np.array(halves) * width, confidence)
-    return replace(found, assumes=ORDERED_ROWS, ranks=np.minimum(ranks, rows))
+    return replace(found, assumes=of_rows(what.schema, ORDERED_ROWS), ranks=np.minimum(ranks, rows))
 
 
 def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
@@ -155,20 +156,21 @@ def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
 @_expected.register
 def _(what: KNormQuantiles, confidence: float) -> Preview:
     r"""Even rows: the errors of the ranks are a walk with Laplace steps that returns to zero."""
-    width = what.domain[0].width / (what.schema.rows * float(what.budget.rate))
-    steps, bits = len(what.taus) + 1, source(_SEED)
+    width, taus = what.domain[0].width, np.array(what.taus, dtype=np.float64)
+    shape, bits = (_GRID, len(taus)), source(_SEED)
     # Draw walks and weight them by the density of the step that closes them.
-    walks = np.cumsum(
-        bits.exponential((_GRID, steps - 1)) - bits.exponential((_GRID, steps - 1)), axis=1
-    )
+    walks = np.cumsum(bits.exponential(shape) - bits.exponential(shape), axis=1)
     weight = np.exp(-np.abs(walks[:, -1]))
     weight /= weight.sum()
-    std = np.sqrt(weight @ walks**2)
-    worst = np.abs(walks / std).max(axis=1)
+    scale = what.schema.rows * float(what.budget.rate)
+    errors = np.clip(walks / scale, -taus, 1 - taus)  # nothing is released beyond the bounds
+    std = np.sqrt(weight @ errors**2)
+    worst = np.abs(errors / std).max(axis=1)
     order = np.argsort(worst)
     place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
-    half = width * std * worst[order][min(place, _GRID - 1)]
-    return replace(_made(what, width * std, half, confidence), assumes=ORDERED_ROWS)
+    half = np.minimum(std * worst[order][min(place, _GRID - 1)], np.maximum(taus, 1 - taus))
+    assumes = of_rows(what.schema, ORDERED_ROWS)
+    return replace(_made(what, width * std, width * half, confidence), assumes=assumes)
 
 
 @_expected.register
@@ -182,7 +184,7 @@ def _(what: KolmogorovSample, confidence: float) -> Preview:
     share = counts * (what.size / what.schema.rows)
     errors = np.array([law.draw(bits) for _ in range(100)]) - share
     found = _made(what, *spread(errors, confidence), confidence, what.statistic.names)
-    return replace(found, assumes=_SAMPLED_ROWS)
+    return replace(found, assumes=of_rows(what.schema, _SAMPLED_ROWS))
 
 
 def _made(
@@ -204,10 +206,13 @@ def simulate(
     for i in range(_TABLES):  # several: the rows around a quantile differ from table to table
         table = resampled(sample, request.schema, request.columns, rng)
         truth = exact.values(table, rng=rng)
-        errors += [request.values(table, rng=rng) - truth for _ in range(i, count, _TABLES)]
+        found = [request.values(table, rng=rng) for _ in range(i, count, _TABLES)]
+        if len(found[0]) != len(truth):
+            fail("`sample` cannot be used where `bins` depend on epsilon: state them.")
+        errors += [value - truth for value in found]
     plain = request.preview(confidence)
     std, half = spread(np.array(errors), confidence)
-    rows = "rows like those of the sample"
+    rows = of_rows(request.schema, "rows like those of the sample")
     return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise, rows)
 
 
@@ -221,13 +226,17 @@ def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArra
 def resampled(
     sample: Any, schema: Schema, columns: tuple[str, ...], rng: RandomSource
 ) -> dict[str, Any]:
-    """As many rows as the schema declares, drawn with replacement from the quantised sample."""
+    """As many rows as the schema declares, drawn with replacement from the quantised sample.
+
+    Everybody has one row: the noise is that for as many as the schema allows.
+    """
     few = Schema(schema.select(columns), rows=schema.rows, bits=schema.bits)
     cells = quantized_matrix(sample, few, columns)
     if not len(cells):
         fail("`sample` must hold at least one row.", DimensionError)
     rows = cells[rng.integers(len(cells), schema.rows)]
-    return {name: _cells(schema[name], rows[:, j], few) for j, name in enumerate(columns)}
+    table = {name: _cells(schema[name], rows[:, j], few) for j, name in enumerate(columns)}
+    return table if schema.person is None else table | {schema.person: np.arange(schema.rows)}
 
 
 def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
@@ -246,6 +255,7 @@ def epsilon_for(
     ranks: Any = None,
     confidence: float = 0.95,
     noise: Any = "best",
+    assume_rows: bool = False,
 ) -> float:
     """The least epsilon at which all entries are within ``error`` at once, with this confidence.
 
@@ -264,6 +274,10 @@ def epsilon_for(
     confidence : float
     noise : str or NormBall
         The shape, for statistics.
+    assume_rows : bool
+        Whether the private rows are such as :func:`preview` says it assumes. Errors of models, and
+        of means where the number of rows is private, are known for such rows only, and no epsilon
+        promises them for others: without this they are refused.
 
     Returns
     -------
@@ -291,7 +305,7 @@ def epsilon_for(
         found = _expected(at(epsilon), level)
         if ranks is not None:
             return bool((_ranks(found) <= _wanted(ranks, found.names)).all())
-        check_promised(found)
+        check_promised(found, assume_rows=assume_rows)
         return bool((found.half_width <= _wanted(error, found.names)).all())
 
     low, high = _bracket(meets)
@@ -301,14 +315,23 @@ def epsilon_for(
     return _short(high, meets)
 
 
-def check_promised(found: Preview) -> None:
-    """Refuse to promise the error of a quantile in its own unit: a gap between rows breaks it."""
-    if found.assumes == ORDERED_ROWS:
+def check_promised(found: Preview, *, assume_rows: bool) -> None:
+    """Refuse to promise an error that rests on rows that nobody stated.
+
+    The error of a quantile in its own unit is refused in any case: a gap between rows breaks it.
+    """
+    if found.assumes.startswith(ORDERED_ROWS):
         remedy = "ask in `ranks`" if found.ranks is not None else "ask for each level by itself"
         fail(
             "`error` of a quantile cannot be promised in its own unit: it is as large as the gap "
             f"between the rows around it, which is private. Instead, {remedy}, or simulate it on "
             "a public sample with `preview`.",
+            UndecidedError,
+        )
+    if found.assumes and found.assumes != MEAN_AT_BOUND and not assume_rows:
+        fail(
+            f"`error` cannot be promised: it is known only for {found.assumes}. Say with "
+            "`assume_rows=True` that this is so, or look at `preview`.",
             UndecidedError,
         )
 
@@ -373,9 +396,11 @@ def _wanted(error: Any, names: tuple[str, ...]) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BudgetSplit:
-    """Shares of a budget. Every release misses its wish by the same factor, ``ratio``.
+    """Shares of a budget that serve all wishes about alike.
 
-    ``ratio`` at most 1 means that all wishes are met; ``needed`` is the epsilon that meets them.
+    ``ratio`` is the largest error over the wished one. Errors of whole numbers go in steps, and
+    with plenty of budget they vanish, so that some releases do better than that. At most 1 means
+    that all wishes are met; ``needed`` is the epsilon that meets them.
     """
 
     epsilon: dict[str, Fraction]
@@ -400,7 +425,7 @@ class BudgetSplit:
     def _verdict(self) -> str:
         needed = f"they need {text_up(self.needed, 4)} in all"
         verdict = "all wishes are met" if self.reached else needed
-        return f"errors are {self.ratio:.4g} times those wished: {verdict}"
+        return f"errors are at most {text_up(self.ratio, 4)} times those wished: {verdict}"
 
 
 def split_budget(
@@ -410,8 +435,9 @@ def split_budget(
     errors: Mapping[str, Any],
     ranks: Mapping[str, Any] | None = None,
     confidence: float = 0.95,
+    assume_rows: bool = False,
 ) -> BudgetSplit:
-    """Shares of a total epsilon such that all releases miss their wished errors by one factor.
+    """Shares of a total epsilon such that all releases miss their wishes by about one factor.
 
     Parameters
     ----------
@@ -422,6 +448,8 @@ def split_budget(
     ranks : mapping from names to wished errors in ranks, optional
         For quantiles, instead of an error.
     confidence : float
+    assume_rows : bool
+        As for :func:`epsilon_for`.
 
     Examples
     --------
@@ -441,7 +469,10 @@ def split_budget(
     def needs(ratio: float) -> dict[str, float]:
         return {
             name: epsilon_for(
-                what, confidence=level, **{k: _times(v, ratio) for k, v in wishes[name].items()}
+                what,
+                confidence=level,
+                assume_rows=assume_rows,
+                **{k: _times(v, ratio) for k, v in wishes[name].items()},
             )
             for name, what in releases.items()
         }
@@ -453,7 +484,10 @@ def split_budget(
         if abs(off - 1) < 1e-3:
             break
         ratio *= off
-        parts = needs(ratio)
+        try:
+            parts = needs(ratio)
+        except UndecidedError:  # plenty of budget: below the grid no epsilon is large enough
+            break
     given = shares(total, [exact_amount("weight", part) for part in parts.values()])
     worst = _ratio(releases, given, wishes, level)
     return BudgetSplit(dict(zip(parts, given, strict=True)), worst, needed)

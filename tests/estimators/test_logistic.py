@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.inference.logistic_intervals import Cloud
+from tightdp.plans import request
 from tightdp.plots import plot_coefficients
 from tightdp.randomness import source
 
@@ -287,6 +288,48 @@ def test_a_summary_without_intervals_shows_what_was_paid_for(seed):
         bounds=(-1, 1), classes=[0, 1], fit_intercept=False, random_state=1
     )
     assert "intercept" not in str(bare.fit(x, y).summary()).partition("No intervals")[0]
+
+
+def test_public_rows_do_not_say_how_many_private_ones_there_are(seed):
+    """With 3,000 rows of at most 50,000 half of the intervals held."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, 3000)
+    y = (rng.random(3000) < 1 / (1 + np.exp(-x))).astype(int)
+    schema = tdp.Schema(
+        {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1], other=0)},
+        rows=50_000,
+        neighbors="add-remove",
+    )
+    model = tdp.LogisticRegression(epsilon=2, bounds=schema, random_state=1)
+    model.fit({"x": x, "y": y}, "y")
+    with pytest.raises(ParameterError, match=r"how many rows.*interval_share"):
+        model.conf_int(covariates={"x": x})
+    said = str(model.summary(covariates={"x": x}))
+    assert "No intervals." in said
+    assert "LogisticRegression, at most 50000 rows" in said
+
+
+def test_rows_of_a_person_have_no_intervals(seed):
+    """Five equal rows of each person: 35 % of intervals that took them to be independent held."""
+    schema = tdp.Schema(
+        {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1], other=0)},
+        rows=1000,
+        neighbors="add-remove",
+        person="id",
+        rows_per_person=5,
+    )
+    table = {"x": np.linspace(-1, 1, 1000), "id": np.arange(1000) // 5}
+    table["y"] = (source(seed).uniform(1000) < 0.5).astype(int)
+    ledger = tdp.Ledger(epsilon=10, neighbors="add-remove")
+    with pytest.raises(ParameterError, match=r"`interval_share` would buy nothing.*independent"):
+        tdp.LogisticRegression(bounds=schema, interval_share=0.25, ledger=ledger).fit(table, "y")
+    assert ledger.spent.epsilon == 0
+    with pytest.raises(ParameterError, match="interval_share"):
+        request("logistic_regression", schema, epsilon=1, target="y", interval_share=0.25)
+    model = tdp.LogisticRegression(bounds=schema, random_state=1).fit(table, "y")
+    with pytest.raises(ParameterError, match="not independent"):
+        model.conf_int(covariates={"x": table["x"]})
+    assert "not independent" in str(model.summary())
 
 
 # --- settings chosen under privacy ---------------------------------------------------------------

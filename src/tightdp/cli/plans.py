@@ -75,6 +75,11 @@ def _add_preview(commands: Any) -> None:
         "many ranks, as in 30ranks); may be repeated",
     )
     made.add_argument(
+        "--assume-rows",
+        action="store_true",
+        help="with --error: the rows are such as the preview says it assumes",
+    )
+    made.add_argument(
         "--sample", metavar="FILE", help="simulate on tables drawn from these PUBLIC rows"
     )
     made.add_argument(
@@ -164,7 +169,7 @@ def _check(given: argparse.Namespace, speaker: Speaker) -> Exit:
 def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     plan = _read(given.plan)
     if given.error:
-        return _needed(plan, given.error, speaker)
+        return _needed(plan, given.error, given.assume_rows, speaker)
     if given.sample is not None:
         check_file("--sample", given.sample)
     with _watched(speaker, len(plan.releases)) as watch:
@@ -177,13 +182,14 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     return Exit.DONE
 
 
-def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
+def _needed(plan: Any, wishes: list[str], assume_rows: bool, speaker: Speaker) -> Exit:
     """The epsilon that every wished error asks for, and shares of the budget that serve all."""
     from tightdp.preview import epsilon_for, split_budget
 
     asked = {name: (unit, size) for name, unit, size in (_wish(plan, wish) for wish in wishes)}
+    common = {"confidence": plan.confidence, "assume_rows": assume_rows}
     needed = {
-        name: epsilon_for(plan[name].request, confidence=plan.confidence, **{unit: size})
+        name: epsilon_for(plan[name].request, **common, **{unit: size})
         for name, (unit, size) in asked.items()
     }
     record: dict[str, Any] = {"needed": needed}
@@ -195,7 +201,7 @@ def _needed(plan: Any, wishes: list[str], speaker: Speaker) -> Exit:
             epsilon=plan.caps.epsilon,
             errors={name: size for name, (unit, size) in asked.items() if unit == "error"},
             ranks={name: size for name, (unit, size) in asked.items() if unit == "ranks"},
-            confidence=plan.confidence,
+            **common,
         )
         lines += [
             "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,23 @@ from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.noise.rates import check_epsilon
+from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Category
+from tightdp.schema import Category, Schema
 
 _SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
+)
+_NOT_COUNTED = (
+    "`covariates` say how the columns lie, not how many rows there are, and under add-remove "
+    "neighbours that is private: fit with `interval_share`, or state neighbors='replace-one'."
+)
+_DEPENDENT = (
+    "Rows of a person are not independent, and their sampling error is not known: intervals need "
+    "`rows_per_person` = 1."
 )
 _COVERS = "the population's coefficients, if the log odds are linear"
 _LIKE = "the public rows are of the same population"
@@ -142,6 +152,8 @@ class LogisticRegression(TwoClassLogit):
             fail(f"`interval_share` must lie in [0, 1). Got {share:g}.")
         if self.tune is not None and share > 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
+        if share > 0 and isinstance(self.bounds, Schema) and self.bounds.rows_per_person > 1:
+            fail(f"`interval_share` would buy nothing. {_DEPENDENT}")
 
     def _target_column(self, y: Any) -> Column | None:
         return target_classes(self.classes, self.bounds, y, two_labels)
@@ -224,7 +236,8 @@ class LogisticRegression(TwoClassLogit):
             Whether the first row is the intercept.
         covariates : table of public rows, optional
             Instead of a paid information matrix: public rows of the same population as the private
-            ones. Intervals hold as far as that is true.
+            ones. Intervals hold as far as that is true. For replace-one neighbours: how much the
+            data say depends on the number of rows, which must be public.
         """
         check_probability("alpha", alpha)
         found = self._cloud(covariates).intervals(alpha, simultaneous=simultaneous)
@@ -244,11 +257,13 @@ class LogisticRegression(TwoClassLogit):
         bounds, lacking = self.known_intervals(alpha, covariates=covariates)
         title, rows = type(self).__name__, self.schema_.rows
         if bounds is None:
-            return bare_table(
-                title, names[first:], values[first:], self.guarantee_, lacking, rows=rows
+            return self._titled(
+                bare_table(
+                    title, names[first:], values[first:], self.guarantee_, lacking, rows=rows
+                )
             )
         spread = self._with_intercept(self._cloud(covariates).noise_std)
-        return coefficient_table(
+        found = coefficient_table(
             title,
             names,
             values,
@@ -260,12 +275,19 @@ class LogisticRegression(TwoClassLogit):
             first=first,
             covers=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
         )
+        return self._titled(found)
+
+    def _titled(self, table: CoefficientTable) -> CoefficientTable:
+        """Under add-remove the number of rows is private, and the schema has its ceiling."""
+        if self.schema_.neighbors is Neighbors.REPLACE_ONE:
+            return table
+        return replace(table, title=f"{type(self).__name__}, at most {self.schema_.rows} rows")
 
     def known_intervals(
         self, alpha: float, *, simultaneous: bool = False, covariates: Any = None
     ) -> tuple[FloatArray | None, str]:
         """The intervals of :meth:`conf_int`, the intercept first, or None and the reason."""
-        if covariates is None and (lacking := self._no_intervals()) is not None:
+        if (lacking := self._no_intervals(covariates)) is not None:
             return None, lacking
         try:
             found = self.conf_int(
@@ -281,20 +303,24 @@ class LogisticRegression(TwoClassLogit):
         last = values[width:] if self.fit_intercept else np.zeros((1, *values.shape[1:]))
         return np.concatenate([last, values[:width]])
 
-    def _no_intervals(self) -> str | None:
-        """Why this fit has no intervals from what it paid for, or None."""
+    def _no_intervals(self, covariates: Any) -> str | None:
+        """Why this fit has no intervals from what it paid for or from public rows, or None."""
         if self.tune is not None:
             return (
                 "Intervals are for settings that were not chosen with the data: leave out `tune`."
             )
         if self.l1 > 0 or self.theta_set is not None:
             return "Intervals are for the plain model: fit without `l1` and without `theta_set`."
+        if self.schema_.rows_per_person > 1:
+            return _DEPENDENT
+        if covariates is not None:
+            return None if self.schema_.neighbors is Neighbors.REPLACE_ONE else _NOT_COUNTED
         return _SHARE_HELP if self.mechanism_.information is None else None
 
     def _cloud(self, covariates: Any) -> Cloud:
         check_is_fitted(self, "release_")
-        lacking = self._no_intervals()
-        if lacking is not None and (covariates is None or lacking is not _SHARE_HELP):
+        lacking = self._no_intervals(covariates)
+        if lacking is not None:
             fail(lacking)
         if covariates is None:
             return Cloud.paid(self.mechanism_, self.release_)

@@ -20,8 +20,9 @@ from tightdp.mechanisms.gate import Covering, certify_moves
 from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.schema import Schema
 from tightdp.tables import html_table
 
 _WORTH = 0.99
@@ -29,6 +30,17 @@ _NOISE_ONLY = "noise only: sampling error and clamping are not included"
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
 EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
+
+
+def of_rows(schema: Schema, assumes: str = "") -> str:
+    """What a preview assumes, with the number of rows where that is private."""
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        return assumes
+    many = (
+        f"a table of {schema.rows} rows, as many as the schema allows; with a tenth of them "
+        "errors are about ten times as large"
+    )
+    return f"{assumes}; and for {many}" if assumes else many
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.additive import EVEN_ROWS, Preview
+from tightdp.mechanisms.additive import EVEN_ROWS, Preview, of_rows
 from tightdp.mechanisms.calibration import (
     LEAST_RATE,
     Calibration,
@@ -371,7 +371,8 @@ class ObjectivePerturbation(PaidMechanism):
         covariance, half = self._errors(level)
         pull = self._pull()
         std = np.sqrt(np.diag(covariance) + pull**2)
-        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law, EVEN_ROWS)
+        rows = of_rows(self.schema, EVEN_ROWS)
+        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law, rows)
 
     # --- the release --------------------------------------------------------------------------
 

@@ -19,10 +19,13 @@ from tightdp.data.statistics import (
     check_schema,
 )
 from tightdp.errors import FloatArray, fail
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
+
+MEAN_AT_BOUND = "a mean at a bound, where errors are largest"
+"""What the preview of a variance assumes: the worst case, so that it is a promise."""
 
 
 def sum(
@@ -272,16 +275,13 @@ def foresee_sums(mechanism: AdditiveMechanism, found: Preview) -> Preview:
 
 def foresee_means(mechanism: AdditiveMechanism, found: Preview) -> Preview:
     """The errors of means; where the number of rows is private, for as many as there may be."""
-    rows = mechanism.statistic.schema.rows
+    rows, (units, _) = mechanism.statistic.schema.rows, _units(mechanism.statistic)
     if isinstance(mechanism.statistic, Sums):
-        return replace(found, std=found.std / rows, half_width=found.half_width / rows)
-    units, _ = _units(mechanism.statistic)
+        each = replace(found, std=found.std / rows, half_width=found.half_width / rows)
+        return _capped(each, 2 * units)
     slope = np.column_stack([np.diag(units), units]) / rows  # a mean at a bound errs most
-    assumes = (
-        f"a table of {rows} rows, as many as the schema allows; with a tenth of them errors are "
-        "ten times as large"
-    )
-    return replace(_foreseen(mechanism, found, slope), assumes=assumes)
+    assumes = of_rows(mechanism.statistic.schema)
+    return _capped(replace(_foreseen(mechanism, found, slope), assumes=assumes), 2 * units)
 
 
 def foresee_variances(mechanism: AdditiveMechanism, found: Preview) -> Preview:
@@ -291,8 +291,17 @@ def foresee_variances(mechanism: AdditiveMechanism, found: Preview) -> Preview:
     slope = np.vstack([_variance_slope(j, columns, 1.0, n) for j in range(columns)])
     first = _foreseen(mechanism, found, units[:, None] ** 2 * slope)
     second = units**2 * (found.half_width[0::2] / n) ** 2
-    assumes = "a mean at a bound, where errors are largest"
-    return replace(first, half_width=first.half_width + second, assumes=assumes)
+    both = replace(first, half_width=first.half_width + second, assumes=MEAN_AT_BOUND)
+    return _capped(both, units**2)
+
+
+def _capped(found: Preview, largest: FloatArray) -> Preview:
+    """No more than the bounds leave: values are moved into the range that they can have."""
+    return replace(
+        found,
+        std=np.minimum(found.std, largest),
+        half_width=np.minimum(found.half_width, largest),
+    )
 
 
 def _foreseen(mechanism: AdditiveMechanism, found: Preview, slope: FloatArray) -> Preview:

@@ -13,7 +13,7 @@ import numpy as np
 from tightdp.errors import check_confidence
 from tightdp.estimators.coefficient_tables import pulled
 from tightdp.estimators.doors import lazy
-from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import AdditiveMechanism, Preview, of_rows
 from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
@@ -128,8 +128,8 @@ class ModelWork:
         found = [few.answer(table, rng=bits).value for _ in range(_REPLICATES)]
         errors = (np.array(found) - truth.value) * (few.schema.rows / self.schema.rows)
         std, half = spread(errors, confidence)
-        noise = f"simulated {_REPLICATES} times"
-        return Preview(truth.names, std, half, confidence, self.guarantee(), noise, MADE_UP_ROWS)
+        noise, assumes = f"simulated {_REPLICATES} times", of_rows(self.schema, MADE_UP_ROWS)
+        return Preview(truth.names, std, half, confidence, self.guarantee(), noise, assumes)
 
 
 def with_rows(schema: Schema, rows: int) -> Schema:
@@ -290,6 +290,8 @@ def read_linear(model: Any, confidence: float) -> Answer:
 
 def foresee_linear(work: ModelWork, confidence: float) -> Preview:
     """Noise on the coefficients, for features that fill their bounds evenly, not correlated."""
+    from tightdp.estimators.linear import ROWS
+
     model, target = work.model(), work.target
     assert target is not None
     found = model.preview("", target)  # a path: nothing but names and the schema are looked at
@@ -298,7 +300,8 @@ def foresee_linear(work: ModelWork, confidence: float) -> Preview:
         std, names = np.append(found.intercept_std, std), ("intercept", *names)
     # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
     half = _reach(confidence, len(std)) * std
-    return Preview(names, std, half, confidence, found.guarantee, found.noise, EVEN_ROWS)
+    assumes = f"{ROWS}; shrinkage is not counted"
+    return Preview(names, std, half, confidence, found.guarantee, found.noise, assumes)
 
 
 def _reach(confidence: float, entries: int) -> float:
