@@ -187,9 +187,9 @@ def _needed(plan: Any, wishes: list[str], assume_rows: bool, speaker: Speaker) -
     from tightdp.preview import epsilon_for, split_budget
 
     asked = {name: (unit, size) for name, unit, size in (_wish(plan, wish) for wish in wishes)}
-    common = {"confidence": plan.confidence, "assume_rows": assume_rows}
+    common: dict[str, Any] = {"confidence": plan.confidence, "assume_rows": assume_rows}
     needed = {
-        name: epsilon_for(plan[name].request, **common, **{unit: size})
+        name: epsilon_for(plan[name].request, **common | {unit: size})
         for name, (unit, size) in asked.items()
     }
     record: dict[str, Any] = {"needed": needed}
