@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from tightdp.errors import BurnedError, LedgerError
-from tightdp.ledger import Ledger
+from tightdp.ledger import Ledger, store
 from tightdp.privacy import Guarantee
 
 COST = Fraction(1, 10**6)
@@ -83,6 +83,29 @@ def answer(ledger: Ledger, key: str, published: list[object], fails: str | None 
             return
         with replaced(ledger.path.with_name("ledger.db-wal"), fails):
             published.append(charge.store({"value": 2}))
+
+
+def test_a_ledger_that_does_not_reach_the_disk_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: a file without its table, 'malformed' for ever, in the place of the ledger."""
+    build = store.build
+
+    def then_full(connection: object, *facts: object) -> None:
+        build(connection, *facts)
+        (draft,) = tmp_path.glob(".ledger.db.*.new")
+        full = os.open("/dev/full", os.O_RDWR)
+        for handle in descriptors(draft):  # SQLite closes them
+            os.dup2(full, handle)
+        os.close(full)
+
+    monkeypatch.setattr(store, "build", then_full)
+    with pytest.raises(LedgerError, match="disk is full"):
+        Ledger(1, path=tmp_path / "ledger.db")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    with Ledger(1, path=tmp_path / "ledger.db") as ledger:
+        assert ledger.verify().counter == 1
 
 
 @pytest.mark.parametrize("what", FAILURES)

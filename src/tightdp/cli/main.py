@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from tightdp.cli import completion, designs, ledgers, papers, plans, schemas
 from tightdp.cli.arguments import Act, Parser, Wide
-from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of
+from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
 from tightdp.errors import TightdpError
 
 _ABOUT = """\
@@ -65,15 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     speaker = Speaker(json="--json" in words, quiet="--quiet" in words)
     try:
         code = _act(words, speaker)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # a closed pipe is found here
+        flush()
         return code
     except TightdpError as error:
         code = code_of(error)
         speaker.complain(error, code)
         return code
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     except Exception as error:
         if os.environ.get("TIGHTDP_TRACEBACK"):
@@ -85,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         speaker.complain(MEANINGS[Exit.INTERRUPTED], Exit.INTERRUPTED)
         return Exit.INTERRUPTED
+    finally:
+        drop_unwritten()
 
 
 def _act(words: list[str], speaker: Speaker) -> Exit:

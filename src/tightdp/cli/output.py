@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
@@ -19,6 +21,7 @@ from tightdp.errors import (
     LedgerError,
     ParameterError,
     TightdpError,
+    fail,
     visible,
 )
 
@@ -43,15 +46,19 @@ MEANINGS = {
     Exit.WRONG: "a wrong argument, plan or file; nothing was spent",
     Exit.BUDGET: "the budget does not cover the request; nothing was spent",
     Exit.LEDGER: "the ledger cannot be trusted, read or written, or was made for other terms",
-    Exit.DATA: "the table could not be read to its end; what was paid for stays paid",
+    Exit.DATA: "the table could not be read to its end; nothing was spent",
     Exit.PAID: "paid for, then something failed; run it again: what is stored costs nothing more",
     Exit.FAULT: "a fault of tightdp itself; TIGHTDP_TRACEBACK=1 shows where",
-    Exit.INTERRUPTED: "interrupted; run it again, nothing is spent twice",
+    Exit.INTERRUPTED: "interrupted; run it again: what is stored costs nothing more",
 }
 
 
 class PaidError(TightdpError):
     """Something failed after a payment. What was paid for is stored, or lost and said to be."""
+
+
+class OutputError(TightdpError):
+    """Standard output cannot be written: its disk is full, for one."""
 
 
 def code_of(error: TightdpError) -> Exit:
@@ -96,14 +103,15 @@ class Speaker:
         """An error, without a traceback; as JSON, where that was asked for."""
         kind = type(error).__name__ if isinstance(error, TightdpError) else code.name.capitalize()
         if self.json:
-            _print_json({"error": {"kind": kind, "exit": int(code), "message": str(error)}})
+            with suppress(OutputError, BrokenPipeError):
+                _print_json({"error": {"kind": kind, "exit": int(code), "message": str(error)}})
+                return
+        lines = str(error).splitlines()
+        if isinstance(error, ParameterError) and len(lines) > 1:  # of a plan, one each
+            lines.insert(0, f"{len(lines)} problems")
+            _print("tightdp: " + "\n".join(lines), sys.stderr)
         else:
-            lines = str(error).splitlines()
-            if isinstance(error, ParameterError) and len(lines) > 1:  # of a plan, one each
-                lines.insert(0, f"{len(lines)} problems")
-                _print("tightdp: " + "\n".join(lines), sys.stderr)
-            else:
-                _print(f"tightdp: {' '.join(str(error).split())}", sys.stderr)
+            _print(f"tightdp: {' '.join(str(error).split())}", sys.stderr)
 
 
 def _print(text: str, stream: TextIO | None) -> None:
@@ -112,7 +120,7 @@ def _print(text: str, stream: TextIO | None) -> None:
         return
     shown = "\n".join(map(visible, text.split("\n")))
     code = stream.encoding or "utf-8"
-    with suppress(OSError) if stream is sys.stderr else nullcontext():
+    with suppress(OSError) if stream is sys.stderr else _writing():
         print(shown.encode(code, "backslashreplace").decode(code), file=stream, flush=True)
 
 
@@ -125,7 +133,35 @@ def _print_json(record: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(record, indent=2, allow_nan=False)
-    print(text, flush=True)
+    with _writing():
+        print(text, flush=True)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """An output that cannot be written is an error of its own; a reader who left is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        fail(f"The output cannot be written: {error.strerror or 'it is closed'}.", OutputError)
+
+
+def flush() -> None:
+    """Let all that was printed reach its reader: a closed pipe or a full disk is found here."""
+    if sys.stdout is not None:
+        with _writing():
+            sys.stdout.flush()
+
+
+def drop_unwritten() -> None:
+    """Forget what could not be printed, or Python tries again at its end and changes the code."""
+    try:
+        flush()
+    except (OutputError, BrokenPipeError):
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def plain(value: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from tightdp.cli.arguments import command
 from tightdp.cli.audits import audit_function, audit_plan
 from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
-from tightdp.errors import DataError, LedgerError, TightdpError, check_choice, fail
+from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.paths import check_file
 from tightdp.privacy import text_down, text_up
 
@@ -255,7 +257,7 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
     plan = _read(given.plan)
     for path in given.report:
         check_format(path, plan.files)
-    with _after_payment(plan):
+    with _after_payment(plan), _terminable():
         with _watched(speaker, len(plan.releases)) as watch:
             found = plan.release(progress=speaker.bars, watch=watch)
         try:  # reports first: a reader who has seen enough, such as `head`, ends the printing
@@ -263,8 +265,11 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
                 report = Report.of_plan(plan, found)
                 for path in given.report:
                     report.save(path)
-        finally:
-            speaker.say(found.text(_MOST), found.to_dict())
+        except BaseException:
+            if not speaker.json:  # there the error is the one document
+                speaker.say(found.text(_MOST), None)
+            raise
+        speaker.say(found.text(_MOST), found.to_dict())
     for path in given.report:
         speaker.remark(f"written: {path}")
     for name in found.lost:
@@ -274,27 +279,65 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 @contextmanager
 def _after_payment(plan: Any) -> Iterator[None]:
-    """Says of an error that comes after a payment that something was spent, and what to do."""
+    """Says of whatever comes after a payment what was spent, what was lost, and what to do."""
     before = plan.states()
     try:
         yield
-    except (DataError, LedgerError, BrokenPipeError):
-        raise  # they have exit codes of their own, none of which says that nothing was spent
-    except Exception as error:
-        if os.environ.get("TIGHTDP_TRACEBACK") or plan.states() == before:
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except (Exception, KeyboardInterrupt) as error:
+        paid = _paid(plan, before)
+        if os.environ.get("TIGHTDP_TRACEBACK") or not paid:
             raise
         # words of others may quote cells of the table
         what = f"{type(error).__name__}: {MEANINGS[Exit.FAULT]}."
-        if isinstance(error, TightdpError):
+        if isinstance(error, KeyboardInterrupt):
+            what = "Interrupted."
+        elif isinstance(error, TightdpError):
             what = str(error)
-        elif isinstance(error, OSError) and error.strerror:
-            what = f"The output cannot be written: {error.strerror}."
-        fail(
-            f"{what} This came after a payment: the budget is spent, and what was released is "
-            "stored in the ledger. Put it right and run the command again: it gives the stored "
-            "numbers, and they cost nothing more.",
-            PaidError,
+        fail(f"{what} {paid}", PaidError)
+
+
+def _paid(plan: Any, before: dict[str, str]) -> str:
+    """What was paid for since, in words; nothing if nothing was."""
+    try:
+        now = plan.states()
+    except TightdpError:
+        return (
+            "The ledger cannot be read now, so what was paid for is not known; it stays paid. Put "
+            "it right and run the command again: what is stored costs nothing more."
         )
+    new = [name for name, state in now.items() if before[name] == "new" != state]
+    if not new:
+        return ""
+    kept = [repr(name) for name in new if now[name] == "stored"]
+    lost = [repr(name) for name in new if now[name] != "stored"]
+    said = ["This came after a payment: the budget is spent."]
+    if kept:
+        said.append(f"Paid for and stored in the ledger: {', '.join(kept)}.")
+    if lost:
+        said.append(
+            f"Paid for and lost: {', '.join(lost)}; to pay once more, give another key in the plan."
+        )
+    said.append(
+        "Put it right and run the command again: it gives the stored numbers, and they cost "
+        "nothing more."
+    )
+    return " ".join(said)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A request to terminate interrupts as Ctrl-C does, so that what was paid for is said."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 # --- compare, audit, kinds -----------------------------------------------------------------------

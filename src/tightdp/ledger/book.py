@@ -286,6 +286,8 @@ class Ledger(LedgerView):
             store._checkpoint("begun")
             known = None if name is None else change.with_key(name)
             if known is None:
+                if self.path is not None:
+                    files.check_room(self.path)
                 paid = self._pay(change, request, price, name)
                 store._checkpoint("inserted")
         if known is not None and name is not None:

@@ -21,6 +21,7 @@ _NETWORK = re.compile(
     r"|fuse\.(?!(fuseblk|overlay\w*|fuse-overlayfs)$).+)"
 )
 _MOUNTS = Path("/proc/self/mountinfo")
+_ROOM = 1 << 20  # bytes: a payment and its release, twice, in the log and in the file
 
 
 class Identity(NamedTuple):
@@ -130,6 +131,19 @@ def check_writable(place: Path) -> None:
                 "may be released.",
                 LedgerError,
             )
+
+
+def check_room(place: Path) -> None:
+    """Refuse to pay where the release that is paid for might not fit on the disk."""
+    disk = os.statvfs(place.parent) if hasattr(os, "statvfs") else None
+    if disk is None or not disk.f_blocks:  # a file system that does not say how large it is
+        return
+    if disk.f_bavail * disk.f_frsize < _ROOM:
+        fail(
+            f"The disk of the ledger {place} is full but for less than 1 MiB: a release might not "
+            "fit after its payment. Nothing was paid for it; make room.",
+            LedgerError,
+        )
 
 
 def check_one_name(place: Path) -> None:

@@ -282,8 +282,12 @@ def make_file(place: Path, time: str, caps: Budget, body: Any) -> None:
     def fill(draft: Path) -> None:
         connection = connect(draft, 0.0)
         try:
-            use_log(connection, place)
+            # the log comes last: a table that is still in it is merged when the connection is
+            # closed, and nobody hears if that fails
             build(connection, time, caps, body)
+            use_log(connection, place)
+            if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                fail(f"The ledger {place} could not be made: the disk lost it.", LedgerError)
         finally:
             connection.close()
 
