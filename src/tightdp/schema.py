@@ -17,7 +17,7 @@ import numbers
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -52,6 +52,10 @@ _DECIMALS = (".", ",")
 _THOUSANDS = ("", ",", ".", "'", "_", " ")
 DOORS: dict[str, Callable[..., Any]] = {}  # to rooms above that read tables; they fill it
 _OTHER = "other"  # the level of unseen cells where none is stated
+OTHER_HELP = (
+    "Say where missing and unseen labels go: Category(['no', 'yes'], other='no') in Python, "
+    '`other = "no"` below `levels` in TOML'
+)
 _LARGEST = 1e60  # fourth powers of widths, which errors of variances have, are finite, not zero
 
 
@@ -298,7 +302,10 @@ class Category:
     other : optional
         The level that missing cells and unseen values count as: one of ``levels``. By default they
         have a level of their own, ``"other"``, which stands last; it is not added if ``levels``
-        has it. Learners of two classes need a target that says where unseen labels go.
+        has it. Counts and histograms have that level like the others. Regressions do not: hardly
+        a row may have it, which would ruin all coefficients, so such cells count as the first
+        level there; state ``other`` for another. Learners of two classes need a target that says
+        where unseen labels go.
     loose : bool
         Whether texts count as a level whatever their case and the blanks around them; by default
         they must be the same to the letter.
@@ -307,6 +314,8 @@ class Category:
     --------
     >>> Category(["a", "b"]).levels, Category(["a", "b", "rest"], other="rest").levels
     (('a', 'b', 'other'), ('a', 'b', 'rest'))
+    >>> Category(["a", "b"]).indicators, Category(["a", "b", "other"]).indicators
+    (('b',), ('b', 'other'))
     >>> Category(["1", "2"]).codes([1, 2.0, "1", True, 3, None])
     array([0, 1, 0, 0, 2, 2])
     >>> Category(["No", "Yes"], loose=True).codes(["yes", " YES ", "no", "y"])
@@ -316,6 +325,8 @@ class Category:
     levels: tuple[Any, ...]
     other: Any
     loose: bool
+    stated: bool = field(repr=False)
+    """Whether all levels were stated, and `other` was not added to them."""
 
     def __init__(self, levels: Iterable[Any], other: Any = None, *, loose: bool = False) -> None:
         if isinstance(levels, str):
@@ -330,14 +341,35 @@ class Category:
         if len(values) < 2:
             fail(f"`levels` must hold at least 2 levels. Got {len(values)}.")
         rest = _rest(values, loose) if other is None else _level("other", other)
-        if other is None and rest not in values:
+        stated = other is not None or rest in values
+        if not stated:
             values = (*values, rest)
         if rest not in values:
             fail("`other` must be one of `levels`: add it to them.")
         object.__setattr__(self, "levels", values)
         object.__setattr__(self, "other", rest)
         object.__setattr__(self, "loose", loose)
+        object.__setattr__(self, "stated", stated)
         self._check_distinct()
+
+    def __repr__(self) -> str:
+        """What makes the same category again."""
+        other = f", other={self.other!r}" if self.stated else ""
+        return f"Category(levels={self.named!r}{other}, loose={self.loose!r})"
+
+    @property
+    def named(self) -> tuple[Any, ...]:
+        """The levels that were stated."""
+        return self.levels if self.stated else self.levels[:-1]
+
+    @property
+    def indicators(self) -> tuple[Any, ...]:
+        """The levels that have a column of their own in the design of a regression.
+
+        All that were stated but the first, the reference; cells of a level that nobody stated
+        count as the reference.
+        """
+        return self.named[1:]
 
     def _check_distinct(self) -> None:
         if len(set(self.levels)) != len(self.levels):
@@ -601,7 +633,9 @@ class Schema:
                 if column.step is not None:
                     columns[name]["step"] = column.step
             else:
-                columns[name] = {"levels": list(column.levels), "other": column.other}
+                columns[name] = {"levels": list(column.named)}
+                if column.stated:
+                    columns[name]["other"] = column.other
                 if column.loose:
                     columns[name]["loose"] = True
         record: dict[str, Any] = {

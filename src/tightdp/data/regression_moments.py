@@ -52,9 +52,10 @@ class Group:
 class RegressionMoments(Statistic):
     r"""Sums of products of :math:`z = (1, d_1, ..., d_q, y)`, numeric columns scaled to [-1, 1].
 
-    A category with levels :math:`l_0, l_1, ...` becomes indicators of :math:`l_1, ...`; its first
-    level is the reference. Indicators of one category exclude each other, so products of two of
-    them are 0 and not summed, and squares of indicators are their sums.
+    A category with stated levels :math:`l_0, l_1, ...` becomes indicators of :math:`l_1, ...`; its
+    first level is the reference, which cells of a level that nobody stated count as. Indicators of
+    one category exclude each other, so products of two of them are 0 and not summed, and squares of
+    indicators are their sums.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ class RegressionMoments(Statistic):
         for name in self.features:
             column = schema[name]
             start = len(design) + 1
-            levels = column.levels[1:] if isinstance(column, Category) else ()
+            levels = column.indicators if isinstance(column, Category) else ()
             design += [f"{name}[{level}]" for level in levels] or [name]
             self._groups_of[name] = list(range(start, len(design) + 1))
         self.design = tuple(design)
@@ -215,7 +216,7 @@ class RegressionMoments(Statistic):
                 parts.append(grid.cells(block, [name]))
             else:
                 codes = block[name]
-                levels = np.arange(1, len(column.levels))
+                levels = np.arange(1, len(column.indicators) + 1)
                 parts.append((codes[None, :] == levels[:, None]) * float(grid.points))
         return np.vstack(parts)
 

@@ -216,7 +216,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             if isinstance(column, Interval):
                 columns.append(column.half * cells[:, j] + column.middle)
             else:
-                columns += [(cells[:, j] == k) * 1.0 for k in range(1, len(column.levels))]
+                columns += [(cells[:, j] == k) * 1.0 for k in range(1, len(column.indicators) + 1)]
         return np.column_stack(columns)
 
     # --- the scikit-learn contract ------------------------------------------------------------

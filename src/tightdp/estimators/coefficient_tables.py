@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tightdp.errors import FloatArray
 from tightdp.privacy import Guarantee
+from tightdp.schema import Category, Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +53,18 @@ def pulled(values: FloatArray, bounds: FloatArray) -> str | None:
     return f"{words}: go by the interval" if outside else None
 
 
+def reference_notes(schema: Schema) -> tuple[str, ...]:
+    """One line on the categories whose level of unseen cells nobody stated, if there are any.
+
+    >>> sex = Category(["Male", "Female"])
+    >>> reference_notes(Schema({"sex": sex}, rows=9))
+    ('Missing and unseen cells count as the first level, where `other` is not stated: sex.',)
+    """
+    added = [n for n, c in schema.columns.items() if isinstance(c, Category) and not c.stated]
+    words = "Missing and unseen cells count as the first level, where `other` is not stated"
+    return (f"{words}: {', '.join(added)}.",) if added else ()
+
+
 def coefficient_table(
     title: str,
     names: Sequence[str],
@@ -64,10 +77,11 @@ def coefficient_table(
     rows: int,
     first: int = 0,
     covers: str,
+    notes: Sequence[str] = (),
 ) -> CoefficientTable:
     """Coefficients, the spread of the privacy noise, and intervals; ``first`` skips rows.
 
-    ``covers`` says of what they are intervals, and if what is assumed.
+    ``covers`` says of what they are intervals, and if what is assumed; ``notes`` stand last.
     """
     body = [
         (name, f"{v:.5g}", f"{s:.3g}", f"{low:.5g}", f"{high:.5g}")
@@ -83,6 +97,7 @@ def coefficient_table(
             f"{level:.0%} intervals, each by itself, for {covers}: noise and sampling error "
             "together.",
             *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
+            *notes,
         ),
     )
 
@@ -95,8 +110,9 @@ def bare_table(
     lacking: str,
     *,
     rows: int,
+    notes: Sequence[str] = (),
 ) -> CoefficientTable:
     """Coefficients alone; ``lacking`` says why there are no intervals."""
     body = tuple((name, f"{value:.5g}") for name, value in zip(names, values, strict=True))
-    notes = (str(guarantee), f"No intervals. {lacking}")
-    return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, notes)
+    said = (str(guarantee), f"No intervals. {lacking}", *notes)
+    return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, said)

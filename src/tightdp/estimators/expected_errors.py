@@ -28,7 +28,7 @@ def even_moments(moments: RegressionMoments, slopes: FloatArray) -> FloatArray:
     for name in moments.features:
         column = moments.schema[name]
         if isinstance(column, Category):
-            count = len(column.levels)
+            count = len(column.indicators) + 1
             places = slice(start, start + count - 1)
             mean[places] = 1 / count
             within[places, places] = np.eye(count - 1) / count - 1 / count**2

@@ -18,7 +18,11 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.estimators.base import PrivateEstimator, replace_one
-from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
+from tightdp.estimators.coefficient_tables import (
+    CoefficientTable,
+    coefficient_table,
+    reference_notes,
+)
 from tightdp.estimators.expected_errors import coefficient_covariance, user_units
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.moment_noise import LENGTH, NOISES, moment_mechanism
@@ -343,6 +347,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             rows=self.schema_.rows,
             first=0 if self.fit_intercept else 1,
             covers=f"the population's coefficients, {whatever}",
+            notes=reference_notes(self.schema_),
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -422,8 +427,8 @@ def _units(moments: RegressionMoments) -> tuple[FloatArray, FloatArray]:
             half.append(column.half)
             middle.append(column.middle)
         else:
-            half += [1.0] * (len(column.levels) - 1)
-            middle += [0.0] * (len(column.levels) - 1)
+            half += [1.0] * len(column.indicators)
+            middle += [0.0] * len(column.indicators)
     return np.array(half), np.array(middle)
 
 

@@ -10,7 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, UndecidedError, check_probability, check_real, fail
-from tightdp.estimators.coefficient_tables import CoefficientTable, bare_table, coefficient_table
+from tightdp.estimators.coefficient_tables import (
+    CoefficientTable,
+    bare_table,
+    coefficient_table,
+    reference_notes,
+)
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
@@ -256,10 +261,17 @@ class LogisticRegression(TwoClassLogit):
         values = np.append(self.intercept_, self.coef_[0])
         bounds, lacking = self.known_intervals(alpha, covariates=covariates)
         title, rows = type(self).__name__, self.schema_.rows
+        notes = reference_notes(self.schema_)
         if bounds is None:
             return self._titled(
                 bare_table(
-                    title, names[first:], values[first:], self.guarantee_, lacking, rows=rows
+                    title,
+                    names[first:],
+                    values[first:],
+                    self.guarantee_,
+                    lacking,
+                    rows=rows,
+                    notes=notes,
                 )
             )
         spread = self._with_intercept(self._cloud(covariates).noise_std)
@@ -274,6 +286,7 @@ class LogisticRegression(TwoClassLogit):
             rows=rows,
             first=first,
             covers=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
+            notes=notes,
         )
         return self._titled(found)
 

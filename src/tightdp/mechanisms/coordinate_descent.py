@@ -30,7 +30,7 @@ from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import unknown_errors
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import OTHER_HELP, Category, Interval, Schema
 
 _GRID = 20  # coefficients of scaled columns are multiples of 2**-20
 _LARGEST = 64 << _GRID  # and at most 64 in size
@@ -163,8 +163,8 @@ class CoordinateDescent(PaidMechanism):
         label = self.schema[self.target]
         if not isinstance(label, Category) or len(label.levels) != 2:
             fail(
-                f"The target {self.target!r} must be a Category with two levels that says where "
-                "unseen labels go, as in Category(['no', 'yes'], other='no')."
+                f"The target {self.target!r} must be a Category with exactly two levels. "
+                f"{OTHER_HELP}."
             )
 
     def _passes(self, passes: Any) -> int:

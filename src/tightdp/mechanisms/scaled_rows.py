@@ -14,7 +14,7 @@ from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
 from tightdp.randomness import RandomSource
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import OTHER_HELP, Category, Interval, Schema
 
 MOST_TIMES = 4  # rows that are used, in units of those that the schema states
 
@@ -23,8 +23,8 @@ class ScaledRows:
     """Features, an intercept and a target of a table, scaled by public bounds.
 
     With an intercept columns are centred; without one they keep their zero and are divided by the
-    larger of their two bounds. A category becomes indicators of all its levels but the first, at
-    most one of which is 1 in a row.
+    larger of their two bounds. A category becomes indicators of all its stated levels but the
+    first, at most one of which is 1 in a row.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ class ScaledRows:
         if self.binary and not (isinstance(label, Category) and len(label.levels) == 2):
             fail(
                 f"The target {self.target!r} must be a Category with exactly two levels: the "
-                "logistic loss is for two classes. Say where unseen labels go, as in "
-                "Category(['no', 'yes'], other='no'); for more classes, fit one against the rest."
+                f"logistic loss is for two classes. {OTHER_HELP}; for more classes, fit one "
+                "against the rest."
             )
         if not self.binary and not isinstance(label, Interval):
             fail(f"The target {self.target!r} must be an Interval for the {loss!r}.")
@@ -99,7 +99,7 @@ class ScaledRows:
         self.groups: list[int] = []
         for name in self.features:
             column = self.schema[name]
-            levels = column.levels[1:] if isinstance(column, Category) else ()
+            levels = column.indicators if isinstance(column, Category) else ()
             design += [f"{name}[{level}]" for level in levels] or [name]
             self.groups.append(len(levels))
         self.design = tuple(design)
