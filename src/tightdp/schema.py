@@ -264,7 +264,8 @@ def decimal_value(number: float) -> Fraction:
 def _check_step(low: float, high: float, given: Any) -> float:
     """A step that leads from one bound to the other in so many moves."""
     if isinstance(given, (Fraction, Decimal)):
-        given = float(exact_fraction("step", given))
+        exact = exact_fraction("step", given)
+        given = float(exact) if exact < 1 << 1000 else math.inf
     step = check_real("step", given)
     if not step > 0:
         fail(f"`step` must be positive. Got {step}.")
@@ -277,6 +278,9 @@ def _check_step(low: float, high: float, given: Any) -> float:
         )
     if moves > 1 << MOST_BITS:
         fail(f"`step` must divide the interval into at most 2^{MOST_BITS} steps: leave it out.")
+    rounded = any(Fraction(end) != decimal_value(end) for end in (low, step))
+    if step < math.ulp(max(abs(low), abs(high))) * (4 if rounded else 1):
+        fail("`step` must be wider than what doubles tell apart at these bounds: leave it out.")
     return step
 
 

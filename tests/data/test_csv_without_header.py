@@ -139,3 +139,26 @@ def test_what_divides_cells_is_stated_and_never_read_off_a_record(
     assert main(["schema", "init", "t.csv", "--delimiter", ";", "--force"]) == 2
     assert main(["schema", "init", "t.csv", "--no-header", "--delimiter", "x", "--force"]) == 2
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("path", [None, 5, b"t.csv", "", "a\0.csv"])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ParameterError, match="`path`"):
+        tdp.CsvFile(path, ["a"])
+
+
+@pytest.mark.parametrize("names", [5, None, b"ab", {}])
+def test_what_is_no_list_of_names_is_refused(names):
+    with pytest.raises(ParameterError, match="`names`"):
+        tdp.CsvFile("t.csv", names)
+
+
+def test_no_error_quotes_a_record_that_was_taken_for_a_header(tmp_path):
+    """The hint at a near name quoted the first record of a file without a header."""
+    written(tmp_path, ["41,diagnosis: flu,Income", "5,none,1"])
+    for name, quoted in (("diagnosis", False), ("income", True)):
+        facts = tdp.Schema({name: tdp.Interval(0, 1)}, rows=2)
+        with pytest.raises(ParameterError, match="has no column") as caught:
+            tdp.Sums(facts).measure(tmp_path / "t.csv")
+        assert ("Did you mean 'Income'" in str(caught.value)) == quoted
+        assert "flu" not in str(caught.value)

@@ -248,3 +248,17 @@ def test_bins_travel_to_workers() -> None:
     np.testing.assert_array_equal(
         again["x"].quantize(cells, 16), statistic.bins.quantize(cells, 16)
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step"),
+    [(1e9, 1e9 + 1e-6, 1e-7), (0, 1, Fraction(10**400)), (0, 1, Fraction(2**1020))],
+)
+def test_steps_that_doubles_cannot_hold_are_refused(low, high, step):
+    """Eleven values fell on nine places; a step beyond all doubles was an error of Python's."""
+    with pytest.raises(ParameterError, match=r"`(step|high)`"):
+        tdp.Interval(low, high, step=step)
+
+
+def test_steps_as_fine_as_doubles_are_kept_where_they_are_exact():
+    assert tdp.Interval(2**52, 2**52 + 8, step=1).steps == 8

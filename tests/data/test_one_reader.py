@@ -300,3 +300,23 @@ def test_names_that_differ_in_case_are_refused_where_the_engine_takes_them_for_o
     assert quantized_matrix(relation, tdp.Schema({"b": tdp.Interval(0, 9)}, 1), ["b"]).size == 1
     both = tdp.Schema({"a": tdp.Interval(0, 9), "A": tdp.Interval(0, 9)}, rows=1, bits=3)
     assert len(quantized_matrix(pl.DataFrame({"a": [1], "A": [7]}), both, ["a", "A"])) == 1
+
+
+@pytest.mark.parametrize("name", ["^a$", "^.*$", "*"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_no_name_of_a_column_is_a_pattern(name, lazy):
+    """Polars took some names for patterns of names: the release failed after the payment."""
+    frame = pl.DataFrame({name: [1], "a": [7], "b": [3]})
+    schema = tdp.Schema({name: tdp.Interval(0, 8), "a": tdp.Interval(0, 8)}, rows=1, bits=2)
+    found = quantized_matrix(frame.lazy() if lazy else frame, schema, ["a", name])
+    assert found.tolist() == [[3, -3]]
+
+
+def test_a_target_that_is_a_list_of_one_is_that_one():
+    """All targets of a column in brackets were missing, without a word."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 8), "y": tdp.Interval(0, 8)}, rows=4, bits=2)
+    model = tdp.LinearRegression(epsilon=1, bounds=facts)
+    for y in ([[1], (7,), 6, [1, 2]], ([1], [7], [6], []), [1, 7, 6, None]):
+        problem = model._problem(np.zeros((4, 1)), y)
+        found = quantized_matrix(problem.frame, problem.schema, ["y"])[:, 0]
+        assert found.tolist() == [-3, 3, 2, 0]

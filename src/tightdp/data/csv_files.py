@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tightdp.errors import check_choice, fail
+from tightdp.paths import check_path
 
 DELIMITERS = (",", ";", "\t", "|")
 
@@ -45,10 +47,11 @@ class CsvFile:
     delimiter: str
 
     def __init__(self, path: Any, names: Any, delimiter: str = ",") -> None:
-        place = Path(path)
+        place = check_path("path", path)
         if not place.name.lower().endswith((".csv", ".csv.gz")):
             fail(f"`path` must end in .csv or .csv.gz. Got {place.name!r}.")
-        listed = [] if isinstance(names, (str, bytes)) else list(names)
+        plain = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
+        listed = list(names) if plain else []
         if not listed or not all(isinstance(name, str) and name for name in listed):
             fail("`names` must be a list of texts: the names of the columns, from the left.")
         if len(set(listed)) != len(listed):

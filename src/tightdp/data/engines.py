@@ -182,8 +182,9 @@ class PolarsTable(Table):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         pl = require("polars", "polars")
         wide = {name for name in names if wide_polars(self._types[name])}
+        column = pl.selectors.by_name  # `pl.col` takes some names for patterns
         frame = self._frame.select(
-            pl.col(name).cast(pl.String) if name in wide else pl.col(name) for name in names
+            column(name).cast(pl.String) if name in wide else column(name) for name in names
         )
         if isinstance(frame, pl.LazyFrame):
             parts = frame.collect_batches(chunk_size=rows, engine="streaming")

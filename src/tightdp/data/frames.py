@@ -26,7 +26,7 @@ from tightdp.data.blocks import (
     one_blas_thread,
     rows_that_fit,
 )
-from tightdp.data.engines import Table, recognise
+from tightdp.data.engines import CsvTable, Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
@@ -294,7 +294,7 @@ def _open(frame: Any, schema: Schema, columns: Sequence[str]) -> tuple[Table, tu
     table = _guard(lambda: _recognise(frame, schema))
     present = _guard(table.names)
     for name in Scan(schema, names, 1).wanted:
-        _check_present(name, present)
+        _check_present(name, present, in_words=not isinstance(table, CsvTable))
         if table.caseless:
             _check_case(name, present)
         kind = _guard(lambda name=name: table.unreadable(name))  # type: ignore[misc]
@@ -316,7 +316,8 @@ def _recognise(frame: Any, schema: Schema) -> Table:
     return SparkTable(frame)
 
 
-def _check_present(name: str, present: Sequence[Any]) -> None:
+def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None:
+    """Raise unless the column is there once; names that may be a record are not put in words."""
     found = sum(1 for other in present if isinstance(other, str) and other == name)
     if found == 1:
         return
@@ -324,7 +325,9 @@ def _check_present(name: str, present: Sequence[Any]) -> None:
         fail(f"The table has {found} columns named {name!r}: rename them.")
     # a file without a header has a record there, which no error may quote
     texts = [other for other in present if isinstance(other, str) and not looks_like_data(other)]
-    near = difflib.get_close_matches(name, texts, n=1)
+    if not in_words:
+        texts = [other for other in texts if other.casefold() == name.casefold()]
+    near = difflib.get_close_matches(name, texts, n=1, cutoff=0.6 if in_words else 0)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     fail(f"The table has no column {name!r}.{hint}")
 

@@ -154,7 +154,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             columns, rows = self._bare_columns(X, reset=True, least=least)
             features = {f"x{j}": column for j, column in enumerate(columns)}
         target = target_cells(y)
-        if target is not y:
+        if len(getattr(y, "shape", ())) == 2:
             warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=3)
         if len(open_column(target)) != rows:
             fail("`y` must have one entry for each row of `X`.", DimensionError)

@@ -162,11 +162,18 @@ def _refuse_axes(axes: int) -> NoReturn:
     )
 
 
+def _only(cell: Any) -> Any:
+    """A target that is a list of one is that one, whatever the other targets are."""
+    return cell[0] if type(cell) in (list, tuple) and len(cell) == 1 else cell
+
+
 def target_cells(y: Any) -> Any:
     """The column of targets; of a table of one column, as scikit-learn allows it, that column."""
     if getattr(getattr(y, "dtype", None), "kind", "") == "c":
         fail("Complex data not supported: `y` must be real.")
     axes: tuple[int, ...] = getattr(y, "shape", (0,))
+    if isinstance(y, (list, tuple)):
+        return [*map(_only, y)]
     if len(axes) == 1:
         return y
     if len(axes) != 2 or axes[1] != 1:
