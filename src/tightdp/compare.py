@@ -13,6 +13,7 @@ from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.ball_noise import SHAPES
 from tightdp.mechanisms.coordinate_noise import LOSSY, PURE
 from tightdp.plans.kinds import Request
+from tightdp.printed import most, percent
 from tightdp.tables import html_table, text_table
 
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
@@ -66,13 +67,13 @@ class Comparison:
     def rows(self) -> list[tuple[str, str, str, str]]:
         """A heading, and a row of cells for every noise."""
         level = next(iter(self.previews.values())).confidence
-        head = ("noise", "relative error", "mean noise std", f"mean +- at {level:.0%}")
+        head = ("noise", "relative error", "mean noise std", f"mean +- at {percent(level)}")
         return [head] + [
             (
                 name + (" *" if name == self.chosen else ""),
                 f"{self.relative(name):.4f}",
                 f"{float(found.std.mean()):.5g}",
-                f"{float(found.half_width.mean()):.5g}",
+                most(float(found.half_width.mean())),
             )
             for name, found in self.previews.items()
         ]

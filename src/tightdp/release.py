@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.printed import percent, value_and_interval
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.tables import html_table, text_table
 
@@ -154,21 +155,14 @@ class Release:
 
     # --- tables -------------------------------------------------------------------------------
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        level = f"{self.confidence:.0%} interval"
-        head = ("entry", "value", "noise std", level)
-        body = [
-            (
-                name,
-                f"{v:.6g}",
-                "-" if np.isnan(s) else f"{s:.3g}",
-                "-" if np.isnan(low) else f"[{low:.6g}, {high:.6g}]",
-            )
-            for name, v, s, (low, high) in zip(
-                self.names, self.value, self.noise_std, self.interval, strict=True
-            )
-        ]
-        return [head, *body]
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        rows = [("entry", "value", "noise std", f"{percent(self.confidence)} interval")]
+        for name, value, std, ends in zip(
+            self.names, self.value, self.noise_std, self.interval, strict=True
+        ):
+            middle, said = value_and_interval(value, ends)
+            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", said))
+        return rows
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tightdp"
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
     ["errors"],
-    ["paths", "progress", "tables", "values"],
+    ["paths", "printed", "progress", "tables", "values"],
     ["randomness", "privacy", "parameters"],
     ["schema", "release", "meaning"],
     ["ledger"],

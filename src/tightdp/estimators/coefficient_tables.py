@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tightdp.errors import FloatArray
+from tightdp.printed import bare, estimate, percent, tails
 from tightdp.privacy import Guarantee
 from tightdp.schema import Category, Schema
 
@@ -83,18 +84,19 @@ def coefficient_table(
 
     ``covers`` says of what they are intervals, and if what is assumed; ``notes`` stand last.
     """
-    body = [
-        (name, f"{v:.5g}", f"{s:.3g}", f"{low:.5g}", f"{high:.5g}")
-        for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True)
-    ][first:]
+    body = []
+    for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True):
+        middle, least, most = estimate(float(v), float(low), float(high))
+        body.append((name, middle, f"{s:.3g}", least, most))
+    start, end = tails(level)
     said = pulled(values[first:], bounds[first:])
     return CoefficientTable(
         f"{title}, {rows} rows",
-        ("", "coef", "noise std", f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"),
-        tuple(body),
+        ("", "coef", "noise std", f"[{start}", f"{end}]"),
+        tuple(body[first:]),
         (
             str(guarantee),
-            f"{level:.0%} intervals, each by itself, for {covers}: noise and sampling error "
+            f"{percent(level)} intervals, each by itself, for {covers}: noise and sampling error "
             "together.",
             *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
             *notes,
@@ -113,6 +115,6 @@ def bare_table(
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
     """Coefficients alone; ``lacking`` says why there are no intervals."""
-    body = tuple((name, f"{value:.5g}") for name, value in zip(names, values, strict=True))
+    body = tuple((name, bare(float(value))) for name, value in zip(names, values, strict=True))
     said = (str(guarantee), f"No intervals. {lacking}", *notes)
     return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, said)

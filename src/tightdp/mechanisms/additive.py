@@ -20,6 +20,7 @@ from tightdp.mechanisms.gate import Covering, certify_moves
 from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
+from tightdp.printed import most, percent
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Schema
@@ -75,22 +76,22 @@ class Preview:
         note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
         if self.ranks is None:
             return note
-        return f"{note}; whatever the rows, at most {self.ranks.max():.4g} ranks off"
+        return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"
 
     def __str__(self) -> str:
         width = max(5, *map(len, self.names))
-        lines = [f"{'entry':{width}}  {'noise std':>12}  {f'+- at {self.confidence:.0%}':>12}"]
+        lines = [f"{'entry':{width}}  {'noise std':>12}  {f'+- at {percent(self.confidence)}':>12}"]
         lines.append("-" * len(lines[0]))
         lines += [
-            f"{name:{width}}  {s:12.5g}  {h:12.5g}"
+            f"{name:{width}}  {s:12.5g}  {most(h):>12}"
             for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
         ]
         return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", self.note])
 
     def _repr_html_(self) -> str:
-        head = ("entry", "noise std", f"+- at {self.confidence:.0%}")
+        head = ("entry", "noise std", f"+- at {percent(self.confidence)}")
         rows = [
-            (name, f"{s:.5g}", f"{h:.5g}")
+            (name, f"{s:.5g}", most(h))
             for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
         ]
         return html_table([head, *rows], f"{self.guarantee}; {self.noise}", self.note)

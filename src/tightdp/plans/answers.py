@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
+from tightdp.printed import bare, percent, value_and_interval
 from tightdp.release import Release
 from tightdp.tables import html_table, text_table
 
@@ -59,12 +60,15 @@ class Answer:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """A heading and one row of cells for every value."""
-        head = ("entry", "value", f"{self.confidence:.0%} interval")
-        bounds = np.asarray(self.interval)
-        return [head] + [
-            (name, f"{value:.6g}", "-" if name in self.unknown else f"[{low:.6g}, {high:.6g}]")
-            for name, value, (low, high) in zip(self.names, self.value, bounds, strict=True)
-        ]
+        head = ("entry", "value", f"{percent(self.confidence)} interval")
+        return [head, *((name, *self.cells(i)) for i, name in enumerate(self.names))]
+
+    def cells(self, entry: int) -> tuple[str, str]:
+        """A value and its interval in print; a dash where there is none."""
+        value = float(self.value[entry])
+        if self.names[entry] in self.unknown:
+            return bare(value), "-"
+        return value_and_interval(value, np.asarray(self.interval)[entry])
 
     def text(self, most: int | None = None) -> str:
         """The table, cut after ``most`` entries."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from tightdp.errors import check_array, fail
 from tightdp.plots.canvas import INK, NAMED, axes_for, legend_below
+from tightdp.printed import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +64,7 @@ def plot_coefficients(
     kind = "intervals, all at once" if simultaneous else "intervals"
     ax.hlines(
         rows - lift, bounds[:, 0], bounds[:, 1], color=colour, lw=2.4, alpha=0.75,
-        label=f"{1 - alpha:.0%} {kind}",
+        label=f"{percent(1 - alpha)} {kind}",
     )  # fmt: skip
     values = np.ravel(model.coef_)[places]
     ax.plot(values, rows - lift, "o", color=colour, mec="white", ms=8, label="private")

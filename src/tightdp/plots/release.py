@@ -10,6 +10,7 @@ import numpy as np
 from tightdp.errors import DimensionError, check_choice, fail
 from tightdp.mechanisms.additive import Preview
 from tightdp.plots.canvas import INK, SPACE, axes_for, legend_below, styles_for
+from tightdp.printed import percent
 from tightdp.release import Release
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def plot_release(
     ax.set_ylabel("entry")
     ax.tick_params(axis="y", length=0)
     ax.axvline(0.0, color=INK, linewidth=0.6)
-    ax.set_xlabel(f"released value, {release.confidence:.0%} intervals for all entries at once")
+    ax.set_xlabel(
+        f"released value, {percent(release.confidence)} intervals for all entries at once"
+    )
     ax.set_title(str(release.guarantee), pad=12, fontsize=11)
     ax.spines[["top", "right", "left"]].set_visible(False)
     legend_below(ax, 2)

@@ -33,7 +33,7 @@ def draw(section: Section) -> str:
 
 
 def number(value: float) -> str:
-    """A number for people.
+    """A mark of an axis.
 
     >>> number(12345.678), number(0.00012), number(-0.5)
     ('12,346', '0.00012', '-0.5')
@@ -108,6 +108,7 @@ def _rows(section: Section) -> str:
         y = 24 + step * place
         bounds = None if answer.names[i] in answer.unknown else answer.interval[i]
         body += _track(y, left, answer.names[i], float(answer.value[i]), bounds, section.ranges[i])
+        body += _beside(y, *answer.cells(i))
     height = 24 + step * len(shown)
     if len(shown) < len(answer.names):
         body.append(_text(left, height, f"and {len(answer.names) - len(shown)} more", fill=MUTED))
@@ -142,17 +143,17 @@ def _track(
         ]
     if bounds is not None:
         low, high = float(bounds[0]), float(bounds[1])
-        said, wide = f"[{number(low)}, {number(high)}]", max(at(high) - at(low), 5.0)
-        body += [
-            _box((at(low) + at(high)) / 2 - wide / 2, y - 6, wide, 12, COOL, 4),
-            _text(_RIGHT + 16, y + 16, said, fill=MUTED, font_size="11.5"),
-        ]
+        wide = max(at(high) - at(low), 5.0)
+        body.append(_box((at(low) + at(high)) / 2 - wide / 2, y - 6, wide, 12, COOL, 4))
     dot = f'r="4.5" fill="{ACCENT}" stroke="var(--paper, #fff)" stroke-width="1.5"'
-    return [
-        *body,
-        f'<circle cx="{at(value):.1f}" cy="{y:.1f}" {dot}/>',
-        _text(_RIGHT + 16, y + 1, number(value), font_weight="600"),
-    ]
+    return [*body, f'<circle cx="{at(value):.1f}" cy="{y:.1f}" {dot}/>']
+
+
+def _beside(y: float, value: str, interval: str) -> list[str]:
+    """What a track shows, in figures; long ones are set smaller, so that they are whole."""
+    size = min(11.5, (_WIDTH - _RIGHT - 16) / (0.6 * len(interval)))
+    said = _text(_RIGHT + 16, y + 16, interval, fill=MUTED, font_size=f"{size:.1f}")
+    return [_text(_RIGHT + 16, y + 1, value, font_weight="600"), *([said] * (interval != "-"))]
 
 
 # --- counts --------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def _bars(section: Section) -> str:
             _text(left - 12, y + 4, _fitting(name, left), "end"),
             _box(left, y - 9, per * value, 18, COOL),
             *(_whisker(left + per * a, left + per * b, y) if known[i] else []),
-            _text(right + 14, y + 4, number(float(answer.value[i])), font_weight="600"),
+            _text(right + 14, y + 4, answer.cells(i)[0], font_weight="600"),
         ]
     return _svg(bottom + 26, body, f"Counts and intervals of {section.name}")
 

@@ -17,6 +17,7 @@ from tightdp.mechanisms.ball_noise import BallNoise
 from tightdp.plans.answers import Answer
 from tightdp.plans.kinds import Request
 from tightdp.plans.works import MechanismWork
+from tightdp.printed import percent
 from tightdp.privacy import text_up
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
@@ -54,7 +55,7 @@ class Section:
         answer = self.answer
         if set(answer.unknown) >= set(answer.names):
             return answer.about[:1].upper() + answer.about[1:]
-        return f"{answer.confidence:.0%} intervals, for all entries at once; {answer.about}"
+        return f"{percent(answer.confidence)} intervals, for all entries at once; {answer.about}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

@@ -1,0 +1,123 @@
+"""Numbers for people: a printed interval holds what the exact one holds, at the level it says.
+
+Digits come from the width: three of the half-width, however large the value beside it is. Ends are
+rounded outwards, levels of confidence downwards. A float stands for its shortest decimal, which is
+what a reader of its digits types back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+_OF_WIDTH = 3  # digits of a half-width: an end moves outwards by a hundredth of it at most
+_BARE = 6  # digits of a number without a width
+_PLAIN = range(-4, 12)  # powers of ten that are written out
+_LEVEL = 6  # digits of a level of confidence
+_EXACT = Context(prec=40)  # a float has 17 digits
+
+
+def bare(value: float) -> str:
+    """A number of which no width is known: six digits, and never fewer than all whole ones.
+
+    >>> bare(1332412.4), bare(0.123456789), bare(float("nan"))
+    ('1332412', '0.123457', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    return _rounded(value, min(_power(value) + 1 - _BARE, 0), ROUND_HALF_EVEN)
+
+
+def estimate(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A value and the ends of its interval; the printed ends hold the exact ones and the value.
+
+    >>> estimate(1332412.4, 1332408.71, 1332416.09)
+    ('1332412.4', '1332408.71', '1332416.09')
+    >>> estimate(1986.99755, 1986.99512, 1986.99998)
+    ('1986.99755', '1986.99512', '1986.99998')
+    >>> estimate(2 / 3, 1 / 3, 1.0)
+    ('0.667', '0.333', '1')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return bare(value), "-", "-"
+    half = high / 2 - low / 2
+    unit = _power(half) + 1 - _OF_WIDTH if 0 < half < math.inf else None
+    roundings = (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING)
+    middle, least, most = (
+        _rounded(number, unit, rounding)
+        for number, rounding in zip((value, low, high), roundings, strict=True)
+    )
+    return middle, least, most
+
+
+def value_and_interval(value: float, ends: Sequence[float]) -> tuple[str, str]:
+    """The cells of a value and of its interval; a dash where there is none.
+
+    >>> value_and_interval(41.53817, [41.4, 41.7]), value_and_interval(7.0, [math.nan] * 2)
+    (('41.538', '[41.4, 41.7]'), ('7', '-'))
+    """
+    middle, low, high = estimate(float(value), float(ends[0]), float(ends[1]))
+    return middle, "-" if low == "-" else f"[{low}, {high}]"
+
+
+def most(width: float) -> str:
+    """A half-width in five digits, never less than it is; a dash where none is known.
+
+    >>> most(1240.612), most(0.5), most(3101469.2)
+    ('1240.7', '0.5', '3101500')
+    """
+    if math.isnan(width):
+        return "-"
+    return _rounded(width, _power(width) - 4, ROUND_CEILING)
+
+
+def percent(level: float) -> str:
+    """A level of confidence, never more than it is.
+
+    >>> percent(0.95), percent(0.995), percent(0.9995), percent(1 - 1e-9), percent(2 / 3)
+    ('95%', '99.5%', '99.95%', '99.9999%', '66.6666%')
+    """
+    share = _share(level).scaleb(2, _EXACT)
+    return f"{_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR)}%"
+
+
+def tails(level: float) -> tuple[str, str]:
+    """Where an interval with equal tails starts and ends: never more between than its level.
+
+    >>> tails(0.95), tails(0.9995)
+    (('0.025', '0.975'), ('0.00025', '0.99975'))
+    """
+    share = _share(level)
+    low = _EXACT.divide(_EXACT.subtract(1, share), 2)
+    high = _EXACT.subtract(1, low)
+    return (
+        _rounded(low, low.adjusted() + 1 - _LEVEL, ROUND_CEILING),
+        _rounded(high, -_LEVEL, ROUND_FLOOR),
+    )
+
+
+def _share(level: float) -> Decimal:
+    """A level without the rounding of ``1 - alpha``, which is below the fifteenth place."""
+    return Decimal(repr(round(float(level), 15)))
+
+
+def _power(value: float) -> int:
+    """The power of ten of the first digit."""
+    return Decimal(repr(float(value))).adjusted() if math.isfinite(value) and value else 0
+
+
+def _rounded(value: float | Decimal, unit: int | None, rounding: str) -> str:
+    """Whole multiples of ``10**unit``, or all digits; short, as ``format(..., "g")`` is."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    exponent = number.as_tuple().exponent
+    if unit is not None and isinstance(exponent, int) and exponent < unit:
+        number = number.quantize(Decimal((0, (1,), unit)), rounding, _EXACT)
+    if not number:
+        return "0"
+    power, short = number.adjusted(), number.normalize(_EXACT)
+    if power in _PLAIN:
+        return f"{short:f}"
+    return f"{short.scaleb(-power, _EXACT):f}e{power:+03d}"

@@ -1,0 +1,239 @@
+"""Every face prints intervals that hold the exact ones and the value, at no more than their level.
+
+What is printed is read back as a person would: numbers from text. Values and half-widths range
+over 1e-12 to 1e15, so that intervals are far narrower, and far wider, than their values.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tightdp import printed
+from tightdp.compare import Comparison
+from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
+from tightdp.mechanisms.additive import Preview
+from tightdp.plans.answers import Answer
+from tightdp.plots import plot_release
+from tightdp.privacy import Guarantee
+from tightdp.release import Release
+from tightdp.report import Report, pictures
+from tightdp.report.sections import of_answer
+
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
+INTERVAL = re.compile(rf"\[({NUMBER}), ({NUMBER})\]")
+LEVEL = re.compile(r"(\d+(?:\.\d+)?)%")
+ONE = Guarantee(epsilon=1.0)
+
+sizes = st.floats(-12, 15).map(lambda power: 10.0**power)
+values = st.tuples(st.sampled_from([-1.0, 1.0]), sizes).map(lambda pair: pair[0] * pair[1])
+widths = st.one_of(sizes, st.just(0.0))
+
+
+def made(value: float, half: float, confidence: float = 0.95) -> Release:
+    return Release(
+        names=("x",),
+        value=np.array([value]),
+        integers=(0,),
+        resolution=1,
+        guarantee=ONE,
+        noise="discrete Laplace",
+        covariance=np.array([[half**2 / 4]]),
+        half_width=np.array([half]),
+        confidence=confidence,
+    )
+
+
+def coefficients(found: Release) -> CoefficientTable:
+    return coefficient_table(
+        "A fit", found.names, found.value, found.noise_std, found.interval, found.confidence, ONE,
+        rows=10, covers="the population's",
+    )  # fmt: skip
+
+
+def text_of(page: str) -> str:
+    """The text of a page, its elements apart."""
+    return html.unescape(re.sub(r"<[^>]*>", "  ", page))
+
+
+def of_rows(text: str) -> list[tuple[str, str, str]]:
+    """The value and the ends in every row of a table that has them."""
+    rows = [line for line in text.splitlines() if re.match(r"[| ]*x ", line)]
+    return [(re.findall(NUMBER, row.lstrip("| x"))[0], *INTERVAL.findall(row)[-1]) for row in rows]
+
+
+def of_elements(text: str) -> list[tuple[str, str, str]]:
+    """The same where cells are elements: the number before, or two before, an interval."""
+    cells = [cell.strip() for cell in re.split(r"\s{2,}", text)]
+    found = []
+    for at, cell in enumerate(cells):
+        if (ends := INTERVAL.fullmatch(cell)) is not None:
+            back = next(i for i in range(at - 1, -1, -1) if cells[i] == "x")
+            numbers = [c for c in cells[back + 1 : at] if re.fullmatch(NUMBER, c)]
+            found.append((numbers, *ends.groups()))
+    return [(row[0][0], row[1], row[2]) for row in found]
+
+
+def of_columns(text: str) -> list[tuple[str, str, str]]:
+    """A row of coefficients: value, noise, low, high."""
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("x ")]
+    return [(row[1], row[3], row[4])]
+
+
+def of_picture(found: Release) -> list[tuple[str, str, str]]:
+    """The marks of a track are its axis; then come the value and the interval, as elements."""
+    picture = pictures.draw(of_answer("x", Answer.of(found)))
+    ((low, high),) = INTERVAL.findall(text_of(picture))
+    (value,) = re.findall(rf'font-weight="600">({NUMBER})<', picture)
+    return [(value, low, high)]
+
+
+def of_bars(found: Release) -> list[tuple[str, str, str]]:
+    """Bars say the value only."""
+    answer = Answer.of(found)
+    picture = pictures.draw(replace(of_answer("x", answer), layout="bars"))
+    (value,) = re.findall(rf'font-weight="600">({NUMBER})<', picture)
+    return [(value, *INTERVAL.findall(str(answer))[0])]
+
+
+def of_notebook(found: Release) -> list[tuple[str, str, str]]:
+    cells = re.findall(r"<td>([^<]*)</td>", coefficients(found)._repr_html_())
+    return [(cells[1], cells[3], cells[4])]
+
+
+FACES: dict[str, Callable[[Release], list[tuple[str, str, str]]]] = {
+    "release": lambda found: of_rows(str(found)),
+    "release, notebook": lambda found: of_elements(text_of(found._repr_html_())),
+    "answer": lambda found: of_rows(Answer.of(found).text()),
+    "answer, notebook": lambda found: of_elements(text_of(Answer.of(found)._repr_html_())),
+    "coefficients": lambda found: of_columns(str(coefficients(found))),
+    "coefficients, notebook": of_notebook,
+    "report": lambda found: of_rows(Report.of(found).markdown().replace("\\", "")),
+    "report, picture": of_picture,
+    "report, bars": of_bars,
+}
+
+
+def holds(found: Release, said: list[tuple[str, str, str]]) -> bool:
+    """Whether what is printed holds what is known, and is hardly wider; floats are read back."""
+    ((low, high),) = found.interval
+    room = max((Fraction(high) - Fraction(low)) / 180, Fraction(np.spacing(max(-low, high))))
+    for value, least, most in said:
+        wide = Fraction(least) >= Fraction(low) - room and Fraction(most) <= Fraction(high) + room
+        ends = float(least) <= low <= high <= float(most)
+        middle = Fraction(least) <= Fraction(value) <= Fraction(most)
+        if not (ends and middle and (wide or low == high)):
+            return False
+    return bool(said)
+
+
+@pytest.mark.parametrize("face", FACES)
+@settings(max_examples=60, deadline=None)
+@given(value=values, half=widths)
+@example(value=1332412.4, half=3.69)
+@example(value=1986.99755, half=0.0013)
+@example(value=4.1, half=0.1)
+@example(value=-1e15, half=1e-12)
+def test_printed_intervals_hold_the_exact_ones(face, value, half):
+    found = made(value, half)
+    assert holds(found, FACES[face](found)), FACES[face](found)
+
+
+@pytest.mark.parametrize("digits", [3, 4, 5, 6])
+@pytest.mark.parametrize("face", FACES)
+def test_digits_of_the_value_are_caught(face, digits, monkeypatch):
+    """Planted: so many digits of every number, whatever its interval is."""
+
+    def estimate(*numbers: float) -> tuple[str, ...]:
+        return tuple(f"{number:.{digits}g}" for number in numbers)
+
+    def cells(value: float, ends: Sequence[float]) -> tuple[str, str]:
+        middle, low, high = estimate(value, *ends)
+        return middle, f"[{low}, {high}]"
+
+    for face_of in (Release._rows, Answer.cells):
+        monkeypatch.setitem(face_of.__globals__, "value_and_interval", cells)
+    monkeypatch.setitem(coefficient_table.__globals__, "estimate", estimate)
+    found = made(1332412.4, 3.69)
+    assert not holds(found, FACES[face](found))
+
+
+def test_a_whole_page_says_the_same_in_tables_and_pictures():
+    found = made(1332412.4, 3.69)
+    assert set(INTERVAL.findall(text_of(Report.of(found).html()))) == {("1332408.71", "1332416.09")}
+
+
+def test_values_without_an_interval_keep_their_whole_digits():
+    answer = replace(Answer.of(made(1332412.4, np.nan)), unknown=("x",))
+    for text in (str(made(1332412.4, np.nan)), answer.text(), text_of(answer._repr_html_())):
+        assert "1332412" in text
+        assert "e+06" not in text
+
+
+@settings(max_examples=200)
+@given(half=sizes)
+def test_half_widths_are_never_less_than_they_are(half):
+    preview = Preview(("x",), np.array([half]), np.array([half]), 0.95, ONE, "noise")
+    compared = Comparison({"best": preview}, {}, "best")
+    said = [
+        str(preview).splitlines()[2].split()[-1],
+        re.findall(r"<td>([^<]*)</td>", preview._repr_html_())[-1],
+        compared.rows()[1][-1],
+    ]
+    for text in said:
+        assert half <= float(text) <= half * 1.0001
+
+
+# --- levels --------------------------------------------------------------------------------------
+
+
+def level_faces(confidence: float) -> list[str]:
+    found = made(3.0, 1.0, confidence)
+    preview = Preview(("x",), np.array([1.0]), np.array([2.0]), confidence, ONE, "noise")
+    compared = Comparison({"best": preview}, {}, "best")
+    return [
+        str(found),
+        found._repr_html_(),
+        Answer.of(found).text(),
+        Answer.of(found)._repr_html_(),
+        str(coefficients(found)),
+        of_answer("x", Answer.of(found)).note,
+        str(preview),
+        preview._repr_html_(),
+        " ".join(compared.rows()[0]),
+        plot_release(found).get_xlabel(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "said"),
+    [(0.95, "95"), (0.995, "99.5"), (0.9995, "99.95"), (0.941, "94.1"), (1 - 0.059, "94.1")],
+)
+def test_levels_are_said_as_they_are(confidence, said):
+    for text in level_faces(confidence):
+        assert LEVEL.findall(text) == [said], text
+
+
+@settings(max_examples=300)
+@given(level=st.floats(1e-6, 1 - 1e-9))
+def test_levels_are_never_rounded_up(level):
+    assert 0.999 * level < float(printed.percent(level)[:-1]) / 100 <= level + 1e-15
+    assert printed.percent(level) != "100%"
+    start, end = map(Fraction, printed.tails(level))
+    assert float(end - start) <= level + 1e-15
+    assert start > 0
+    assert end < 1
+
+
+def test_a_level_rounded_to_whole_percents_is_caught(monkeypatch):
+    for face in (Release._rows, Answer.rows, coefficient_table, Preview.__str__):
+        monkeypatch.setitem(face.__globals__, "percent", lambda level: f"{level:.0%}")
+    assert [LEVEL.findall(text) for text in level_faces(0.9995)].count(["100"]) >= 4
