@@ -120,6 +120,7 @@ VALID: dict[str, Any] = {
 
 WITH: dict[str, dict[str, Any]] = {
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
+    "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
     "JointHistogram": {"columns": ["x", "k"]},
     "count": {"columns": ["k"]},
     "audit": {"releases": 200},
