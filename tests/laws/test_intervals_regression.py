@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 import tightdp as tdp
 from tightdp.errors import TightdpError
+from tightdp.inference import moment_intervals
 from tightdp.plans.works import read_model
+from tightdp.randomness import source
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 FRACTIONS = (1.0, 0.75, 0.5)
@@ -374,3 +377,46 @@ def test_the_coverage_of_logistic_intervals(name, rows, epsilon, seed):
         return
     slack = 3 * np.sqrt(0.93 * 0.07 / len(errors))
     assert (np.abs(errors) <= halves).mean(axis=0).min() >= 0.93 - slack
+
+
+# --- few rows that carry the errors --------------------------------------------------------------
+
+
+def held_by_few_rows(seed: int, tables: int) -> float:
+    """Slopes held where 3 % of 500 rows have all the leverage and all the error; no noise."""
+    rng, rows, held = np.random.default_rng(seed), 500, 0
+    for _ in range(tables):
+        far = rng.random(rows) < 0.03
+        x = np.where(far, 1.0, -0.03)
+        y = np.where(far, rng.choice([-1.0, 1.0], rows), 0.0)
+        z = np.column_stack([np.ones(rows), x, y])
+        found = moment_intervals.candidates(
+            z.T @ z / rows,
+            lambda count: np.zeros((count, 3, 3)),
+            rows,
+            source(1),
+            shift=None,
+            ridge=np.zeros(1),
+            origin=np.zeros(1),
+            equal_variance=False,
+        )
+        low, high = np.quantile(found.values[:, 1], [0.025, 0.975])
+        held += low <= 0 <= high
+    return held / tables
+
+
+def test_few_rows_may_carry_the_errors(seed, monkeypatch):
+    """Fifteen rows tell little of a variance: normal tails held 0.895 of the slopes."""
+    tables = 300
+    held = held_by_few_rows(seed, tables)
+    assert held >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / tables)
+    monkeypatch.setattr(moment_intervals, "_LEAST_FREEDOM", 1e6)  # the fault: normal tails
+    assert held_by_few_rows(seed, tables) < held - 0.02
+
+
+def test_long_tails_are_those_of_student():
+    z = source(3).normal((400_000, 1, 1))
+    other = source(4).normal((400_000, 1, 1))
+    for freedom in (4, 10, 100):
+        tails = moment_intervals._long_tails(np.ones((1, 1)), freedom + 2, 2, other)
+        assert np.quantile(z * tails, 0.975) == pytest.approx(t.ppf(0.975, freedom), rel=0.02)

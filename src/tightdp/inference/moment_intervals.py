@@ -14,6 +14,11 @@ If errors e have equal variance, the sampling errors are normal with variance
 whose variance is at most :math:`\sigma^2 \sup_x (w \cdot C^{-1} \tilde x)^2 / n` and at most
 :math:`\sup e^2\, w \cdot C^{-1} w / n`, whatever the errors are; bounds on the columns bound both.
 So without an assumption the sampling error is scaled up to the smaller of the two.
+
+An error that is scaled up by s can be that of :math:`n/s^2` rows alone, the fewest that reach the
+bound, and its variance is then estimated from so few. So sampling errors have the tails of
+Student's t with :math:`n/s^2 - q - 1` degrees of freedom, but four at least: what fewer than five
+rows carry, no release of a sample can tell.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ ENOUGH = 400
 
 _BATCH, _BATCHES = 1000, 3
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
+_LEAST_FREEDOM = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,12 +150,17 @@ def _batch(
     on_slopes = (inverse @ score).transpose(0, 2, 1)
     to_origin = origin - m if shift is None else np.zeros_like(m)
     on_level = error[:, 0] + np.einsum("ki,kei->ke", to_origin, on_slopes)
+    on_slopes_scale, on_level_scale = np.ones_like(m), np.ones((size, 1))
     if not equal_variance:
         largest = 1 + off + np.abs(slopes).sum(axis=1) + np.abs((slopes * middle).sum(axis=1))
         ceiling = largest / np.maximum(sigma, 1e-12)
-        on_slopes *= _largest_scale(inverse, C, middle, ceiling, 0.0)[:, None, :]
+        on_slopes_scale = _largest_scale(inverse, C, middle, ceiling, 0.0)
         along = to_origin[:, None, :] @ inverse
-        on_level *= _largest_scale(along, C, middle, ceiling, 1.0)
+        on_level_scale = _largest_scale(along, C, middle, ceiling, 1.0)
+    chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
+    fitted = value.shape[1] + 1
+    on_slopes *= _long_tails(on_slopes_scale, rows, fitted, chance)
+    on_level *= _long_tails(on_level_scale, rows, fitted, chance)[:, :, 0]
     with_error = slopes[:, None, :] + on_slopes
     if shift is not None:
         return _through(with_error, shift), _through(slopes, shift), fits
@@ -173,6 +184,18 @@ def _largest_scale(
     spread = np.einsum("kwi,kij,kwj->kw", directions, C, directions) + constant**2
     scale = largest / np.sqrt(np.maximum(spread, 1e-300))
     return np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
+
+
+def _long_tails(scale: FloatArray, rows: int, fitted: int, chance: FloatArray) -> FloatArray:
+    """Factors that scale normal errors up, and give them the tails of t: few rows may carry them.
+
+    ``scale`` has shape (matrices, directions), ``chance`` (matrices, errors, 1), normal.
+    """
+    freedom = np.maximum(rows / scale**2 - fitted, _LEAST_FREEDOM)[:, None, :]
+    # Wilson and Hilferty (1931): the cube root of chi-square over its degrees is nearly normal
+    spread = 2 / (9 * freedom)
+    root = 1 - spread + np.sqrt(spread) * chance
+    return np.asarray(scale[:, None, :] / np.maximum(root, 0.1) ** 1.5)
 
 
 def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:
