@@ -44,6 +44,9 @@ class Release:
     unknown : tuple of str
         Entries whose error depends on the data, so that nothing public is known of it: their
         covariance and half-widths are NaN (null in JSON), and tables show a dash.
+    ends : array, optional
+        Rows (low, high) of intervals that were released themselves, which need not be symmetric;
+        ``half_width`` is then the longer side.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -68,6 +71,7 @@ class Release:
     half_width: FloatArray
     confidence: float
     unknown: tuple[str, ...] = ()
+    ends: FloatArray | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,6 +91,8 @@ class Release:
     @property
     def interval(self) -> FloatArray:
         """Rows (low, high): simultaneous intervals for the statistic without noise, or NaN."""
+        if self.ends is not None:
+            return self.ends
         return np.column_stack([self.value - self.half_width, self.value + self.half_width])
 
     def __getitem__(self, name: str) -> float:
@@ -108,6 +114,7 @@ class Release:
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
+            **({} if self.ends is None else {"ends": [_without_nan(row) for row in self.ends]}),
             "receipt": dict(self.receipt),
         }
 
@@ -137,6 +144,7 @@ class Release:
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
+            ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
             receipt=dict(record["receipt"]),
         )
 

@@ -108,10 +108,13 @@ class KNormQuantile(KNormGradient):
 
     @property
     def law(self) -> str:
-        return (
+        middle = (
             f"grid points with weight exp(-{self._rate()} * s), s the distance of their rank from "
             f"{self.tau} of the rows"
         )
+        if self.covers == "none":
+            return middle
+        return f"{middle}; ends with weight exp(-{self._end_rate()} * s), from ranks farther out"
 
     def _label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
@@ -280,4 +283,5 @@ def _bracketed(value: FloatArray, interval: Interval, bits: int) -> dict[str, An
     return {
         "value": np.array([value[0], low, high]),
         "half_width": np.array([reach, np.nan, np.nan]),
+        "ends": np.array([[low, high], [np.nan, np.nan], [np.nan, np.nan]]),
     }

@@ -227,13 +227,18 @@ def read_classes(model: Any, confidence: float) -> Answer:
 
 
 def read_density(model: Any, confidence: float) -> Answer:
-    """Consistent counts of the cells; the intervals are those of the release."""
+    """Consistent counts of the cells; the intervals are those of the noise, at this level."""
+    from tightdp.estimators.density import public_cells
+
     release = model.release_
+    cells = public_cells(model.schema_, model.bins, model.epsilon, model.smoothing)
+    noise = AdditiveMechanism(cells, noise="hull", epsilon=model.epsilon)
+    half = noise.preview(confidence).half_width
     return Answer(
         names=release.names,
         value=model.counts_.ravel(),
-        interval=np.maximum(release.interval, 0.0),
-        confidence=release.confidence,
+        interval=np.maximum(np.column_stack([release.value - half, release.value + half]), 0.0),
+        confidence=confidence,
         release=release,
         about="counts are made consistent; intervals cover those without noise",
     )

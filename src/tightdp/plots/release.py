@@ -47,7 +47,7 @@ def plot_release(
     ax.errorbar(
         release.value[rows],
         places,
-        xerr=np.where([name in release.unknown for name in names], 0, release.half_width[rows]),
+        xerr=np.nan_to_num(np.abs(release.interval[rows] - release.value[rows, None])).T,
         fmt="o",
         color=INK,
         markersize=4,
