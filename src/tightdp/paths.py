@@ -65,7 +65,7 @@ def read_file(name: str, path: Any) -> str:
     if place.stat().st_size > _MOST_BYTES:
         fail(f"`{name}`: {str(place)!r} must have at most {_MOST_BYTES} bytes.")
     try:
-        return place.read_text(encoding="utf-8")
+        return place.read_text(encoding="utf-8-sig")  # editors mark the start
     except OSError as error:
         _refuse(name, place, "read", error)
     except UnicodeDecodeError:

@@ -22,10 +22,12 @@ def add(commands: Any) -> None:
         _show,
         "print what was spent, for what, and what is left",
         examples="  tightdp ledger show survey.ledger\n"
-        "  tightdp ledger show survey.ledger --json | jq .remaining\n",
+        "  tightdp ledger show survey.ledger --json | jq .remaining\n"
+        '  tightdp ledger show survey.ledger --key "means"\n',
     )
     show.add_argument("ledger", metavar="FILE", help="the file of the ledger")
     show.add_argument("--all", action="store_true", help="every spend, not the latest ten")
+    show.add_argument("--key", metavar="KEY", help="the stored release of a key; costs nothing")
     check = command(
         inner,
         "verify",
@@ -71,6 +73,12 @@ def _burn(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
     with Ledger.open(given.ledger) as ledger:
+        if given.key is not None:
+            release = ledger.find(given.key)
+            if release is None:
+                fail(f"`--key`: the ledger has no spend of key {given.key!r}.")
+            speaker.say(json.dumps(release, indent=2), {"key": given.key, "release": release})
+            return Exit.DONE
         history = ledger.history()
         record = {
             "ledger": ledger.identity,

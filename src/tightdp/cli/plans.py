@@ -22,6 +22,12 @@ _WHOLE = (
     "The plan is checked whole first; what is wrong is said with its line, and nothing is spent."
 )
 
+_STATES = {
+    "stored": "paid for already, free from now on",
+    "burned": "paid for and lost, no answer without another key and a new payment",
+    "pending": "paid for, in progress elsewhere or lost there",
+}
+
 
 def add(commands: Any) -> None:
     """Add the commands."""
@@ -178,9 +184,12 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
         found = plan.preview(sample=given.sample, replicates=given.replicates, watch=watch)
     states = plan.states()
     speaker.say(found, found.to_dict() | {"states": states})
-    known = [f"{name} ({state})" for name, state in states.items() if state != "new"]
-    if known:
-        speaker.remark(f"paid for already, free from now on: {', '.join(known)}")
+    for state, words in _STATES.items():
+        names = [repr(name) for name, found in states.items() if found == state]
+        if names:
+            speaker.remark(f"{words}: {', '.join(names)}")
+    for reason in plan.refusals().values():
+        speaker.remark(f"will be refused: {reason}")
     return Exit.DONE
 
 

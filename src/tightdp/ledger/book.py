@@ -272,16 +272,19 @@ class Ledger(LedgerView):
             spends of a ledger protect the same; by default whom those before it do, and in a
             partition whom its cells tell apart.
         """
-        given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
-        self._terms.check_allowed(
-            check_flag("seeded", seeded), check_flag("approximate", approximate)
+        name = check_key(key)
+        request = self._request(
+            epsilon,
+            delta,
+            label=label,
+            fingerprint=fingerprint,
+            partition=partition,
+            seeded=seeded,
+            approximate=approximate,
+            neighbors=neighbors,
+            protects=protects,
         )
-        asked, name = check_amount(epsilon, delta), check_key(key)
-        texts = check_text("label", label), check_text("fingerprint", fingerprint)
-        unit = None if protects is None else check_text("protects", protects)
-        part, cell = check_place(partition)
-        request = Request(asked, given, seeded, *texts, part, cell, unit, approximate)
-        price = cost(asked, given, self.neighbors)
+        price = cost(request.asked, request.neighbors, self.neighbors)
         with self._store.write() as change:
             store._checkpoint("begun")
             known = None if name is None else change.with_key(name)
@@ -297,6 +300,50 @@ class Ledger(LedgerView):
         if name is not None:
             self._mine[paid.number] = threading.get_ident()
         return self._receipt(paid, None)
+
+    def _request(
+        self,
+        epsilon: Any,
+        delta: Any = 0,
+        *,
+        label: str = "",
+        fingerprint: str = "",
+        partition: tuple[str, str | int] | None = None,
+        seeded: bool = False,
+        approximate: bool = False,
+        neighbors: str | Neighbors | None = None,
+        protects: str | None = None,
+    ) -> Request:
+        given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
+        self._terms.check_allowed(
+            check_flag("seeded", seeded), check_flag("approximate", approximate)
+        )
+        asked = check_amount(epsilon, delta)
+        texts = check_text("label", label), check_text("fingerprint", fingerprint)
+        unit = None if protects is None else check_text("protects", protects)
+        part, cell = check_place(partition)
+        return Request(asked, given, seeded, *texts, part, cell, unit, approximate)
+
+    def check_same(self, key: str, epsilon: Any, delta: Any = 0, **terms: Any) -> None:
+        """Refuse if the key was used for another request than :meth:`spend` is about to get.
+
+        Nothing is spent, and nothing is waited for; ``terms`` are the options of :meth:`spend`.
+
+        Examples
+        --------
+        >>> ledger = Ledger(epsilon=1)
+        >>> receipt = ledger.spend(0.25, key="mean age", label="mean")
+        >>> ledger.check_same("mean age", 0.25, label="mean")
+        >>> ledger.check_same("mean age", 0.5, label="mean")
+        Traceback (most recent call last):
+        ...
+        tightdp.errors.ParameterError: `key` must name one request. Got 'mean age', which ...
+        """
+        request, name = self._request(epsilon, delta, **terms), check_key(key)
+        with self._store.read() as look:
+            known = None if name is None else look.with_key(name)
+        if known is not None:
+            request.check_same(known, key)
 
     def _pay(self, change: Transaction, request: Request, price: Budget, key: str | None) -> Entry:
         last = change.last().amount("total")

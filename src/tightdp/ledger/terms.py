@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from tightdp.ledger.entries import Entry, canonical
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 
 FORMAT = 1
+FINGERPRINTS = "2:"  # begins a mechanism's fingerprint; raised when a request gets another one
+_FINGERPRINT = re.compile(r"(\d+:)?[0-9a-f]{64}")
 LONGEST_TEXT = 1000
 
 
@@ -116,11 +119,24 @@ class Request:
         kept = {"approximate": False} | facts
         kept |= {"owner": "", "partition": entry.partition, "cell": entry.cell}
         other = sorted(name for name in mine if mine[name] != kept.get(name))
+        if _is_earlier(self.fingerprint, str(kept.get("fingerprint"))):
+            fail(
+                f"`key`: entry {entry.number} of key {key!r} was made by an earlier version of "
+                "tightdp, whose requests cannot be compared with those of this one. Its stored "
+                f"release is kept: `ledger.find({key!r})` or `tightdp ledger show FILE --key NAME` "
+                "gives it without a payment. Another key would be a new release and a new payment."
+            )
         if other:
             fail(
                 f"`key` must name one request. Got {key!r}, which entry {entry.number} used with "
                 f"another {', '.join(other)}: choose a new key for a new request."
             )
+
+
+def _is_earlier(mine: str, kept: str) -> bool:
+    """Whether both are fingerprints of mechanisms, of different versions."""
+    now, then = _FINGERPRINT.fullmatch(mine), _FINGERPRINT.fullmatch(kept)
+    return now is not None and then is not None and now[1] is not None and now[1] != then[1]
 
 
 def check_text(name: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fa
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
+from tightdp.ledger.terms import FINGERPRINTS
 from tightdp.noise.enclosures import float_up
 from tightdp.parameters import Recorded
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
@@ -54,7 +55,8 @@ class PaidMechanism(Recorded, ABC):
     def fingerprint(self, confidence: float = 0.95) -> str:
         """A digest of all that defines a request: the same key must mean the same digest."""
         facts = [self.parameters, *self._facts(), self.law, str(confidence)]
-        return hashlib.sha256("\n".join(facts).encode("utf-8", "surrogatepass")).hexdigest()
+        text = "\n".join(facts).encode("utf-8", "surrogatepass")
+        return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
     @abstractmethod
     def _publish(

@@ -19,7 +19,7 @@ from tightdp.data.statistics import (
     Statistic,
 )
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
-from tightdp.ledger import Ledger
+from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
@@ -72,6 +72,24 @@ def register(kind: Kind) -> Kind:
     return kind
 
 
+class _Rehearsal(Ledger):
+    """A ledger that covers nothing and notes what it is asked for.
+
+    The table is not looked at where the release is ``known``: it is not read again either.
+    """
+
+    known: bool
+    asked: dict[str, Any]
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return {} if self.known else None
+
+    def spend(self, epsilon: Any, delta: Any = 0, **terms: Any) -> Receipt:
+        self.asked = {"epsilon": epsilon, "delta": delta} | terms
+        del self.asked["key"]
+        return super().spend(epsilon, delta, **terms)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """One release that is asked for: its kind, public facts, epsilon and options.
@@ -85,6 +103,7 @@ class Request:
     epsilon: Fraction
     options: Options
     _work: list[Work] = field(default_factory=list)
+    _asked: dict[float, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def work(self) -> Work:
@@ -124,11 +143,21 @@ class Request:
 
         The ledger of a rehearsal covers half of what is asked for, so nothing can be paid with it.
         """
-        with Ledger(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
+        self._rehearse(frame, 0.95, known=False)
+
+    def asked(self, frame: Any, confidence: float) -> dict[str, Any]:
+        """What a ledger is asked for: the amounts and options of a spend, without its key."""
+        if confidence not in self._asked:
+            self._asked[confidence] = self._rehearse(frame, confidence, known=True)
+        return self._asked[confidence]
+
+    def _rehearse(self, frame: Any, confidence: float, *, known: bool) -> dict[str, Any]:
+        with _Rehearsal(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
+            ledger.known = known
             try:
-                self.release(frame, ledger=ledger, key="rehearsal")
+                self.release(frame, ledger=ledger, key="rehearsal", confidence=confidence)
             except BudgetError:
-                return
+                return ledger.asked
         fail(f"Kind {self.kind.name!r} released without a payment: do not use it.", LedgerError)
 
     def release(self, frame: Any, **options: Any) -> Answer:

@@ -252,7 +252,10 @@ class Plan:
             )
 
     def states(self) -> dict[str, str]:
-        """What the ledger says of every release: new, stored, pending or burned; costs nothing."""
+        """What the ledger says of every release; costs nothing.
+
+        It is new, stored, pending or burned; or changed: stored, and for another request.
+        """
         if not self.ledger.exists():
             return {planned.name: "new" for planned in self.releases}
         with self._open() as ledger:
@@ -265,12 +268,37 @@ class Plan:
         for planned in self.releases:
             try:
                 if ledger.find(planned.key) is not None:
-                    found[planned.name] = "stored"
+                    changed = self._refusal(planned, ledger)
+                    found[planned.name] = "changed" if changed else "stored"
             except BurnedError:
                 found[planned.name] = "burned"
             except PendingError:
                 found[planned.name] = "pending"
         return found
+
+    def refusals(self) -> dict[str, str]:
+        """Why a release is refused whose key was used for another request; costs nothing."""
+        if not self.ledger.exists():
+            return {}
+        with self._open() as ledger:
+            return self._refusals(ledger)
+
+    def _refusals(self, ledger: Ledger) -> dict[str, str]:
+        found = {planned.name: self._refusal(planned, ledger) for planned in self.releases}
+        return {name: reason for name, reason in found.items() if reason}
+
+    def _refusal(self, planned: Planned, ledger: Ledger) -> str:
+        """Why the ledger refuses a request under a known key; nothing if it does not."""
+        try:
+            if ledger.find(planned.key) is None:
+                return ""
+        except (BurnedError, PendingError):
+            pass  # another request is refused there, too
+        try:
+            ledger.check_same(planned.key, **planned.request.asked(self.frame, self.confidence))
+        except ParameterError as error:
+            return f"{planned.where}: {error}"
+        return ""
 
     def __getitem__(self, name: str) -> Planned:
         names = [planned.name for planned in self.releases]
@@ -313,7 +341,9 @@ class Plan:
         """
         with self._open() as ledger:
             known = self._known(ledger)
-            # stored ones first: if a request has changed under its key, nothing new is spent
+            refused = self._refusals(ledger)
+            if refused:  # all of them, before anything new is paid for
+                fail("\n".join(refused.values()))
             turns = sorted(self.releases, key=lambda planned: planned.name not in known)
             answers: dict[str, Answer] = {}
             lost: dict[str, str] = {}
