@@ -44,11 +44,13 @@ def test_a_preview_says_free_of_what_is(here, tightdp, from_before):
 
 def test_a_changed_request_is_not_free(here, tightdp):
     assert tightdp("release", "plan.toml").code == 0
-    assert "free from now on: 'means', 'answers'" in tightdp("preview", "plan.toml").err
+    assert (
+        "free from now on: means (stored), answers (stored)" in tightdp("preview", "plan.toml").err
+    )
     changed = PLAN.replace('kind = "mean"', 'kind = "mean"\ncolumns = ["age"]')
     (here / "plan.toml").write_text(changed)
     said = tightdp("preview", "plan.toml")
-    assert "free from now on: 'answers'\n" in said.err
+    assert "free from now on: answers (stored)\n" in said.err
     assert "will be refused: plan.toml:" in said.err
     assert tightdp("preview", "plan.toml", "--json").json["states"]["means"] == "changed"
 

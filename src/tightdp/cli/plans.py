@@ -185,7 +185,7 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     states = plan.states()
     speaker.say(found, found.to_dict() | {"states": states})
     for state, words in _STATES.items():
-        names = [repr(name) for name, found in states.items() if found == state]
+        names = [f"{name} ({state})" for name, found in states.items() if found == state]
         if names:
             speaker.remark(f"{words}: {', '.join(names)}")
     for reason in plan.refusals().values():

@@ -292,8 +292,10 @@ class Plan:
         try:
             if ledger.find(planned.key) is None:
                 return ""
-        except (BurnedError, PendingError):
-            pass  # another request is refused there, too
+        except BurnedError:
+            return ""  # said to be lost, whatever is asked
+        except PendingError:
+            pass
         try:
             ledger.check_same(planned.key, **planned.request.asked(self.frame, self.confidence))
         except ParameterError as error:
