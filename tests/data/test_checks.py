@@ -147,3 +147,16 @@ def test_the_command_shows_and_writes_nothing(tmp_path, capsys):
     for text in (report.html(), report.markdown(), json.dumps(report.to_dict())):
         assert "unreadable" not in text
         assert NOT_PRIVATE not in text
+
+
+def test_blanks_around_levels_are_said(tmp_path):
+    """A file divided by ", " had every cell unseen, and no word of what mends it."""
+    cells = [" a", " b", "B", "zzz", None, "a"]
+    found = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=6).check({"k": cells})
+    assert found["k"].unseen == 4
+    assert "k: with loose = true, 3 of its unseen cells are levels" in str(found)
+    loose = tdp.Schema({"k": tdp.Category(["a", "b"], loose=True)}, rows=6).check({"k": cells})
+    assert loose["k"].unseen == 1
+    assert not loose["k"].hint
+    cased = tdp.Schema({"k": tdp.Category(["a", "A"], other="A")}, rows=6).check({"k": cells})
+    assert not cased["k"].hint  # a loose rule could not tell the levels apart

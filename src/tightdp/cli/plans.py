@@ -367,7 +367,12 @@ def _compare(given: argparse.Namespace, speaker: Speaker) -> Exit:
             texts.append(f"{planned.name}: {reason}")
             records.append({"name": planned.name, "reason": reason})
             continue
-        found = compare_noise(planned.request, confidence=plan.confidence)
+        try:
+            found = compare_noise(planned.request, confidence=plan.confidence)
+        except TightdpError as error:  # the other releases are compared all the same
+            texts.append(f"{planned.name}: {error}")
+            records.append({"name": planned.name, "reason": str(error)})
+            continue
         texts.append(f"{planned.name}: epsilon = {text_up(planned.request.epsilon)}\n{found}")
         records.append({"name": planned.name} | found.to_dict())
     speaker.say("\n\n".join(texts), {"releases": records})

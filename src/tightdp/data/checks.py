@@ -52,8 +52,13 @@ class ColumnCheck:
 
     @property
     def hint(self) -> str:
-        """What would read the cells that are unreadable now; nothing where that is not known."""
-        if isinstance(self.rule, Category) or not self.unreadable:
+        """What would read the cells that are not read now; nothing where that is not known."""
+        if isinstance(self.rule, Category) and self._written[0]:
+            return (
+                f"{self.name}: with loose = true, {self._written[0]} of its unseen cells are "
+                "levels: case and the blanks around a text do not count then."
+            )
+        if not self.unreadable:
             return ""
         best = max(range(len(_OTHER_MARKS)), key=lambda i: self._written[i])
         if not self._written[best]:
@@ -244,10 +249,22 @@ def _otherwise(cells: Cells, rule: Interval, text: NDArray[np.bool_]) -> Iterato
 
 
 def _category(cells: Cells, rule: Category) -> list[float]:
-    further = Category([*rule.levels, _UNSEEN], other=_UNSEEN, loose=rule.loose)
-    lost = cells.codes(further) == len(rule.levels)
+    lost = _no_level(cells, rule, loose=rule.loose)
     empty = _empty(cells, lost)
-    return [float(empty.sum()), 0.0, 0.0, float((lost & ~empty).sum()), 0.0, 0.0]
+    unseen = lost & ~empty
+    loosely = unseen & ~_no_level(cells, rule, loose=True) if _can_be_loose(rule) else empty & False
+    return [*map(float, (empty.sum(), 0, 0, unseen.sum(), loosely.sum(), 0))]
+
+
+def _no_level(cells: Cells, rule: Category, *, loose: bool) -> NDArray[np.bool_]:
+    further = Category([*rule.levels, _UNSEEN], other=_UNSEEN, loose=loose)
+    return np.asarray(cells.codes(further) == len(rule.levels))
+
+
+def _can_be_loose(rule: Category) -> bool:
+    """Whether levels are still told apart without case and blanks."""
+    keys = {v.strip().casefold() if isinstance(v, str) else v for v in rule.levels}
+    return len(keys) == len(rule.levels)
 
 
 def _empty(cells: Cells, among: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -28,6 +28,7 @@ from tightdp.estimators.inputs import (
     read_columns,
     target_cells,
 )
+from tightdp.estimators.lost_ledgers import check_not_lost, left_behind
 from tightdp.estimators.pipelines import warn_of_learned_steps
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
@@ -64,8 +65,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    The number of rows is public (``replace-one``): it is the length of ``X``, or the ``rows`` of
-    the schema where the engine would have to count. Whatever is computed from private rows outside
+    The number of rows is public (``replace-one``): it is the length of ``X``, or what a schema
+    states, and then a table of another length is refused. For folds of a table, which are shorter,
+    state ``bounds=list(schema.columns.values())``. Whatever is computed from private rows outside
     ``fit``, such as ``score`` or a cross-validated score, is not covered by the guarantee; nor is
     what the steps of a pipeline learn before it, of which a
     :class:`~tightdp.errors.PrivacyWarning` tells.
@@ -94,6 +96,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A key that the ledger already holds gives the stored release again and costs nothing.
         """
         _refuse(unsupported)
+        check_not_lost(self.ledger)
         check_epsilon(self.epsilon)
         for name in set(self.get_params(deep=False)) & _FLAGS:
             check_flag(name, getattr(self, name))
@@ -226,6 +229,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True  # missing cells follow the public rule of the schema
         tags.non_deterministic = self.random_state is None
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a file or a deep copy holds: all of a fitted model but its ledger."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        state["ledger"] = left_behind(self.ledger, fitted=hasattr(self, "release_"))
+        return state
+
+    def __copy__(self) -> Self:
+        shell = type(self).__new__(type(self))
+        shell.__dict__.update(self.__dict__)
+        return shell
 
     def __sklearn_clone__(self) -> Self:
         # A clone pays from the same ledger, which refuses to be copied, and draws its own noise.

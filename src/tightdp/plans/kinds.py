@@ -22,6 +22,7 @@ from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, f
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.coordinate_noise import PURE
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
@@ -461,7 +462,9 @@ _LOGISTIC = {
     "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25"),
 }
 _BAYES = {
-    "noise": Option("text", "the shape of the noise, by default the hull"),
+    "noise": Option(
+        "text", "the shape of the noise, by default the hull", choices=("hull", *PURE, "designed")
+    ),
     "alpha": Option("number", "pseudo-counts of the levels"),
 }
 _TAU = {"tau": Option("number", "a share strictly between 0 and 1"), "fit_intercept": _INTERCEPT}
