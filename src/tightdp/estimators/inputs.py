@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tightdp.data.columns import as_objects, libraries
-from tightdp.data.frames import check_frame
+from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import DimensionError, fail
 from tightdp.schema import Category, Interval, Schema
 
@@ -63,6 +63,7 @@ class Problem:
         if present is not None:
             self._check_features(present)
         check_frame(self.frame, self.schema, self.columns)
+        check_public_rows(self.frame, self.schema)
 
     def _check_features(self, present: list[str]) -> None:
         """Say how to leave a column out, unless the name of one looks misspelt."""
@@ -190,8 +191,7 @@ def read_columns(X: Any, target: str, bounds: Any, target_column: Column | None)
         names = [name for name in bounds if name != target]
         if target not in bounds.columns and target_column is None:
             fail(f"The schema has no column {target!r}, the target: add it.")
-        rows = public_rows(X)
-        schema = _with_target(bounds, names, target, target_column, rows)
+        schema = _with_target(bounds, names, target, target_column)
     else:
         rows = public_rows(X)
         if present is None or rows is None:
@@ -221,7 +221,7 @@ def read_arrays(
         target, names_in = _roles(bounds, names, _name_of(y), target_column, named=named)
         columns = dict(zip(names_in, columns.values(), strict=True))
         names = names_in
-        schema = _with_target(bounds, names, target, target_column, rows)
+        schema = _with_target(bounds, names, target, target_column)
     else:
         target = _free_name(_name_of(y) or "y", names)
         schema = stated(bounds, names, target, rows, target_column)
@@ -276,21 +276,16 @@ def _interval(name: str, pair: Any) -> Column:
 
 
 def _with_target(
-    schema: Schema,
-    names: Sequence[str],
-    target: str,
-    target_column: Column | None,
-    rows: int | None,
+    schema: Schema, names: Sequence[str], target: str, target_column: Column | None
 ) -> Schema:
-    """The same facts for these columns; under replace-one n is that of the table at hand."""
+    """The same facts for these columns."""
     columns = schema.select(names)
     if not columns:
         fail("There is no feature: the schema names the target only.")
     columns[target] = schema[target] if target_column is None else target_column
-    keep = rows is None or str(schema.neighbors) == "add-remove"
     return Schema(
         columns,
-        rows=schema.rows if keep else rows,  # type: ignore[arg-type]
+        rows=schema.rows,
         neighbors=schema.neighbors,
         bits=schema.bits,
         person=schema.person,

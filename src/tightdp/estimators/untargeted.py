@@ -32,12 +32,9 @@ class Untargeted(PrivateEstimator):
         return Problem(X, schema, tuple(names[:-1]), names[-1])
 
     def _facts(self, X: Any, names: list[str] | None) -> Schema:
-        rows = public_rows(X)
         if isinstance(self.bounds, Schema):
-            given = self.bounds
-            if rows is None or str(given.neighbors) == "add-remove":
-                return given
-            return Schema(given.columns, rows=rows, neighbors=given.neighbors, bits=given.bits)
+            return self.bounds
+        rows = public_rows(X)
         if names is None or rows is None:
             fail("A path, a relation or a Spark frame needs a Schema as `bounds`.")
         return stated(self.bounds, names[:-1], names[-1], rows, None)
