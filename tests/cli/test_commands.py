@@ -169,6 +169,45 @@ def test_compare_says_what_other_noise_costs(tightdp):
     assert "best *" in tightdp("compare", "plan.toml", "--release", "means").out
 
 
+BAYES = """[[releases]]
+name = "classes"
+kind = "naive_bayes"
+features = ["age"]
+target = "answer"
+weight = 1
+"""
+
+
+def test_compare_knows_the_noises_of_naive_bayes(here, tightdp, monkeypatch):
+    """It took 'best' for the default, which that kind does not have, and ended the command."""
+    monkeypatch.setattr("tightdp.plans.works._REPLICATES", 2)
+    plan = (here / "plan.toml").read_text() + BAYES
+    (here / "bayes.toml").write_text(plan)
+    said = tightdp("compare", "bayes.toml", "--json")
+    assert said.code == 0, said.err
+    last = said.json["releases"][-1]
+    assert last["chosen"] == "hull"
+    assert {row["noise"] for row in last["noises"]} >= {"hull", "laplace", "staircase"}
+
+
+def test_a_release_that_cannot_be_compared_leaves_the_others(tightdp, monkeypatch):
+    from tightdp import compare
+
+    honest = compare.compare_noise
+
+    def refuses_counts(request, **options):
+        if request.kind.name == "count":
+            raise ParameterError("Not this one.")
+        return honest(request, **options)
+
+    monkeypatch.setattr(compare, "compare_noise", refuses_counts)
+    said = tightdp("compare", "plan.toml", "--json")
+    assert said.code == 0
+    means, answers = said.json["releases"]
+    assert means["chosen"] == "best"
+    assert answers == {"name": "answers", "reason": "Not this one."}
+
+
 def test_audit_of_a_plan_finds_nothing_and_reads_nothing(here, tightdp):
     (here / "survey.csv").write_text("age,pay (EUR),answer\n")  # no row to read
     said = tightdp("audit", "plan.toml", "--releases", "2000")
@@ -457,6 +496,22 @@ def test_completion_names_every_command(shell, tightdp):
 
 
 RECORD = "41,Berlin,1975-03-02,anna@example.org\n37,Bonn,1980-11-30,ben@example.org\n"
+
+
+@pytest.mark.parametrize(
+    "record", ["AAT_ECOLI   0.49  0.29   cp", "anna\t41\tBerlin", "anna:x:1000", "anna : 41"]
+)
+def test_a_record_that_no_comma_divides_is_no_header(record, tmp_path, monkeypatch, capsys):
+    """One cell that holds a record was taken for the name of a column."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(f"{record}\n" * 3)
+    assert main(["schema", "init", "t.csv"]) == 2
+    said = "".join(capsys.readouterr())
+    assert "does not look like a header" in said
+    assert record not in said
+    assert not Path("schema.toml").exists()
+    Path("n.csv").write_text("weight of all: kg\n1\n")
+    assert main(["schema", "init", "n.csv"]) == 0
 
 
 def test_a_file_without_a_header_is_not_copied_into_the_schema(tmp_path, monkeypatch, capsys):

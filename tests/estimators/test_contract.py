@@ -163,6 +163,39 @@ def test_a_key_gives_the_stored_release_again(seed):
         LinearRegression(bounds=BOUNDS).fit(X, y, key="march")
 
 
+ESTIMATORS = {
+    "linear": lambda schema, **g: (LinearRegression(bounds=schema, **g), "y"),
+    "ridge": lambda schema, **g: (Ridge(bounds=schema, **g), "y"),
+    "quantile": lambda schema, **g: (tdp.QuantileRegression(bounds=schema, **g), "y"),
+    "logistic": lambda schema, **g: (tdp.LogisticRegression(bounds=schema, **g), "k"),
+    "sparse": lambda schema, **g: (tdp.SparseLogisticRegression(bounds=schema, **g), "k"),
+    "bayes": lambda schema, **g: (tdp.GaussianNB(bounds=schema, **g), "k"),
+    "density": lambda schema, **g: (tdp.Density(bounds=schema, bins=2, **g), None),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("rows", [20, 40])
+def test_a_table_of_another_length_is_refused_before_payment(name, rows):
+    """Estimators took the length of the table in silence, where releases of means refused it."""
+    facts = {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}
+    table = {"x": np.linspace(0, 1, rows), "y": np.linspace(0, 1, rows)}
+    if name in ("logistic", "sparse", "bayes"):
+        facts = {"x": facts["x"], "k": tdp.Category([0, 1], other=0)}
+        table = {"x": table["x"], "k": np.arange(rows) % 2}
+    ledger = tdp.Ledger(epsilon=1)
+    model, target = ESTIMATORS[name](tdp.Schema(facts, rows=30), ledger=ledger)
+    with pytest.raises(ParameterError, match=f"has {rows} rows and the schema says 30"):
+        model.fit(table, target)
+    assert ledger.spent.epsilon == 0
+
+
+def test_folds_have_bounds_without_a_number_of_rows(seed):
+    X, y = rows(seed)
+    model = LinearRegression(epsilon=9, bounds=list(SCHEMA.columns.values()))
+    assert len(cross_val_score(model, X, y, cv=3, error_score="raise")) == 3
+
+
 def test_a_fitted_model_can_be_pickled(seed):
     X, y = rows(seed)
     model = LinearRegression(bounds=BOUNDS, random_state=seed).fit(X, y)
