@@ -86,7 +86,7 @@ class TableCheck:
     ----------
     rows : int
         The number of rows.
-    columns : dict from names to ColumnCheck
+    by_column : dict from names to ColumnCheck
     problems : dict from names to texts
         Columns that cannot be read at all, with the reason.
 
@@ -100,21 +100,21 @@ class TableCheck:
     (1, 1)
     """
 
-    __slots__ = ("columns", "problems", "rows", "schema")
+    __slots__ = ("by_column", "problems", "rows", "schema")
 
     def __init__(
         self, schema: Schema, rows: int, columns: list[ColumnCheck], problems: dict[str, str]
     ) -> None:
         self.schema, self.rows = schema, rows
-        self.columns, self.problems = {found.name: found for found in columns}, problems
+        self.by_column, self.problems = {found.name: found for found in columns}, problems
 
     def __getitem__(self, name: str) -> ColumnCheck:
-        return self.columns[name]
+        return self.by_column[name]
 
     def _rows(self) -> list[tuple[str, ...]]:
         head = ("column", "rule", *_COUNTS[:4])
         body = []
-        for name, found in self.columns.items():
+        for name, found in self.by_column.items():
             interval = isinstance(found.rule, Interval)
             counted = ("missing", "unreadable", "clamped") if interval else ("missing", "unseen")
             cells = [self._share(getattr(found, k)) if k in counted else "" for k in _COUNTS[:4]]
@@ -128,7 +128,7 @@ class TableCheck:
         least = self.schema.neighbors is Neighbors.REPLACE_ONE
         stated = f"{'' if least else 'at most '}{self.schema.rows}"
         notes = [f"{self.rows} rows; the schema says {stated}."]
-        notes += [found.hint for found in self.columns.values() if found.hint]
+        notes += [found.hint for found in self.by_column.values() if found.hint]
         return [*notes, *self.problems.values()]
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ class TableCheck:
         return "\n".join([NOT_PRIVATE, "", *table, "", *self._notes(), NOT_PRIVATE])
 
     def __repr__(self) -> str:
-        return f"<{NOT_PRIVATE}. {len(self.columns)} columns, {self.rows} rows: print it>"
+        return f"<{NOT_PRIVATE}. {len(self.by_column)} columns, {self.rows} rows: print it>"
 
     def _repr_html_(self) -> str:
         return f"<p><b>{NOT_PRIVATE}</b></p>{html_table(self._rows(), *self._notes())}"

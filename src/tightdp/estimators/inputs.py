@@ -106,7 +106,8 @@ def public_rows(X: Any) -> int | None:
     if isinstance(X, (str, Path)):
         return None
     if isinstance(X, Mapping):
-        return len(X[_columns_of(X)[0]])
+        _columns_of(X)
+        return len(next(iter(X.values())))
     if isinstance(X, np.ndarray) and X.ndim == 0:
         return None
     engine = type(X).__module__.split(".")[0].lstrip("_")
