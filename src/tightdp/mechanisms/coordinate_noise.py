@@ -42,6 +42,7 @@ from tightdp.privacy import text_up
 from tightdp.randomness import source
 
 _SLACK = 2.0**-40  # relative rounding of a support function
+_LEAST_VARIANCE = 1e-40  # of integers: what huge epsilons leave is noise, but no double
 DESIGN_STEPS = 1 << 38  # lattice points per unit that tables of designs can do with
 _WORTH = Fraction(1001, 1000)  # a smaller gain in epsilon is not worth another law
 
@@ -240,8 +241,9 @@ class CoordinateNoise:
         return self
 
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled statistic."""
-        return np.diag([law.variance() for law in self.laws]) / float(self.resolution) ** 2
+        """Covariance of the noise on the scaled statistic; never 0, where doubles underflow."""
+        each = [max(law.variance(), _LEAST_VARIANCE) for law in self.laws]
+        return np.diag(each) / float(self.resolution) ** 2
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise.
