@@ -138,3 +138,16 @@ def test_large_requests_end(name: str, relation: str, seed: int) -> None:
     wide = {kind: rows * 40 for kind, rows in FIXED.items() if kind != "missing"}
     wide["atoms"] = [row(float(x), float(y)) for x, y in rng.integers(0, 2, (40 * ROWS, 2))]
     assert late(HARD[name](facts), wide, seed) == []
+
+
+@pytest.mark.parametrize("noise", ["best", "laplace", "l2"])
+def test_a_margin_beside_a_table_is_measured_at_once(noise: str) -> None:
+    """One linear program for each of 2016 differences took minutes; none of them is needed."""
+    levels = tdp.Category(list("abcd"), other="d")
+    facts = tdp.Schema({name: levels for name in "pqr"}, rows=100)
+    with clock(8):
+        counts = tdp.Counts(facts, ["q", "q:p:r"])
+        tdp.AdditiveMechanism(counts, noise=noise, epsilon=1)
+    space = counts.sensitivity_space()
+    np.testing.assert_allclose(space.hull().support(np.eye(space.dim)), 1.0, rtol=1e-9)
+    assert [float(space.sensitivity(p=p)) for p in (1, 2, np.inf)] == pytest.approx([4, 2, 1])
