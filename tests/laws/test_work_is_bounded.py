@@ -151,3 +151,23 @@ def test_a_margin_beside_a_table_is_measured_at_once(noise: str) -> None:
     space = counts.sensitivity_space()
     np.testing.assert_allclose(space.hull().support(np.eye(space.dim)), 1.0, rtol=1e-9)
     assert [float(space.sensitivity(p=p)) for p in (1, 2, np.inf)] == pytest.approx([4, 2, 1])
+
+
+@pytest.mark.slow
+def test_a_hundred_times_the_rows_on_a_line_end(seed: int) -> None:
+    """Boxes are given up later where there are more lines and rows to go through instead."""
+    facts = tdp.Schema(
+        {"x": tdp.Interval(0, 10), "y": tdp.Interval(-1, 1)}, rows=300, neighbors="add-remove"
+    )
+    mechanism = tdp.KNormQuantileRegression(facts, features=["x"], target="y", epsilon=1)
+    line = {"x": np.linspace(0, 10, 30_000), "y": np.linspace(-1, 1, 30_000)}
+    with clock(90):
+        mechanism.release(line, rng=seed)
+
+
+def test_joint_quantiles_of_far_more_rows_end(seed: int) -> None:
+    """At a rate at which rounded logarithms would let next to no proposal pass."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=ROWS, neighbors="add-remove")
+    mechanism = tdp.KNormQuantiles(facts, "x", [0.25, 0.5, 0.75], epsilon=10**7)
+    with clock(SECONDS):
+        mechanism.release({"x": np.linspace(0, 10, 100_000)}, rng=seed)

@@ -391,7 +391,8 @@ def _hull_in_span(points: FloatArray, reason: str) -> Hull:
             DegenerateBodyError,
         )
     unit = column_scales(points)
-    _, values, right = np.linalg.svd(points / unit, full_matrices=False)
+    # the triangle has the same values and directions, and is quick to find for many points
+    _, values, right = np.linalg.svd(np.linalg.qr(points / unit, mode="r"), full_matrices=False)
     # Below _DEPENDENT is rounding: the entries are linearly dependent. A direction between that and
     # FLAT may be thin or rounding; the hull below refuses it. Flattening it would be fatal.
     rank = int(np.sum(values > _DEPENDENT * values[0]))
