@@ -189,4 +189,3 @@ def test_large_tables_and_rates_cost_no_proposals(rate: Fraction, rows: int, see
     law = JointLaw(np.arange(rows), 0, rows, THREE, rate)
     assert 1 <= float(law._bound) / 2**64 < 1.001  # one tuple has all the weight
     assert law.draw(source(seed)).tolist() == [rows // 4 - 1, rows // 2 - 1, 9 * rows // 10 - 1]
-

@@ -53,9 +53,9 @@ class KNormQuantileRegression(PlaneGradient):
     for about as long as it takes to go through all lines of the lattice, which is done where that
     is not enough: at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid
     is as fine as that allows. Under add-remove, where more rows may come than were stated, the
-    bound grows in proportion to them. With ``sampler="mcmc"``, for more coefficients than four, [P4] is missing: a finite
-    chain only approaches the law, the release is not epsilon-DP, and its guarantee says
-    ``approximate-sampler``.
+    bound grows in proportion to them. With ``sampler="mcmc"``, for more coefficients than four,
+    [P4] is missing: a finite chain only approaches the law, the release is not epsilon-DP, and its
+    guarantee says ``approximate-sampler``.
 
     **Erratum.** The paper's sensitivity :math:`2(1-\tau)C_X` is not one for :math:`\tau > 1/2`: at
     tau = 0.9 its law loses 9 epsilon (E20). It is :math:`2\max(\tau, 1-\tau)C_X`; with a constant

@@ -89,10 +89,11 @@ class JointLaw:
         levels = [Fraction(0), *self.taus, Fraction(1)]
         self.wanted = [int((b - a) * self.den) * len(rows) for a, b in pairwise(levels)]
         self._edges = np.concatenate([[start], rows, [end]])
-        self._kind = np.int64 if 8 * self.den * (len(rows) + 1) < 1 << 63 else np.object_
+        # Python integers where 64 bits might not do
+        kind: Any = np.int64 if 8 * self.den * (len(rows) + 1) < 1 << 63 else np.object_
         self._pieces = np.arange(len(rows) + 1)
-        self._counts = self._pieces.astype(self._kind) * self.den
-        self._skipped = np.cumsum(np.array([0, *self.wanted], dtype=self._kind))
+        self._counts: Any = self._pieces.astype(kind) * self.den
+        self._skipped = np.cumsum(np.array([0, *self.wanted], dtype=kind))
         self._behind, self._runs = self._sums()
         total = self._runs[0].raised(self._term(0, self._counts)).total()
         self._least = int(total.levels)  # the least score of all
