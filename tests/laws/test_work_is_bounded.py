@@ -138,3 +138,37 @@ def test_large_requests_end(name: str, relation: str, seed: int) -> None:
     wide = {kind: rows * 40 for kind, rows in FIXED.items() if kind != "missing"}
     wide["atoms"] = [row(float(x), float(y)) for x, y in rng.integers(0, 2, (40 * ROWS, 2))]
     assert late(HARD[name](facts), wide, seed) == []
+
+
+@pytest.mark.parametrize("noise", ["best", "laplace", "l2"])
+def test_a_margin_beside_a_table_is_measured_at_once(noise: str) -> None:
+    """One linear program for each of 2016 differences took minutes; none of them is needed."""
+    levels = tdp.Category(list("abcd"), other="d")
+    facts = tdp.Schema(dict.fromkeys("pqr", levels), rows=100)
+    with clock(8):
+        counts = tdp.Counts(facts, ["q", "q:p:r"])
+        tdp.AdditiveMechanism(counts, noise=noise, epsilon=1)
+    space = counts.sensitivity_space()
+    np.testing.assert_allclose(space.hull().support(np.eye(space.dim)), 1.0, rtol=1e-9)
+    assert [float(space.sensitivity(p=p)) for p in (1, 2, np.inf)] == pytest.approx([4, 2, 1])
+
+
+@pytest.mark.slow
+def test_a_hundred_times_the_rows_on_a_line_end(seed: int) -> None:
+    """Boxes are given up later where there are more lines and rows to go through instead."""
+    facts = tdp.Schema(
+        {"x": tdp.Interval(0, 10), "y": tdp.Interval(-1, 1)}, rows=300, neighbors="add-remove"
+    )
+    mechanism = tdp.KNormQuantileRegression(facts, features=["x"], target="y", epsilon=1)
+    line = {"x": np.linspace(0, 10, 30_000), "y": np.linspace(-1, 1, 30_000)}
+    with clock(90):
+        mechanism.release(line, rng=seed)
+
+
+@pytest.mark.slow
+def test_joint_quantiles_of_far_more_rows_end(seed: int) -> None:
+    """Rounded logarithms of the weights let one in e**19 proposals pass here."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=40_000, neighbors="add-remove")
+    mechanism = tdp.KNormQuantiles(facts, "x", [0.25, 0.5, 0.75], epsilon=1000)
+    with clock(90):
+        mechanism.release({"x": np.linspace(0, 10, 4_000_000)}, rng=seed)

@@ -87,11 +87,16 @@ class Polytope(NormBall):
         return cls.hull_of_pairs(array)
 
     @classmethod
-    def hull_of_pairs(cls, points: FloatArray) -> Self:
-        """The convex hull of the points and their mirror images."""
+    def hull_of_pairs(cls, points: FloatArray, *, most: float = np.inf) -> Self:
+        """The convex hull of the points and their mirror images.
+
+        In many dimensions every point takes a linear program to tell whether it is a vertex. Of
+        more than ``most`` points all are kept: the hull is the same.
+        """
         if not 1 < points.shape[1] <= QHULL_DIM:
             half = _one_of_each_pair(points, _frame(points))
-            return cls(vertices=half[_extreme(half)], facets=None)
+            sifted = half[_extreme(half)] if points.shape[1] == 1 or len(half) <= most else half
+            return cls(vertices=sifted, facets=None)
         vertices, facets, reach = _hull(points)
         ball = cls(vertices=vertices, facets=facets)
         excess = max(reach - 1.0, 0.0) + ball._rounding

@@ -32,6 +32,7 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.randomness import RandomSource
 
 _MOST_POINTS = 400  # pairwise differences of more points are too many for a hull
+_MOST_PROGRAMS = 100  # so many points are told from vertices by linear programs, in seconds
 _DEPENDENT = 1e-13  # singular values below this share of the largest come from rounding
 _STILL_EXACT = 1e-9  # a hull enlarged by no more than this to cover rounding is called exact
 
@@ -390,15 +391,16 @@ def _hull_in_span(points: FloatArray, reason: str) -> Hull:
             DegenerateBodyError,
         )
     unit = column_scales(points)
-    _, values, right = np.linalg.svd(points / unit, full_matrices=False)
+    # the triangle has the same values and directions, and is quick to find for many points
+    _, values, right = np.linalg.svd(np.linalg.qr(points / unit, mode="r"), full_matrices=False)
     # Below _DEPENDENT is rounding: the entries are linearly dependent. A direction between that and
     # FLAT may be thin or rounding; the hull below refuses it. Flattening it would be fatal.
     rank = int(np.sum(values > _DEPENDENT * values[0]))
     if rank == points.shape[1]:
-        hull = Polytope.hull_of_pairs(points)
+        hull = Polytope.hull_of_pairs(points, most=_MOST_PROGRAMS)
         return _rounded_outward(hull, hull, reason)
     basis = right[:rank].T * np.abs(points).max(axis=0, keepdims=True).astype(bool).T
-    hull = Polytope.hull_of_pairs(points / unit @ basis)
+    hull = Polytope.hull_of_pairs(points / unit @ basis, most=_MOST_PROGRAMS)
     return _rounded_outward(hull, hull.image(unit[:, None] * basis), reason)
 
 

@@ -22,7 +22,8 @@ from tightdp.schema import Schema
 MOST_COEFFICIENTS = 4  # beyond, no lattice of use is small enough to be gone through
 _COARSEST = 5  # of grids that are of use
 _FEW_STEPS = 1 << 21  # so many are quicker than boxes
-_PATIENCE = 1 << 11  # refused proposals before all lines are gone through
+_PATIENCE = 1 << 11  # refused proposals, at least, before all lines are gone through
+_WORTH = 1 << 15  # steps along lines that take as long as a proposal
 
 
 class KNormQuantileRegression(PlaneGradient):
@@ -49,11 +50,12 @@ class KNormQuantileRegression(PlaneGradient):
     (:class:`~tightdp.mechanisms.box_sampling.BoxSampler`,
     :class:`~tightdp.mechanisms.plane_lines.LineLaw`) [P4].
     Numerics: ``exact``. The running time depends on the data, within a public bound: boxes are cut
-    a fixed number of times; where that is not enough, all lines of the lattice are gone through,
-    at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid is as fine as
-    that allows. With ``sampler="mcmc"``, for more coefficients than four, [P4] is missing: a finite
-    chain only approaches the law, the release is not epsilon-DP, and its guarantee says
-    ``approximate-sampler``.
+    for about as long as it takes to go through all lines of the lattice, which is done where that
+    is not enough: at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid
+    is as fine as that allows. Under add-remove, where more rows may come than were stated, the
+    bound grows in proportion to them. With ``sampler="mcmc"``, for more coefficients than four,
+    [P4] is missing: a finite chain only approaches the law, the release is not epsilon-DP, and its
+    guarantee says ``approximate-sampler``.
 
     **Erratum.** The paper's sensitivity :math:`2(1-\tau)C_X` is not one for :math:`\tau > 1/2`: at
     tau = 0.9 its law loses 9 epsilon (E20). It is :math:`2\max(\tau, 1-\tau)C_X`; with a constant
@@ -189,7 +191,8 @@ class KNormQuantileRegression(PlaneGradient):
         if not self.draws.exact:
             return self.draws.draw(levels, self.rate, rng, progress)
         lines = line_count(self.edge, self.rows.dim - 1, within=self.shape == "l1")
-        found = None
-        if lines * levels.distinct > _FEW_STEPS:
-            found = BoxSampler(levels, self.rate).attempt(rng, _PATIENCE)
+        steps, found = lines * levels.distinct, None
+        if steps > _FEW_STEPS:
+            # as long as all lines would take: many rows on a line need more boxes than few do
+            found = BoxSampler(levels, self.rate).attempt(rng, max(_PATIENCE, steps // _WORTH))
         return LineLaw(levels, self.rate).draw(rng) if found is None else found  # [P4]

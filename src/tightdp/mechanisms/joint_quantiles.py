@@ -16,6 +16,7 @@ from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
 from tightdp.mechanisms.band_paths import exp_up
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.level_sums import LevelSums
 from tightdp.mechanisms.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
@@ -27,13 +28,11 @@ from tightdp.schema import Schema
 
 Vector = NDArray[np.int64]
 
-MOST_NUMBERS = 1 << 25  # rows times levels, of which three tables of doubles are held
+MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
 _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SPARE = 64  # places of the bound on ratios
 _CHUNK = 4096  # pieces whose runs are summed together
-_MOST_ROUNDING = 4.0  # in logs: at worst e**4 proposals for a draw
-_NOTHING = -60.0  # the log of what is nothing beside 1, even many times
 _WORD = 1 << 60
 
 
@@ -52,7 +51,8 @@ class JointLaw:
               G_{j+k}(q), \qquad
               G_j(p) = \sum_{q > p} e^{-r \lvert q - p - n_j \rvert} E_j(q).
 
-    These sums are made once, backwards, as logarithms. A draw goes forwards: a piece with weight
+    These sums are made once, backwards, as whole levels and logarithms
+    (:mod:`~tightdp.mechanisms.level_sums`). A draw goes forwards: a piece with weight
     :math:`e^{-r\lvert q - p - n_j\rvert} E_j(q)`, the length of the run in it, uniform points in
     order, and so on. Every step is taken with integer weights, so the probability of a proposal is
     a ratio of integers that is known exactly; it is kept with probability (weight of the points) /
@@ -85,15 +85,19 @@ class JointLaw:
         self.rows, self.start, self.end, self.taus = rows, start, end, list(taus)
         self.den = math.lcm(*(tau.denominator for tau in taus))
         self.rate = rate / self.den  # per unit of den * counts
+        self._slope = float(self.rate)
         levels = [Fraction(0), *self.taus, Fraction(1)]
         self.wanted = [int((b - a) * self.den) * len(rows) for a, b in pairwise(levels)]
         self._edges = np.concatenate([[start], rows, [end]])
+        # Python integers where 64 bits might not do
+        kind: Any = np.int64 if 8 * self.den * (len(rows) + 1) < 1 << 63 else np.object_
         self._pieces = np.arange(len(rows) + 1)
-        self._slope = float(rate)
-        self._costs = [float(self.rate * wanted) for wanted in self.wanted]
-        self._skipped = np.cumsum([0.0, *self._costs])
+        self._counts: Any = self._pieces.astype(kind) * self.den
+        self._skipped = np.cumsum(np.array([0, *self.wanted], dtype=kind))
         self._behind, self._runs = self._sums()
-        self._bound = exp_up(self._log_total() + self._rounding(), _SPARE)
+        total = self._runs[0].raised(self._term(0, self._counts)).total()
+        self._least = int(total.levels)  # the least score of all
+        self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)), _SPARE)
 
     def score(self, points: Any) -> int:
         """den times the sum of the terms."""
@@ -102,23 +106,29 @@ class JointLaw:
         terms = zip(pairwise(ends), self.wanted, strict=True)
         return sum(abs(self.den * (b - a) - wanted) for (a, b), wanted in terms)
 
-    # --- the sums, as logarithms --------------------------------------------------------------
+    # --- the sums ---------------------------------------------------------------------------
 
-    def _sums(self) -> tuple[FloatArray, FloatArray]:
+    def _sums(self) -> tuple[LevelSums, LevelSums]:
         """G and E for all numbers of points and all pieces, shapes (m + 1, n + 1), (m, n + 1)."""
-        levels = len(self.taus)
+        levels, pieces = len(self.taus), len(self._pieces)
         ways = self._ways(np.diff(self._edges), levels)
-        behind = np.empty((levels + 1, len(self._pieces)))
-        runs = np.empty((levels, len(self._pieces)))
-        behind[-1] = self._term(levels, len(self.rows) - self._pieces)
+        last = LevelSums(self._term(levels, self._counts[::-1]), np.zeros(pieces), self._slope)
+        behind = LevelSums.nothing(last, (levels + 1, pieces))
+        runs = LevelSums.nothing(last, (levels, pieces))
+        behind[levels] = last
         for j in range(levels - 1, -1, -1):
-            skipped = self._skipped[j + 1 : levels + 1] - self._skipped[j + 1]
-            for at in range(0, len(self._pieces), _CHUNK):
+            for at in range(0, pieces, _CHUNK):
                 part = slice(at, at + _CHUNK)
-                terms = ways[: levels - j, part] + behind[j + 1 :, part]
-                runs[j, part] = _log_sums(terms - skipped[:, None])
+                runs[j, part] = self._runs_of(j, behind[j + 1 :, part], ways[:, part]).total()
             behind[j] = self._before(j, runs[j])
         return behind, runs
+
+    def _runs_of(self, j: int, behind: LevelSums, ways: FloatArray) -> LevelSums:
+        """The weights of runs of 1, 2, .. points after the j-th one, and of all that follows."""
+        left = len(self.taus) - j
+        skipped = self._skipped[j + 1 : j + left + 1] - self._skipped[j + 1]
+        found = behind.raised(skipped[:, None])
+        return LevelSums(found.levels, found.logs + ways[:left], self._slope)
 
     @staticmethod
     def _ways(lengths: Vector, levels: int) -> FloatArray:
@@ -127,29 +137,23 @@ class JointLaw:
             logs = np.array([np.log((lengths + k) / (k + 1.0)) for k in range(levels)])
         return np.asarray(np.cumsum(logs, axis=0))
 
-    def _term(self, j: int, gaps: Any) -> FloatArray:
-        """Log weight of so many rows between two points."""
-        return np.asarray(-np.abs(self._slope * gaps - self._costs[j]))
+    def _term(self, j: int, counts: Any) -> Any:
+        """The j-th term of the score, for so many rows (times den) between two points."""
+        return np.abs(counts - self.wanted[j])
 
-    def _before(self, j: int, runs: FloatArray) -> FloatArray:
+    def _before(self, j: int, runs: LevelSums) -> LevelSums:
         """The sum over all later pieces q of :math:`e^{-r |q - p - n_j|}` times the run."""
-        out, tilt = np.full(len(runs), -np.inf), self._slope * self._pieces
-        reach = min(self.wanted[j] // self.den, len(runs))
+        count, counts, wanted = len(self._pieces), self._counts, self.wanted[j]
+        out = LevelSums.nothing(runs, (count,))
+        reach = min(wanted // self.den, count)
         if reach:  # pieces up to the wanted gap
-            out[:-1] = window_sums(runs + tilt, reach)[1:] - tilt[:-1] - self._costs[j]
-        if reach + 1 < len(runs):  # and beyond it
-            last = len(runs) - reach - 1
-            far = tail_sums(runs - tilt)[reach + 1 :] + tilt[:last] + self._costs[j]
-            out[:last] = np.logaddexp(out[:last], far)
+            near = runs.raised(-counts).windows(reach)[1:]
+            out[:-1] = near.raised(counts[:-1] + wanted)
+        if reach + 1 < count:  # and beyond it
+            last = count - reach - 1
+            far = runs.raised(counts).tails()[reach + 1 :]
+            out[:last] = out[:last].plus(far.raised(-counts[:last] - wanted))
         return out
-
-    def _log_total(self) -> float:
-        """Log of the sum of all weights, rounded."""
-        return float(_log_sums((self._term(0, self._pieces) + self._runs[0])[:, None])[0])
-
-    def _rounding(self) -> float:
-        """What all roundings together can have taken off a logarithm, and more."""
-        return rounding(len(self.rows), len(self.taus), self._slope)
 
     # --- draws --------------------------------------------------------------------------------
 
@@ -157,7 +161,7 @@ class JointLaw:
         """Ordered points, shape (m,)."""
         while True:
             points, above, below = self._propose(rng)
-            x = self.rate * self.score(points)
+            x = self.rate * (self.score(points) - self._least)
             num = above * self._bound.denominator << _SPARE
             den = below * self._bound.numerator
             if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=den):
@@ -168,8 +172,9 @@ class JointLaw:
         points: list[int] = []
         above, below, here, first = 1, 1, 0, 0  # the first point can lie before all rows
         while (j := len(points)) < len(self.taus):
-            later = self._pieces[first:]
-            at, total, weight = chosen(self._term(j, later - here) + self._runs[j, first:], rng)
+            gaps = self._counts[first:] - self._counts[here]
+            ends = self._runs[j, first:].raised(self._term(j, gaps))
+            at, total, weight = chosen(ends.above(ends.least()), rng)
             above, below, here = above * total, below * weight, first + at
             first = here + 1
             start, length = int(self._edges[here]), int(self._edges[here + 1] - self._edges[here])
@@ -180,63 +185,33 @@ class JointLaw:
 
     def _run(self, j: int, piece: int, length: int, rng: RandomSource) -> tuple[int, int, int]:
         """How many points lie in a piece, and the integer weights of all numbers and of this."""
-        left = len(self.taus) - j
-        ways = self._ways(np.array([length]), left)[:, 0]
-        skipped = self._skipped[j + 1 : j + left + 1] - self._skipped[j + 1]
-        at, total, weight = chosen(ways + self._behind[j + 1 :, piece] - skipped, rng)
+        ways = self._ways(np.array([length]), len(self.taus) - j)
+        ends = self._runs_of(j, self._behind[j + 1 :, piece : piece + 1], ways)[:, 0]
+        at, total, weight = chosen(ends.above(ends.least()), rng)
         return at + 1, total, weight
 
 
-def rounding(rows: int, levels: int, slope: float) -> float:
+def rounding(rows: int, levels: int) -> float:
     r"""More than the roundings of :class:`JointLaw` can add up to in a ratio, as a logarithm.
 
-    Logs are at most ``largest`` in size. A window adds up at most :math:`n_j + 1` of them one by
-    one, the tails twice their root, a run m; each addition and each term is rounded by less than
+    Levels are exact. Logs are those of numbers of tuples, at most ``largest`` in size together with
+    the distance of levels that still count. Windows and tails add up at most twice the root of n of
+    them one by one, a run m; each addition and each term is rounded by less than
     ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-_PLACES`` of the largest or,
-    where there are many, by one in 2**62 / (2 pieces).
+    where there are many, by one in 2**62 / (2 pieces). Together below 1 up to 10**8 rows, whatever
+    the rate: a table far larger than was stated costs no proposals.
+
+    >>> rounding(10**8, 9) < 1
+    True
     """
-    largest = 4.0 * slope * rows + 64.0 * (levels + 1)
-    additions = rows + (levels + 1) * (2.0 * math.sqrt(rows) + levels + 32)
+    largest = 64.0 * (levels + 3)
+    additions = (levels + 1) * (2.0 * math.sqrt(rows) + levels + 32)
     weights = 2.0 * (levels + 1) * (rows + levels + 1.0)
     return (
         additions * (largest + 1) * 2.0**-50
         + weights * 2.0**-_PLACES
         + weights * (rows + 2.0) * 2.0**-60
     )
-
-
-def window_sums(logs: FloatArray, width: int) -> FloatArray:
-    """Log of the sum of ``exp(logs[a : a + width])`` for every a, without a difference.
-
-    A window is the end of a block and the beginning of the next one.
-
-    >>> np.exp(window_sums(np.log([1.0, 2.0, 3.0, 4.0]), 3)).round(9).tolist()
-    [6.0, 9.0, 7.0, 4.0]
-    """
-    count = len(logs)
-    blocks = np.full((-(-(count + width) // width), width), -np.inf)
-    blocks.ravel()[:count] = logs
-    begun = np.logaddexp.accumulate(blocks, axis=1).ravel()
-    ended = np.logaddexp.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    sums = np.logaddexp(ended[:count], begun[width - 1 :][:count])
-    sums[::width] = ended[:count:width]  # a whole block
-    return np.asarray(sums)
-
-
-def tail_sums(logs: FloatArray) -> FloatArray:
-    """Log of the sum of ``exp(logs[a:])`` for every a, by blocks, so that roundings stay few.
-
-    >>> np.exp(tail_sums(np.log([1.0, 2.0, 3.0]))).round(9).tolist()
-    [6.0, 5.0, 3.0]
-    """
-    count = len(logs)
-    width = math.isqrt(count) + 1
-    blocks = np.full((-(-count // width), width), -np.inf)
-    blocks.ravel()[:count] = logs
-    ended = np.logaddexp.accumulate(blocks[:, ::-1], axis=1)[:, ::-1]
-    later = np.full(len(blocks), -np.inf)
-    later[:-1] = np.logaddexp.accumulate(ended[:0:-1, 0])[::-1]
-    return np.asarray(np.logaddexp(ended, later[:, None]).ravel()[:count])
 
 
 def any_run(length: int, count: int, rng: RandomSource) -> list[int]:
@@ -249,17 +224,6 @@ def any_run(length: int, count: int, rng: RandomSource) -> list[int]:
         place = rng.below(most + 1)
         found.add(most if place in found else place)
     return [place - i for i, place in enumerate(sorted(found))]
-
-
-def _log_sums(terms: FloatArray) -> FloatArray:
-    """Log of the sums of ``exp(terms)`` over the first axis."""
-    top = np.max(terms, axis=0)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    terms = terms - shift
-    # what is left out is less than a rounding, and exponentials are what takes time
-    sums = np.exp(terms, where=terms > _NOTHING, out=np.zeros_like(terms)).sum(axis=0)
-    with np.errstate(divide="ignore"):  # nothing sums to -inf
-        return np.asarray(np.log(sums) + shift)
 
 
 class KNormQuantiles(KNormGradient):
@@ -319,7 +283,7 @@ class KNormQuantiles(KNormGradient):
             largest = 2 * schema.rows_per_person * (1 - min(steps))
         self._set_up(numeric(schema, column), largest, epsilon, schema.neighbors, schema.bits)
         self.finer = finer_bits(schema)
-        check_work(schema.rows, len(self.taus), float(self.budget.rate))
+        check_work(schema.rows, len(self.taus))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -373,19 +337,13 @@ def check_taus(taus: Any) -> list[Fraction]:
     return shares
 
 
-def check_work(rows: int, levels: int, slope: float) -> None:
+def check_work(rows: int, levels: int) -> None:
     """Refuse what would take too long or too much memory, from public facts alone."""
     if levels * rows > MOST_NUMBERS or levels**2 * rows > MOST_WORK:
         most = max(1, min(MOST_NUMBERS // rows, math.isqrt(MOST_WORK // rows)))
         fail(
             f"`taus` must hold at most {most} levels for {rows} rows: a joint draw works with all "
             "rows at every level. Release fewer levels, or each by itself (KNormQuantile).",
-            InfeasibleSamplingError,
-        )
-    if rounding(rows, levels, slope) > _MOST_ROUNDING:
-        fail(
-            f"`epsilon` is too large for a joint draw of {levels} levels of {rows} rows: lower it, "
-            "or release every level by itself (KNormQuantile).",
             InfeasibleSamplingError,
         )
 
