@@ -26,7 +26,7 @@ def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
     --------
     >>> from tightdp.audit import audit_pmf
     >>> plot_audit(audit_pmf([3, 1], [1, 3], epsilon=1.0)).get_title()
-    'violated: epsilon = 1 claimed, at least 1.099 shown'
+    'violated: epsilon = 1 claimed, at least 1.098 shown'
     """
     if not report.findings:
         fail("`report` must hold findings to be drawn.", DimensionError)
