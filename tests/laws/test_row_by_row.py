@@ -362,7 +362,8 @@ def test_every_estimator_reads_by_the_same_reader(fit, name, seed):
     ]
 
     def cells(part: list[Row]) -> list[list[int]]:
-        found = entry.make(epsilon=1, bounds=FACTS.only(names))
+        facts = tdp.Schema(FACTS.select(names), len(part), bits=FACTS.bits)
+        found = entry.make(epsilon=1, bounds=facts)
         features = [{name: row[name] for name in entry.features} for row in part]
         X = build(features, dict.fromkeys(entry.features, "integer"))
         if entry.target is None:
