@@ -290,12 +290,6 @@ def test_what_is_not_in_memory_needs_names_and_a_schema(tmp_path, seed):
         LinearRegression(bounds=SCHEMA).fit(pd.DataFrame(X, columns=["a", "zzz"]), y)
 
 
-def test_rows_of_the_schema_do_not_overrule_the_table(seed):
-    X, y = rows(seed, n=120)
-    model = LinearRegression(bounds=SCHEMA, random_state=seed).fit(X, y)
-    assert model.schema_.rows == 120
-
-
 def test_add_remove_is_refused_before_it_costs():
     ledger = tdp.Ledger(epsilon=1, neighbors="add-remove")
     schema = tdp.Schema(SCHEMA.columns, rows=300, neighbors="add-remove")

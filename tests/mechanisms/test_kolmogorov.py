@@ -203,14 +203,14 @@ def test_a_release_is_paid_and_close(seed) -> None:
     assert apart.max() < 0.05
 
 
-def test_a_bar_counts_bands_where_asked_for(capsys, seed) -> None:
+def test_a_line_stands_still_where_rows_decide_how_long_it_takes(capsys, seed) -> None:
     pytest.importorskip("tqdm")
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=200)
     mechanism = KolmogorovSample(schema, "x", 20, epsilon=1.0)
     mechanism.release({"x": np.linspace(0, 1, 200)}, rng=seed)
     assert capsys.readouterr().err == ""
     mechanism.release({"x": np.linspace(0, 1, 200)}, rng=seed, progress=True)
-    assert "bands" in capsys.readouterr().err
+    assert "counting samples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rows", [[], [0.5], [np.nan, np.inf, -np.inf]])
