@@ -34,7 +34,7 @@ PAIRS = [[0.5, 0.1], [1.0, 0.2], [1.0, 0.005], [5.0, 0.75]]
 TINY = {
     "knorm-figure-1": {},
     "knorm-figure-3": {"epsilons": [1 / 4], "replicates": 40, "batch": 20},
-    "knorm-figure-4": {"replicates": {"10000": 6}, "epsilons": [0.5, 2.0], "batch": 3},
+    "knorm-figure-4": {"replicates": {"10000": 15}, "epsilons": [0.5, 2.0], "batch": 3},
     "knorm-figure-5": {"epsilons": [1.0, 16.0], "draws": 3, "batch": 3},
     "knorm-figure-6": {},
     "knorm-table-1": {"draws": 20_000},
