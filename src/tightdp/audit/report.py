@@ -185,7 +185,7 @@ class AuditReport:
         """Verdict, claim and evidence in one sentence."""
         lost = f", delta = {text_up(self.delta)}" if self.delta else ""
         shown = text_down(self.epsilon_lower, 4)
-        sure = "" if self.confidence == 1 else f" with confidence {self.confidence:g}"
+        sure = "" if self.confidence == 1 else f" with confidence {text_down(self.confidence)}"
         return (
             f"{self.verdict}: claimed epsilon = {text_up(self.epsilon)}{lost}, shown epsilon >= "
             f"{shown}{sure} ({self.checked:,} {KINDS[self.kind]})"

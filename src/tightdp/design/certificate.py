@@ -17,6 +17,7 @@ from tightdp.noise.lattice_laws import DiscreteStaircase
 from tightdp.noise.laws import Staircase
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
+from tightdp.privacy import text_down, text_up
 
 DesignedNoise = PiecewiseNoise | TableNoise | Staircase | DiscreteStaircase
 
@@ -163,7 +164,7 @@ class Certificate:
         )
 
     def __repr__(self) -> str:
-        return f"Certificate(lower={float(self.lower):.6g}, upper={float(self.upper):.6g})"
+        return f"Certificate(lower={text_down(self.lower)}, upper={text_up(self.upper)})"
 
 
 def relative_gap(lower: Fraction, upper: Fraction) -> float:

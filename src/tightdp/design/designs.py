@@ -36,7 +36,7 @@ from tightdp.errors import (
 )
 from tightdp.noise.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
-from tightdp.privacy import text_up
+from tightdp.privacy import text_down, text_up
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
@@ -97,7 +97,10 @@ class Design:
         return "\n".join(f"{name:<12}{text}" for name, text in self._rows())
 
     def __repr__(self) -> str:
-        return f"Design(lower={self.lower:.6g}, upper={self.upper:.6g}, gap={self.gap:.2%})"
+        return f"Design(lower={text_down(self.lower)}, upper={text_up(self.upper)}, gap={self._gap()})"
+
+    def _gap(self) -> str:
+        return f"{text_up(100 * self.gap, 3)}%"
 
     def _repr_html_(self) -> str:
         cells = (
@@ -118,9 +121,9 @@ class Design:
             ("guarantee", f"{spent}, sensitivity {float(problem.sensitivity):g}"),
             ("loss", problem.loss.name),
             ("noise", repr(self.noise)),
-            ("expected", f"{self.upper:.6g}"),
-            ("at least", f"{self.lower:.6g} for any noise"),
-            ("gap", f"{self.gap:.3%}" + ("" if self.reached else " (more than asked for)")),
+            ("expected", text_up(self.upper)),
+            ("at least", f"{text_down(self.lower)} for any noise"),
+            ("gap", self._gap() + ("" if self.reached else " (more than asked for)")),
         ]
         return [*rows, ("within", ", ".join(sides))] if sides else rows
 

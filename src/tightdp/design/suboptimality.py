@@ -51,7 +51,8 @@ class Suboptimality:
         spent = f"epsilon {text_up(problem.epsilon)}, delta {text_up(problem.delta)}"
         return (
             f"{self.law}: expected loss ({problem.loss.name}) {self.value:.6g} at {spent}. "
-            f"The best possible lies in [{self.design.lower:.6g}, {self.design.upper:.6g}]: "
+            f"The best possible lies in [{text_down(self.design.lower)}, "
+            f"{text_up(self.design.upper)}]: "
             f"this noise is {self.at_least:.1%} to {self.at_most:.1%} worse."
         )
 

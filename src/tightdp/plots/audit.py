@@ -49,7 +49,7 @@ def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     given = [f"at delta = {text_up(report.delta)}"] if report.delta else []
-    given += [f"confidence {report.confidence:g}"] if report.confidence < 1 else []
+    given += [f"confidence {text_down(report.confidence)}"] if report.confidence < 1 else []
     ax.set_xlabel(" ".join(["epsilon", *(f"({text})" for text in given)]))
     ax.set_ylabel(f"event\n({report.checked:,} {KINDS[report.kind]})")
     least = text_down(report.epsilon_lower, 4)

@@ -52,7 +52,7 @@ def plot_design(
     reach = max(float(law.quantile(0.999)), -float(law.quantile(0.001)), law.sensitivity)
     x = np.linspace(-1.25 * reach, 1.25 * reach, _POINTS)
     ax.fill_between(x, np.asarray(law.density(x)), step="mid", color=SPACE, alpha=0.45)
-    label = f"designed, E = {design.upper:.4g}"
+    label = f"designed, E = {text_up(design.upper, 4)}"
     ax.step(x, np.asarray(law.density(x)), where="mid", color=NAMED["hull"][0], label=label)
     for (name, other), (colour, style) in zip(given.items(), OTHERS, strict=False):
         value = suboptimality_value(other, design)

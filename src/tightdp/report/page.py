@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from tightdp.errors import visible
 from tightdp.privacy import text_up
 from tightdp.report import pictures, words
 from tightdp.report.sections import Section
@@ -95,7 +96,7 @@ def fragment(report: Report) -> str:
 
 
 def _safe(text: str) -> str:
-    return html.escape(text)
+    return html.escape(visible(text))
 
 
 def _header(report: Report) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tightdp.compare import Comparison
+from tightdp.errors import visible
 from tightdp.meaning import power_bound
 from tightdp.report.sections import Section
 
@@ -45,7 +46,7 @@ def number(value: float) -> str:
 
 def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
     return (
-        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{html.escape(about)}" '
+        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{html.escape(visible(about))}" '
         f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="13">'
         f"{''.join(body)}</svg>"
     )
@@ -57,7 +58,7 @@ def _text(
     extra = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}"{extra}>'
-        f"{html.escape(text)}</text>"
+        f"{html.escape(visible(text))}</text>"
     )
 
 
