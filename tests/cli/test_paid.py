@@ -153,6 +153,17 @@ def test_errors_of_the_ledger_and_the_table_say_what_went(here, tightdp, monkeyp
     assert spent(here) == 1.0
 
 
+@pytest.fixture
+def at_a_terminal():
+    """Signals as at a terminal: a job in the background is started without Ctrl-C."""
+    as_usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in as_usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("at_a_terminal")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_says_what_was_paid_and_lost(here, tightdp, monkeypatch, stop):
     """Before: 'nothing is spent twice' of a lost release, and no word at all of SIGTERM."""
