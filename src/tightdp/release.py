@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from math import lcm
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.printed import percent, value_and_interval
@@ -15,6 +17,153 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.tables import html_table, text_table
 
 _FORMAT = 1
+
+
+# --- what leaves a mechanism ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Known:
+    """The error of entries that public facts, or a paid interval, tell.
+
+    Attributes
+    ----------
+    half_width : array
+        Simultaneous half-widths at the level that was asked for.
+    covariance : array, optional
+        Of the noise, in user units; None where only the half-widths are known.
+    ends : array, optional
+        Rows (low, high) of an interval that was released itself and need not be symmetric.
+    """
+
+    half_width: FloatArray
+    covariance: FloatArray | None = None
+    ends: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No error is known of these entries, and why: no number stands in for one."""
+
+    reason: str
+
+
+Error = Known | Unknown
+DEPENDS = Unknown("the error depends on the data")
+PART_OF_INTERVAL = Unknown("an end of an interval has no error of its own")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Draft:
+    """What a mechanism has drawn: entries on one lattice, and one error for all of them.
+
+    Entries with errors of several kinds are drafts beside each other (:meth:`beside`).
+
+    Attributes
+    ----------
+    names : tuple of str
+    value : array
+        In user units.
+    integers : tuple of int
+    resolution : int
+        Lattice points per unit.
+    errors : tuple of (number of entries, Known or Unknown)
+        In the order of the entries.
+
+    Examples
+    --------
+    >>> total = Draft.of(("n",), [7.0], (7,), 1, Known(half_width=np.array([3.0])))
+    >>> place = Draft.of(("x",), [0.5], (2,), 4, Unknown("it depends on the rows"))
+    >>> both = total.beside(place)
+    >>> both.names, both.integers, both.resolution, len(both.errors)
+    (('n', 'x'), (28, 2), 4, 2)
+    """
+
+    names: tuple[str, ...]
+    value: FloatArray
+    integers: tuple[int, ...]
+    resolution: int
+    errors: tuple[tuple[int, Error], ...]
+
+    @classmethod
+    def of(
+        cls,
+        names: tuple[str, ...],
+        value: ArrayLike,
+        integers: Iterable[int],
+        resolution: int,
+        error: Error,
+    ) -> Draft:
+        """Entries that share an error."""
+        return cls(
+            names=names,
+            value=np.asarray(value, dtype=np.float64),
+            integers=tuple(int(z) for z in integers),
+            resolution=resolution,
+            errors=((len(names), error),),
+        )
+
+    def beside(self, *others: Draft) -> Draft:
+        """These entries and others, drawn independently, on the lattice that all share."""
+        parts = (self, *others)
+        common = lcm(*(part.resolution for part in parts))
+        return Draft(
+            names=tuple(name for part in parts for name in part.names),
+            value=np.concatenate([part.value for part in parts]),
+            integers=tuple(
+                z * (common // part.resolution) for part in parts for z in part.integers
+            ),
+            resolution=common,
+            errors=tuple(error for part in parts for error in part.errors),
+        )
+
+    def covariance(self) -> FloatArray:
+        """Of all entries; NaN where it is not known, 0 between independent drafts."""
+        whole = np.zeros((len(self.names), len(self.names)))
+        for a, b, error in self._blocks():
+            known = isinstance(error, Known) and error.covariance is not None
+            if known:
+                whole[a:b, a:b] = error.covariance  # type: ignore[union-attr]
+            else:
+                whole[a:b, :] = whole[:, a:b] = np.nan
+        return whole
+
+    def half_width(self) -> FloatArray:
+        """Of all entries; NaN where it is not known."""
+        whole = np.full(len(self.names), np.nan)
+        for a, b, error in self._blocks():
+            if isinstance(error, Known):
+                whole[a:b] = error.half_width
+        return whole
+
+    def ends(self) -> FloatArray | None:
+        """Rows (low, high), where an interval that is not symmetric was released; else None."""
+        if not any(isinstance(e, Known) and e.ends is not None for _, e in self.errors):
+            return None
+        half = self.half_width()
+        whole = np.column_stack([self.value - half, self.value + half])
+        for a, b, error in self._blocks():
+            if isinstance(error, Known) and error.ends is not None:
+                whole[a:b] = error.ends
+        return whole
+
+    def unknown(self) -> tuple[str, ...]:
+        """The entries of which no error is known."""
+        return tuple(
+            name
+            for a, b, error in self._blocks()
+            if isinstance(error, Unknown)
+            for name in self.names[a:b]
+        )
+
+    def _blocks(self) -> Iterator[tuple[int, int, Error]]:
+        start = 0
+        for count, error in self.errors:
+            yield start, start + count, error
+            start += count
+
+
+# --- what is published ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,6 +246,32 @@ class Release:
 
     def __getitem__(self, name: str) -> float:
         return float(self.value[self.names.index(check_choice("name", name, self.names))])
+
+    @classmethod
+    def published(
+        cls,
+        draft: Draft,
+        *,
+        guarantee: Guarantee,
+        noise: str,
+        confidence: float,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> Release:
+        """What was drawn, with what it promises."""
+        return cls(
+            names=draft.names,
+            value=draft.value,
+            integers=draft.integers,
+            resolution=draft.resolution,
+            guarantee=guarantee,
+            noise=noise,
+            covariance=draft.covariance(),
+            half_width=draft.half_width(),
+            confidence=confidence,
+            unknown=draft.unknown(),
+            ends=draft.ends(),
+            receipt={} if receipt is None else receipt,
+        )
 
     # --- JSON ---------------------------------------------------------------------------------
 
@@ -201,20 +376,6 @@ def _without_nan(numbers: FloatArray) -> list[Any]:
     plain = numbers.astype(object)
     plain[np.isnan(numbers)] = None
     return list(plain.tolist())
-
-
-def unknown_errors(names: tuple[str, ...]) -> dict[str, Any]:
-    """What a record says of entries whose errors depend on the data: nothing.
-
-    >>> unknown_errors(("x",))["half_width"]
-    array([nan])
-    """
-    count = len(names)
-    return {
-        "unknown": names,
-        "covariance": np.full((count, count), np.nan),
-        "half_width": np.full(count, np.nan),
-    }
 
 
 def _plain(value: Any) -> Any:

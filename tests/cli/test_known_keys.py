@@ -6,7 +6,7 @@ import pytest
 
 from tightdp.cli.output import Exit
 from tightdp.ledger import Ledger, store
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 
 from .conftest import PLAN
 
@@ -14,9 +14,9 @@ from .conftest import PLAN
 @pytest.fixture
 def from_before(tightdp, monkeypatch):
     """Both releases of the plan are stored, with the fingerprints of version 0.1.0."""
-    now = PaidMechanism.fingerprint
+    now = Mechanism.fingerprint
     with monkeypatch.context() as earlier:
-        earlier.setattr(PaidMechanism, "fingerprint", lambda *a: now(*a).partition(":")[2])
+        earlier.setattr(Mechanism, "fingerprint", lambda *a: now(*a).partition(":")[2])
         assert tightdp("release", "plan.toml").code == 0
 
 

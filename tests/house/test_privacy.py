@@ -11,7 +11,7 @@ import pytest
 
 import tightdp
 from tightdp.estimators.base import PrivateEstimator
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 
 WORDS = {
     "the statement": r"epsilon-DP|\(epsilon, delta\)-DP|-DP\b",
@@ -28,7 +28,7 @@ def promises() -> dict[str, str]:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     found: dict[str, str] = {}
-    todo: list[type] = [PaidMechanism, PrivateEstimator]
+    todo: list[type] = [Mechanism, PrivateEstimator]
     while todo:
         kind = todo.pop()
         derived = [c for c in kind.__subclasses__() if c.__module__.startswith("tightdp.")]

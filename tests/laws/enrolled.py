@@ -21,6 +21,7 @@ import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.estimators.base import PrivateEstimator
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
@@ -29,7 +30,6 @@ from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.split import Part, SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.together import Together
@@ -404,7 +404,7 @@ def every(base: type) -> set[type]:
 
 def mechanisms() -> set[type]:
     """All mechanisms that can be built."""
-    return {kind for kind in every(PaidMechanism) if not inspect.isabstract(kind)}
+    return {kind for kind in every(Mechanism) if not inspect.isabstract(kind)}
 
 
 def estimators() -> set[type]:

@@ -29,7 +29,7 @@ from enrolled import mapping, plain_rows, schema, utilities
 import tightdp as tdp
 from tightdp.errors import TightdpError, fail
 from tightdp.estimators.base import PrivateEstimator
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 from tightdp.plans.kinds import KINDS, request
 
 ROWS = mapping(plain_rows(np.random.default_rng(1)))
@@ -211,7 +211,7 @@ def use(name: str, what: Callable[..., Any], given: dict[str, Any], ledger: tdp.
         return
     spread = [given.pop(p.name) for p in starred if p.name in given]
     made = what(*(spread[0] if spread else ()), **given)
-    if isinstance(made, PaidMechanism):
+    if isinstance(made, Mechanism):
         made.release(ROWS, ledger=ledger)
 
 

@@ -26,8 +26,8 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import TightdpError
 from tightdp.mechanisms import median_radius
 from tightdp.mechanisms.band_paths import BandPaths
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.median_radius import MedianRadius
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody, LatticeBody, PolytopeBody, ProductBody, TestedBody
@@ -50,7 +50,7 @@ CORNERS = [
 @pytest.fixture(autouse=True)
 def first_draws() -> Iterator[None]:
     """No table of an earlier test, and none of a watched array for the next."""
-    every(PaidMechanism)
+    every(Mechanism)
     forget()
     yield
     forget()

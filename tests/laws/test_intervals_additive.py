@@ -179,8 +179,8 @@ def measured(case: Case, mechanism: AdditiveMechanism) -> list[int]:
 
 
 def released(mechanism: AdditiveMechanism, noisy: tuple[int, ...]) -> Release:
-    stated = mechanism._stated(noisy, *mechanism._errors(CONFIDENCE))
-    return Release(guarantee=mechanism.guarantee(), confidence=CONFIDENCE, **stated)
+    said = {"guarantee": mechanism.guarantee(), "noise": mechanism.law, "confidence": CONFIDENCE}
+    return Release.published(mechanism.draft(noisy, CONFIDENCE), **said)
 
 
 def tolerance(draws: int) -> float:

@@ -85,7 +85,10 @@ def test_the_released_parameters_follow_the_density(norm, seed):
     )
     bits = source(seed)
     theta = np.array(
-        [mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(bits))) for _ in range(1000)]
+        [
+            mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw_noise(bits)))
+            for _ in range(1000)
+        ]
     )
     pull = LogisticLoss().first(theta @ x.T, y) @ x + mechanism.calibration.ridge * theta
     radius = np.asarray(mechanism.ball.gauge(-pull))
@@ -198,7 +201,7 @@ def simulated(rows, epsilon, seed, replicates, *, accounting="split", **options)
     rng, errors = source(seed), []
     for _ in range(replicates):
         x, y = algorithm_three(rows, rng)
-        found = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(rng)))
+        found = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw_noise(rng)))
         errors.append(float(np.linalg.norm(found - BETA)))
     # standard error of a median from order statistics
     low, high = np.quantile(errors, 0.5 + np.array([-1, 1]) / math.sqrt(replicates) / 2)

@@ -80,7 +80,7 @@ def test_kinks_do_not_stop_the_search(loss, ball, kind, rows, share, seed):
         fit_intercept=False,
         theta_set=ball,
     )
-    draws = mechanism.draw(rng)
+    draws = mechanism.draw_noise(rng)
     tilt = np.array([int(z) / mechanism.noise_resolution for z in draws.noise])
     y = y if loss == "logistic" else 2.0 * y - 1.0
     ridge, penalty = mechanism.calibration.ridge, mechanism.penalty
@@ -128,7 +128,7 @@ def test_a_convex_set_of_ones_own(seed):
     mechanism = ObjectivePerturbation(binary_schema(7, 400), theta_set=own, **given)
     ball = ObjectivePerturbation(binary_schema(7, 400), theta_set=LpBall(7, 1, 1.0), **given)
     assert mechanism.calibration.rate == pytest.approx(ball.calibration.rate, rel=1e-9)
-    draws = mechanism.draw(source(seed))
+    draws = mechanism.draw_noise(source(seed))
     tilt = np.array([int(z) / mechanism.noise_resolution for z in draws.noise])
     objective = Objective(x, y, mechanism.loss, mechanism.calibration.ridge, tilt, own)
     found = minimise(objective, mechanism.tolerance)
@@ -175,7 +175,7 @@ def test_hard_tables_are_certified_too(x, y, epsilon):
         binary_schema(x.shape[1], max(1, len(x))), epsilon=epsilon, fit_intercept=False
     )
     for key in range(3):
-        value = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(source(key))))
+        value = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw_noise(source(key))))
         assert np.isfinite(value).all()
 
 
@@ -206,7 +206,7 @@ def test_every_release_differs_from_the_estimate_without_noise(seed):
     )
     plain = minimise(Objective(x, y, LogisticLoss(), 1e-6, np.zeros(7), NoPenalty()), 1e-4).theta
     for key in range(5):
-        draws = mechanism.draw(source(key))
+        draws = mechanism.draw_noise(source(key))
         found = mechanism.scaled(mechanism.perturbed(x, y, draws))
         assert (np.abs(found - plain) > 1e-9).all()
         tilt = draws.noise / mechanism.noise_resolution
@@ -228,7 +228,7 @@ def test_a_million_rows_never_give_the_estimate_without_noise(seed):
     assert mechanism.tolerance / rows <= 1e-12
     stopped = 0
     for key in range(100):
-        draws = mechanism.draw(source(key))
+        draws = mechanism.draw_noise(source(key))
         found = mechanism.scaled(mechanism.perturbed(x, y, draws))
         assert (found != plain).all()
         # the broken twin: a solver that starts at the estimate and stops at a gradient of 1e-4
@@ -252,7 +252,7 @@ def test_every_released_integer_carries_its_output_noise(seed):
     mechanism = ObjectivePerturbation(
         binary_schema(7, 50), epsilon=1.0, noise_share=0.5, fit_intercept=False
     )
-    draws = mechanism.draw(source(seed))
+    draws = mechanism.draw_noise(source(seed))
     bare = draws._replace(output=np.zeros_like(draws.output))
     gaps = np.subtract(mechanism.perturbed(x, y, draws), mechanism.perturbed(x, y, bare))
     assert gaps.tolist() == draws.output.tolist()
@@ -266,7 +266,7 @@ def test_the_output_noise_has_the_rate_that_pays(seed):
     """Its largest entry, in units of 1 / rate, is nearly Gamma(7): mean 7 and variance 7."""
     mechanism = ObjectivePerturbation(binary_schema(7, 50), epsilon=1.0, fit_intercept=False)
     bits = source(seed)
-    far = [int(np.abs(mechanism.draw(bits).output).max()) for _ in range(1000)]
+    far = [int(np.abs(mechanism.draw_noise(bits).output).max()) for _ in range(1000)]
     size = np.array(far) * float(mechanism.output.rate)
     error = math.sqrt(7 / len(size))
     assert size.mean() == pytest.approx(7.0, abs=4.5 * error)

@@ -50,10 +50,10 @@ def test_the_weakest_numerics_and_the_level_of_all(seed):
     chain = tdp.KNormGeometricMedian(schema(), epsilon=1, sampler="mcmc", steps=200)
     assert Together([exact, chain]).numerics is Numerics.APPROXIMATE
     asked = []
-    exact._publish = lambda frame, rng, level, bar: asked.append(level) or chain_like()
+    exact.draw = lambda frame, rng, level, bar: asked.append(level) or chain_like()
 
     def chain_like():
-        return chain._publish(TABLE, source(seed), 0.9, False)
+        return chain.draw(TABLE, source(seed), 0.9, False)
 
     Together([exact, exact]).release(TABLE, confidence=0.9)
     assert asked == pytest.approx([0.95, 0.95])

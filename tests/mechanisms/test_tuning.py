@@ -128,7 +128,7 @@ def test_the_best_setting_is_found_and_paid_for_once(seed):
 
 def test_every_run_is_drawn_before_rows_are_read(seed):
     choice = TunedPerturbation(schema(300), settings=SETTINGS, epsilon=2.0, runs=5)
-    runs = choice.draw(source(seed))
+    runs = choice.draw_runs(source(seed))
     rows, target = choice.rows.read(table(300))
     errors, place, integers = choice.best(rows, target, runs)
     each = [choice.best(rows, target, [run]) for run in runs]

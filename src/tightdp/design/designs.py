@@ -97,7 +97,9 @@ class Design:
         return "\n".join(f"{name:<12}{text}" for name, text in self._rows())
 
     def __repr__(self) -> str:
-        return f"Design(lower={text_down(self.lower)}, upper={text_up(self.upper)}, gap={self._gap()})"
+        return (
+            f"Design(lower={text_down(self.lower)}, upper={text_up(self.upper)}, gap={self._gap()})"
+        )
 
     def _gap(self) -> str:
         return f"{text_up(100 * self.gap, 3)}%"

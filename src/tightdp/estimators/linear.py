@@ -322,7 +322,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             shift = _shift(moments)
             self._candidates[assume] = candidates(
                 self._moments,
-                lambda count: _noise_matrices(moments, self._law.draw(count, rng=rng) / rows),
+                lambda count: _noise_matrices(moments, self._law.simulate(count, rng=rng) / rows),
                 rows,
                 rng,
                 shift=None if self.fit_intercept else shift,

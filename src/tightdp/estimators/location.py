@@ -15,6 +15,7 @@ from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.one_line import (
     mean_statistic,
@@ -22,7 +23,6 @@ from tightdp.mechanisms.one_line import (
     variance_statistic,
     variances_of,
 )
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.together import Together
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
@@ -84,7 +84,7 @@ class SumBased(Location):
         self._raw = self._paid(schema).release(frame, **options)
         return self._made(schema, self._raw)
 
-    def _paid(self, schema: Schema) -> PaidMechanism:
+    def _paid(self, schema: Schema) -> Mechanism:
         """All that is paid for."""
         return self._mechanism(schema)
 
@@ -201,7 +201,7 @@ class Mean(SumBased):
         epsilon = self._epsilon * self._share()
         return AdditiveMechanism(statistic, noise="best", epsilon=epsilon)
 
-    def _paid(self, schema: Schema) -> PaidMechanism:
+    def _paid(self, schema: Schema) -> Mechanism:
         means = self._mechanism(schema)
         return Together([means, self._squares(schema)]) if self._share() else means
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.location import Location, numeric_columns
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
 from tightdp.mechanisms.together import Together
 from tightdp.noise.rates import check_epsilon
@@ -40,7 +40,7 @@ class OrderStatistics(Location):
     def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
         return Together(self._parts(schema)).release(frame, **options)
 
-    def _parts(self, schema: Schema) -> list[PaidMechanism]:
+    def _parts(self, schema: Schema) -> list[Mechanism]:
         """One mechanism for every column and level."""
         columns, levels = numeric_columns(schema), self._levels()
         share = check_epsilon(self.epsilon) / (len(columns) * len(levels))
@@ -222,7 +222,7 @@ class Quantiles(OrderStatistics):
     def _levels(self) -> list[Fraction]:
         return check_taus(self.taus)
 
-    def _parts(self, schema: Schema) -> list[PaidMechanism]:
+    def _parts(self, schema: Schema) -> list[Mechanism]:
         if self.interval != "none":
             return super()._parts(schema)
         columns, levels = numeric_columns(schema), self._levels()

@@ -137,7 +137,7 @@ def objective_draw(
     """A draw from twelve rows that have the same sum of squares, up to a constant."""
     factor: FloatArray = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     target: FloatArray = np.asarray(np.linalg.solve(factor, cross), dtype=np.float64)
-    return mechanism.scaled(mechanism.perturbed(factor.T, target, mechanism.draw(rng)))
+    return mechanism.scaled(mechanism.perturbed(factor.T, target, mechanism.draw_noise(rng)))
 
 
 def truncated_normal(

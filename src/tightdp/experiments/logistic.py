@@ -134,7 +134,7 @@ class LogisticFigure(Experiment):
             x, y = algorithm_3(cell["rows"], rng)
             out["estimate"].append(float(np.linalg.norm(estimate(x, y) - BETA)))
             for name, mechanism in mechanisms.items():
-                found = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(rng)))
+                found = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw_noise(rng)))
                 out[name].append(float(np.linalg.norm(found - BETA)))
         return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -15,14 +16,15 @@ from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
+from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.mechanisms.gate import Covering, certify_moves
-from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.printed import most, percent
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource
+from tightdp.release import Draft, Known
 from tightdp.schema import Schema
 from tightdp.tables import html_table
 
@@ -117,7 +119,7 @@ class PreparedNoise(Covering, Protocol):
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray: ...
 
 
-class AdditiveMechanism(PaidMechanism):
+class AdditiveMechanism(Mechanism):
     r"""Releases :math:`t(X) + z`: an integer statistic plus the least exact noise.
 
     **Privacy.**
@@ -260,40 +262,29 @@ class AdditiveMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return repr(self.statistic)
 
-    def _facts(self) -> list[str]:
+    def shape_facts(self) -> list[str]:
         return self._choice.facts() if isinstance(self._choice, BallNoise) else []
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
         warn_of_delta(self.delta, self.statistic.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         noise = self.noise.sample(rng=rng)  # before the data are read: its timing tells nothing
-        covariance, half = self._errors(confidence)
+        self._errors(confidence)  # found before data are read, too
         exact = self.exact(frame, progress=progress)
-        noisy = tuple(t + int(z) for t, z in zip(exact, noise, strict=True))
-        return self._stated(noisy, covariance, half)
+        return self.draft([t + int(z) for t, z in zip(exact, noise, strict=True)], confidence)
 
-    def _stated(
-        self, noisy: tuple[int, ...], covariance: FloatArray, half: FloatArray
-    ) -> dict[str, Any]:
-        """What is said of noisy integers: values in user units and their errors."""
-        scaled = np.array([z / self.resolution for z in noisy])
-        return {
-            "names": self.statistic.names,
-            "value": self.statistic.recover(scaled),
-            "integers": noisy,
-            "resolution": self.resolution,
-            "noise": self.law,
-            "covariance": covariance,
-            "half_width": half,
-        }
+    def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
+        """Noisy integers in user units, with their errors."""
+        covariance, half = self._errors(confidence)
+        value = self.statistic.recover(np.array([z / self.resolution for z in noisy]))
+        error = Known(covariance=covariance, half_width=half)
+        return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
 
 
 def _choose(statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> PreparedNoise:

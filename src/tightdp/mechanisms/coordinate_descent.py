@@ -21,15 +21,15 @@ from tightdp.errors import (
     check_real,
     fail,
 )
+from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.mechanisms.coordinate_noise import check_share
 from tightdp.mechanisms.descent_plan import best_passes, best_step
-from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
 from tightdp.mechanisms.step_noise import StepNoise, step_noise
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
-from tightdp.release import unknown_errors
+from tightdp.release import DEPENDS, Draft
 from tightdp.schema import OTHER_HELP, Category, Interval, Schema
 
 _GRID = 20  # coefficients of scaled columns are multiples of 2**-20
@@ -44,7 +44,7 @@ _GRAIN = 6  # sensitivities are rounded up to multiples of 2**-6: few laws serve
 _ORDER_SEED = 2304_12681  # of the public order of coordinates
 
 
-class CoordinateDescent(PaidMechanism):
+class CoordinateDescent(Mechanism):
     r"""Minimises the logistic loss with an l1 and a squared penalty, one noisy slope at a time.
 
     With columns scaled to [-1, 1], labels :math:`y = \pm1` and coefficients h, one step picks a
@@ -252,10 +252,10 @@ class CoordinateDescent(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"CoordinateDescent({', '.join(self.features)}; {self.target})"
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
         warn_of_delta(self.delta, self.schema)
@@ -315,20 +315,11 @@ class CoordinateDescent(PaidMechanism):
         slopes = h[: len(half)] / half
         return np.append(slopes, h[len(half) :] - slopes @ middle) if self.fit_intercept else slopes
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         z = self.rows(frame, progress=progress)
         h = self.descend(z, rng, progress=progress)
         names = (*self.features, *(["intercept"] if self.fit_intercept else []))
-        value = self.recover(h / (1 << _GRID))
-        return {
-            "names": names,
-            "value": value,
-            "integers": tuple(int(v) for v in h),
-            "resolution": 1 << _GRID,
-            "noise": self.law,
-        } | unknown_errors(names)
+        return Draft.of(names, self.recover(h / (1 << _GRID)), h, 1 << _GRID, DEPENDS)
 
 
 @lru_cache(maxsize=1024)

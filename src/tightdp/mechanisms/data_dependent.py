@@ -12,9 +12,10 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
-from tightdp.mechanisms.paid import PaidMechanism, warn_of_delta
+from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import RandomSource
+from tightdp.release import Draft, Known
 
 _FINEST = 1 << 20  # lattice points per unit of the scaled statistic
 
@@ -37,7 +38,7 @@ class RangeDesign(Protocol):
     def verify(self) -> bool: ...
 
 
-class DataDependentMechanism(PaidMechanism):
+class DataDependentMechanism(Mechanism):
     r"""Releases :math:`t(X) + Z_g`: the law of the noise depends on the interval g of :math:`t(X)`.
 
     **Privacy.**
@@ -130,28 +131,20 @@ class DataDependentMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return repr(self.statistic)
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
         warn_of_delta(self.delta, self.statistic.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self.noise.prepare(rng)[0]  # before the data are read
         covariance, half = self._errors(confidence)
         exact = self.statistic.measure(frame, bits=self.bits, progress=progress)[0]
         query = self.noise.clamp(int(exact) - self.first)  # [P2]
         noisy = self.first + query + self.noise.noise(query, drawn)
-        return {
-            "names": self.statistic.names,
-            "value": self.statistic.recover(np.array([noisy / self.resolution])),
-            "integers": (noisy,),
-            "resolution": self.resolution,
-            "noise": self.law,
-            "covariance": covariance,
-            "half_width": half,
-        }
+        value = self.statistic.recover(np.array([noisy / self.resolution]))
+        error = Known(covariance=covariance, half_width=half)
+        return Draft.of(self.statistic.names, value, (noisy,), self.resolution, error)

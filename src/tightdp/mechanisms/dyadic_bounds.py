@@ -10,13 +10,13 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release, unknown_errors
+from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema
 
 _LARGEST = 1e60  # as for the bounds of a column
@@ -70,7 +70,7 @@ class Magnitudes(Interval):
         return f"signed powers of two from 2^{self.least}, missing -> 0"
 
 
-class BoundsFinder(PaidMechanism):
+class BoundsFinder(Mechanism):
     r"""Releases a dyadic interval that holds all but a few rows of a column.
 
     Rows are put into signed dyadic bins (:class:`Magnitudes`). Two bins are released, each with
@@ -127,7 +127,7 @@ class BoundsFinder(PaidMechanism):
     def law(self) -> str:
         return f"signed dyadic bins with weight exp(-{self.rate} * s), s the distance of their rank"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"find_bounds({self.column!r})"
 
     def rows_cut(self, confidence: float) -> int:
@@ -137,26 +137,17 @@ class BoundsFinder(PaidMechanism):
     def _reach(self, confidence: float) -> int:
         return math.ceil(rank_reach(self.schema.resolution, (1 - confidence) / 2, self.rate))
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         aim = self._reach(confidence) + 1
         ends = [
             ranks.law(Fraction(target), self.rate).draw(rng) for target in (aim, ranks.rows - aim)
         ]
-        names = ("low", "high")
-        return {
-            "names": names,
-            "value": np.array(self.rule.edges(min(ends), max(ends))),
-            "integers": tuple(ends),
-            "resolution": 1,
-            "noise": self.law,
-        } | unknown_errors(names)
+        return Draft.of(("low", "high"), self.rule.edges(min(ends), max(ends)), ends, 1, DEPENDS)
 
 
 def find_bounds(

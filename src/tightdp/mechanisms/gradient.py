@@ -8,6 +8,7 @@ from typing import Any
 
 from tightdp.errors import check_count, exact_fraction, fail
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
 from tightdp.mechanisms.exponential.grids import (
     check_bits,
@@ -17,17 +18,16 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.rates import check_epsilon
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Interval
 
 
-class KNormGradient(PaidMechanism):
+class KNormGradient(Mechanism):
     r"""Releases a parameter with density
     :math:`\propto \exp\{-\epsilon \lVert \nabla\ell_X(\theta) \rVert_K / (2\Delta(\theta))\}` [3].
 
@@ -118,7 +118,7 @@ class KNormGradient(PaidMechanism):
         grid = grid_words(self.domain, self.bits)
         return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient)"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"KNormGradient({function_name(self.norm)})"
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
@@ -142,12 +142,9 @@ class KNormGradient(PaidMechanism):
         norm = called(self.norm, frame)
         return called(lambda: self.law_for(norm).draw(rng))
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
-        known = on_grid(drawn, self.domain, self.bits)
-        return {"names": self.names, "noise": self.law} | known | unknown_errors(self.names)
+        return on_grid(self.names, drawn, self.domain, self.bits)
 
 
 def mean_noise(ball: NormBall, *, rows: int, epsilon: Any) -> KNormNoise:

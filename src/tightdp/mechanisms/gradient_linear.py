@@ -170,7 +170,7 @@ class KNormLinearRegression(PlaneGradient):
             matrix, target, edge=self.edge, l1=self.shape == "l1", rate=self.rate
         )
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         if self.rows.dim > MOST_BOXED:
             fail(
                 f"Releases by the gradient mechanism take up to {MOST_BOXED} coefficients: with "
@@ -178,7 +178,7 @@ class KNormLinearRegression(PlaneGradient):
                 "`features`, or use LinearRegression, whose noisy moments always end.",
                 InfeasibleSamplingError,
             )
-        super()._check(frame)
+        super().check(frame)
 
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         return self.sampler(*self.normal_equations(frame, progress=progress)).draw(rng)  # [P3]

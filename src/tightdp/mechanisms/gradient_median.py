@@ -11,15 +11,15 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_choice, check_count, check_list, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.box_sampling import BoxLevels, Point
 from tightdp.mechanisms.chains import Draws
 from tightdp.mechanisms.gradient_rows import Integers
 from tightdp.mechanisms.median_radius import MedianRadius
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release, unknown_errors
+from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
 from tightdp.schema import Interval, Schema
 
 PLACES = 20  # directions are truncated to multiples of 2**-PLACES
@@ -148,7 +148,7 @@ def _truncated(gap: int, square: int) -> int:
     return math.isqrt((gap * gap << 2 * PLACES) // square)
 
 
-class KNormGeometricMedian(PaidMechanism):
+class KNormGeometricMedian(Mechanism):
     r"""Releases a private geometric median: the point with the least sum of distances to the rows.
 
     With columns scaled to :math:`[-1, 1]` the density on a public lattice of that cube is
@@ -287,7 +287,7 @@ class KNormGeometricMedian(PaidMechanism):
             f"{self.draws.words}"
         )
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"KNormGeometricMedian({', '.join(self.columns)})"
 
     def levels(self, rows: Integers) -> DirectionLevels:
@@ -300,44 +300,30 @@ class KNormGeometricMedian(PaidMechanism):
         pairs = zip(self._intervals, scaled, strict=True)
         return np.array([interval.middle + interval.half * s for interval, s in pairs])
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
         drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]
-        out: dict[str, Any] = {
-            "names": self.columns,
-            "value": self.point(drawn),
-            "integers": drawn,
-            "resolution": 1 << self.grid,
-            "noise": self.law,
-        } | unknown_errors(self.columns)
+        value, resolution = self.point(drawn), 1 << self.grid
         if self._radius_law is None:
-            return out
+            return Draft.of(self.columns, value, drawn, resolution, DEPENDS)
         radius = self._radius(self._radius_law, levels, drawn, 1 - confidence, rng)
-        return out | self._within(out["value"], drawn, radius)
+        size = Draft.of((RADIUS,), [radius / resolution], (radius,), resolution, PART_OF_INTERVAL)
+        error = self._within(value, radius)
+        return Draft.of(self.columns, value, drawn, resolution, error).beside(size)
 
-    def _within(self, value: FloatArray, point: Point, radius: int) -> dict[str, Any]:
+    def _within(self, value: FloatArray, radius: int) -> Error:
         """Half-widths from the radius; none if it is all of the cube, which says nothing."""
-        names = (*self.columns, RADIUS)
+        if radius >= self._diagonal():
+            return Unknown("the released radius holds all points: there are too few rows")
         half = np.array([interval.half for interval in self._intervals])
         middle = np.array([interval.middle for interval in self._intervals])
         size = radius / (1 << self.grid)
-        reach = np.minimum(size * half, np.abs(value - middle) + half)
-        known = {} if radius >= self._diagonal() else {"unknown": (RADIUS,)}
-        return {
-            **unknown_errors(names),
-            "names": names,
-            "value": np.append(value, size),
-            "integers": (*point, radius),
-            "half_width": np.append(reach, np.nan),
-            **known,
-        }
+        return Known(half_width=np.minimum(size * half, np.abs(value - middle) + half))
 
     def _diagonal(self) -> int:
         """The diagonal of the cube, in lattice steps."""

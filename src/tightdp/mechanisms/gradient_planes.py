@@ -18,18 +18,18 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.box_sampling import Point
 from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_grid
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")
 
 
-class PlaneGradient(PaidMechanism):
+class PlaneGradient(Mechanism):
     """Base: coefficients of scaled columns on the lattice ``2**-grid`` of a bounded set.
 
     Attributes
@@ -107,10 +107,10 @@ class PlaneGradient(PaidMechanism):
         norm = "sum of absolute values" if self.shape == "l1" else "absolute values"
         return f"multiples of 2^-{self.grid} with {norm} at most {self.radius}"
 
-    def _schema(self) -> Schema:
+    def public_facts(self) -> Schema:
         return self.rows.schema
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)})"
 
     def coefficients(self, point: Sequence[int]) -> FloatArray:
@@ -132,20 +132,12 @@ class PlaneGradient(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         self.rows.check(frame)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
-        return {
-            "names": self.names,
-            "value": self.coefficients(drawn),
-            "integers": drawn,
-            "resolution": 1 << self.grid,
-            "noise": self.law,
-        } | unknown_errors(self.names)
+        return Draft.of(self.names, self.coefficients(drawn), drawn, 1 << self.grid, DEPENDS)
 
     def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)

@@ -10,16 +10,16 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DataError, FloatArray, check_count, check_positive, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.grids import check_box, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import called
 from tightdp.mechanisms.gradient_rows import Integers
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Interval, Schema
 
 Gradient = Callable[[FloatArray, FloatArray], Any]
@@ -83,7 +83,7 @@ class RowLevels(BoxLevels[None]):
         return [int(s) for s in parts.sum(axis=0)]
 
 
-class KNormRowGradient(PaidMechanism):
+class KNormRowGradient(Mechanism):
     r"""Releases a parameter that makes the summed gradient of a loss of your own small.
 
     For a loss :math:`\sum_i \ell(x_i, \theta)` whose rows have gradients
@@ -192,10 +192,10 @@ class KNormRowGradient(PaidMechanism):
             f"exp(-{self.rate * _UNIT} * norm), norm of the gradient clipped at {self.clip!r}"
         )
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"KNormRowGradient({function_name(self.gradient)})"
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
@@ -208,12 +208,9 @@ class KNormRowGradient(PaidMechanism):
             rows, self.gradient, self.bounds, clip=self.clip, domain=self.domain, grid=self.grid
         )
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(cells)
         drawn = BoxSampler(levels, self.rate).draw(rng)
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
-        known = on_grid(drawn, self.domain, self.grid)
-        return {"names": names, "noise": self.law} | known | unknown_errors(names)
+        return on_grid(names, drawn, self.domain, self.grid)

@@ -23,7 +23,7 @@ from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.tilted import below_exp
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Schema
 
 Vector = NDArray[np.int64]
@@ -296,7 +296,7 @@ class KNormQuantiles(KNormGradient):
             f"the distance of the rows in them from their share"
         )
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"KNormQuantiles({self.column!r}, [{', '.join(map(str, self.taus))}])"
 
     def law_on(self, ranks: Ranks, rng: RandomSource) -> JointLaw:
@@ -312,17 +312,15 @@ class KNormQuantiles(KNormGradient):
             self.budget.rate,
         )
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
-        drawn = on_grid([int(t) for t in points], self.domain * len(points), self.bits)
-        return {"names": self.names, "noise": self.law} | drawn | unknown_errors(self.names)
+        places = [int(t) for t in points]
+        return on_grid(self.names, places, self.domain * len(places), self.bits)
 
 
 def check_taus(taus: Any) -> list[Fraction]:

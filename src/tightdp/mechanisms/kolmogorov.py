@@ -14,11 +14,11 @@ from tightdp.data.statistics import Histogram
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail
 from tightdp.mechanisms.band_levels import BandLevels
 from tightdp.mechanisms.band_paths import BandPaths, any_sample
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 from tightdp.noise.rates import check_epsilon
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomSource, source
-from tightdp.release import Release, unknown_errors
+from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema
 
 _WORK = 1 << 40  # terms of sums that the public facts may ask for: a minute or two
@@ -27,7 +27,7 @@ _MOST = 1 << 18  # points whose factorials are multiplied in a fraction of a sec
 _CELLS = 10_000  # a release holds a matrix of so many rows
 
 
-class KolmogorovSample(PaidMechanism):
+class KolmogorovSample(Mechanism):
     r"""Releases a sample of k grid cells with probability
 
     .. math:: P(z_1, \dots, z_k) \propto \exp\left(-\frac{\epsilon\, n}{2r}\,
@@ -155,10 +155,10 @@ class KolmogorovSample(PaidMechanism):
             "largest difference of n times their and k times the rows' cumulative counts"
         )
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"KolmogorovSample({self.statistic!r})"
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, self.statistic.columns)
 
     def law_on(self, counts: ArrayLike, *, progress: bool = False) -> BandLevels | None:
@@ -167,19 +167,11 @@ class KolmogorovSample(PaidMechanism):
             upto = np.cumsum(np.asarray(counts, dtype=np.int64))
             return BandLevels(BandPaths(upto, self.size), self.rate) if upto[-1] else None
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         law = self.law_on(self.statistic.measure(frame, progress=progress), progress=progress)
         # without rows all samples are equally far from the table
         counts = any_sample(len(self.statistic), self.size, rng) if law is None else law.draw(rng)
-        return {
-            "names": self.statistic.names,
-            "noise": self.law,
-            "value": counts.astype(np.float64),
-            "integers": tuple(int(c) for c in counts),
-            "resolution": 1,
-        } | unknown_errors(self.statistic.names)
+        return Draft.of(self.statistic.names, counts, counts, 1, DEPENDS)
 
     def points(self, release: Release, *, rng: Any = None) -> FloatArray:
         """The sample in user units: a cell with c points has one in each c-th. Costs nothing."""

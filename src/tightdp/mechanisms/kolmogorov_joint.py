@@ -110,13 +110,13 @@ class JointKolmogorov(ExponentialMechanism):
             base_measure=self.scores.multiplicities(),
         )
 
-    def _schema(self) -> Schema:
+    def public_facts(self) -> Schema:
         return self.scores.cells.schema
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"JointKolmogorov({self.scores.cells!r})"
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.scores.cells.schema, self.scores.cells.columns)
 
 

@@ -24,6 +24,7 @@ from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.additive import EVEN_ROWS, Preview, of_rows
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.calibration import (
     LEAST_RATE,
     Calibration,
@@ -34,7 +35,6 @@ from tightdp.mechanisms.calibration import (
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.losses import LogisticLoss, read_loss
 from tightdp.mechanisms.minimise import Objective, minimise
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.mechanisms.scaled_rows import MOST_TIMES, ScaledRows
 from tightdp.noise.lattice import LatticeNoise
@@ -43,7 +43,7 @@ from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft, Known, Unknown
 from tightdp.schema import Schema
 
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
@@ -56,6 +56,7 @@ _RIDGE_BELOW_NOISE = 64.0
 _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
 _MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
 
+_MOVED = Unknown("how far noise moves the minimiser depends on the rows")
 _LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
 
 
@@ -67,7 +68,7 @@ class Draws(NamedTuple):
     information: Sequence[int] | NDArray[Any]
 
 
-class ObjectivePerturbation(PaidMechanism):
+class ObjectivePerturbation(Mechanism):
     r"""Releases the minimiser of a randomly tilted sum of convex losses.
 
     .. math::
@@ -376,34 +377,28 @@ class ObjectivePerturbation(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         self.rows.check(frame)
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"ObjectivePerturbation({self.loss.name})"
 
-    def _facts(self) -> list[str]:
+    def shape_facts(self) -> list[str]:
         return [self.noise.body.facts()]
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
-        draws = self.draw(rng)
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        draws = self.draw_noise(rng)
         rows, target = self.rows.read(frame, progress=progress)
         integers = self.perturbed(rows, target, draws)
-        # how far noise moves the minimiser depends on the rows
-        record = unknown_errors(self.names) | {
-            "names": self.names,
-            "value": self.recover(integers),
-            "integers": integers,
-            "resolution": self.resolution,
-            "noise": self.law,
-        }
+        value = self.recover(integers)
+        parameters = Draft.of(self.names, value, integers, self.resolution, _MOVED)
         if self.information is None:
-            return record
-        return self._informed(record, rows, draws, confidence)
+            return parameters
+        return parameters.beside(
+            self._curvature(self.information, rows, integers, draws, confidence)
+        )
 
-    def draw(self, rng: RandomSource) -> Draws:
+    def draw_noise(self, rng: RandomSource) -> Draws:
         """All randomness of a release; drawn before data are read, its timing tells nothing."""
         last = () if self.information is None else self.information.draw(rng)
         return Draws(self.noise.sample(rng=rng), self.output.sample(rng=rng), last)
@@ -427,35 +422,20 @@ class ObjectivePerturbation(PaidMechanism):
         """Parameters in user units."""
         return self.rows.recover(self.scaled(integers))
 
-    def _informed(
-        self, record: dict[str, Any], rows: FloatArray, draws: Draws, confidence: float
-    ) -> dict[str, Any]:
-        """The record with the entries of the information matrix, on one common resolution."""
-        info = self.information
-        assert info is not None
-        exact = info.measure(rows, self.scaled(record["integers"]))
+    def _curvature(
+        self,
+        info: NoisyInformation,
+        rows: FloatArray,
+        integers: Sequence[int],
+        draws: Draws,
+        confidence: float,
+    ) -> Draft:
+        """The entries of the information matrix at the released parameters."""
+        exact = info.measure(rows, self.scaled(integers))
         noisy = [t + int(z) for t, z in zip(exact, draws.information, strict=True)]
-        common = max(self.resolution, info.resolution)
-        lifts = [common // self.resolution] * len(self.names)
-        lifts += [common // info.resolution] * len(noisy)
-        spread, half = info.errors(confidence)
-        return record | {
-            "names": (*self.names, *info.names),
-            "value": np.append(record["value"], info.recover(noisy)),
-            "integers": tuple(
-                z * lift for z, lift in zip([*record["integers"], *noisy], lifts, strict=True)
-            ),
-            "resolution": common,
-            "covariance": _block_diagonal(record["covariance"], spread),
-            "half_width": np.append(record["half_width"], half),
-        }
-
-
-def _block_diagonal(first: FloatArray, second: FloatArray) -> FloatArray:
-    size = len(first)
-    out = np.zeros((size + len(second), size + len(second)))
-    out[:size, :size], out[size:, size:] = first, second
-    return out
+        covariance, half = info.errors(confidence)
+        error = Known(covariance=covariance, half_width=half)
+        return Draft.of(info.names, info.recover(noisy), noisy, info.resolution, error)
 
 
 # --- reading parameters --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,7 @@ from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Release, unknown_errors
+from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
 from tightdp.schema import Interval, Schema
 
 COVERS = ("none", "sample", "population")
@@ -116,7 +117,7 @@ class KNormQuantile(KNormGradient):
             return middle
         return f"{middle}; ends with weight exp(-{self._end_rate()} * s), from ranks farther out"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
         return f"{type(self).__name__}({facts})"
 
@@ -145,24 +146,21 @@ class KNormQuantile(KNormGradient):
         """The exact law of the released grid point; **not private**."""
         return ranks.law(ranks.rows * self.tau, self._rate())
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = [self.law_on(ranks).draw(rng)]
         if self.covers != "none":
             low, high = self._targets(ranks.rows, 1 - confidence)
             points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
-        drawn = on_grid(points, self.domain * len(points), self.bits)
-        known = unknown_errors(self.names) | drawn
-        if self.covers != "none":
-            known |= _bracketed(drawn["value"], self.domain[0], self.bits)
-            known["unknown"] = self.names[1:]  # ends of an interval have none
-        return {"names": self.names, "noise": self.law} | known
+        middle = on_grid(self.names[:1], points[:1], self.domain, self.bits)
+        if self.covers == "none":
+            return middle
+        ends = on_grid(self.names[1:], points[1:], self.domain * 2, self.bits, PART_OF_INTERVAL)
+        return _bracketed(middle, ends, self.domain[0])
 
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
@@ -274,14 +272,12 @@ def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 
 
-def _bracketed(value: FloatArray, interval: Interval, bits: int) -> dict[str, Any]:
+def _bracketed(middle: Draft, ends: Draft, interval: Interval) -> Draft:
     """Ends moved outwards by a grid step, for the rounding of rows, and around the middle."""
-    step = interval.half / (1 << bits)
-    low = max(interval.low, min(value[1] - step, value[0]))
-    high = min(interval.high, max(value[2] + step, value[0]))
-    reach = max(high - value[0], value[0] - low)
-    return {
-        "value": np.array([value[0], low, high]),
-        "half_width": np.array([reach, np.nan, np.nan]),
-        "ends": np.array([[low, high], [np.nan, np.nan], [np.nan, np.nan]]),
-    }
+    step, value = interval.half / middle.resolution, float(middle.value[0])
+    low = max(interval.low, min(ends.value[0] - step, value))
+    high = min(interval.high, max(ends.value[1] + step, value))
+    reach = np.array([max(high - value, value - low)])
+    error = Known(half_width=reach, ends=np.array([[low, high]]))
+    known = replace(middle, errors=((1, error),))
+    return known.beside(replace(ends, value=np.array([low, high])))

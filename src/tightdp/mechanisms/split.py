@@ -19,13 +19,14 @@ from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.ball_noise import levels_at_most
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gate import certify_moves
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.reach import lattice_radius, upwards
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource, source
+from tightdp.release import Draft, Known
 
 _SMALL = Fraction(1, 256)
 
@@ -39,7 +40,7 @@ class Part:
     share: Fraction
 
 
-class SplitMechanism(PaidMechanism):
+class SplitMechanism(Mechanism):
     r"""Releases :math:`t(X) + (z_1, ..., z_k)`: every part of a statistic with its own noise.
 
     Density of :math:`z_i`: :math:`P(z_i) \propto \exp(-\epsilon_i\,\mathrm{level}_i(z_i)/L_i)` on
@@ -142,7 +143,7 @@ class SplitMechanism(PaidMechanism):
             halves.append(radius * part.ball.bounding_box())
         return upwards(np.concatenate(halves)) + self.statistic.rounding(self.bits)
 
-    def draw(self, size: int, *, rng: Any = None) -> FloatArray:
+    def simulate(self, size: int, *, rng: Any = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
 
         The lattice of the release is so fine beside the noise that the same law on a coarser one,
@@ -163,30 +164,22 @@ class SplitMechanism(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return repr(self.statistic)
 
-    def _facts(self) -> list[str]:
+    def shape_facts(self) -> list[str]:
         return [noise.body.facts() for noise in self.noises]
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         # before the data are read: its timing tells nothing
         noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
         covariance, half = self.covariance, self.half_width(confidence)
         exact = self.statistic.measure(frame, bits=self.bits, progress=progress)  # [P2]
         noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
-        return {
-            "names": self.statistic.names,
-            "value": np.array([z / self.resolution for z in noisy]),
-            "integers": noisy,
-            "resolution": self.resolution,
-            "noise": self.law,
-            "covariance": covariance,
-            "half_width": half,
-        }
+        value = [z / self.resolution for z in noisy]
+        error = Known(covariance=covariance, half_width=half)
+        return Draft.of(self.statistic.names, value, noisy, self.resolution, error)

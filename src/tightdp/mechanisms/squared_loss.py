@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
 from tightdp.errors import fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.quantiles import check_schema, numeric
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Interval, Schema
 
 _FINEST = 20
@@ -32,7 +32,7 @@ class _Sum:
         return np.array([block[self.column].sum()])
 
 
-class SquaredLossMean(PaidMechanism):
+class SquaredLossMean(Mechanism):
     r"""Releases a grid point l with weight :math:`\exp\{-\frac{n\epsilon}{2}(l - \bar x)^2\}`.
 
     Here the data range is taken as [0, 1]: the law is normal with mean :math:`\bar x` and variance
@@ -92,7 +92,7 @@ class SquaredLossMean(PaidMechanism):
     def law(self) -> str:
         return f"normal, variance 1/({self.schema.rows} * {self.epsilon}), cut to the data range"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"SquaredLossMean({self.column!r})"
 
     def law_on(self, total: int) -> PieceLaw:
@@ -106,18 +106,14 @@ class SquaredLossMean(PaidMechanism):
         away = n * (points if fits else points.astype(object)) - total
         return PieceLaw(points, edge + 1, away * away, self.epsilon / (8 * edge**2 * n))
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         (total,) = integer_sums(
             frame, self.schema, [self.column], _Sum(self.column), width=1, progress=progress
         )
         most = self.schema.rows * self.schema.resolution  # however many rows there really are
         point = self.law_on(min(max(total, -most), most)).draw(rng)
-        drawn = on_grid([point], [self.interval], self.schema.bits)
-        names = (self.column,)
-        return {"names": names, "noise": self.law} | drawn | unknown_errors(names)
+        return on_grid((self.column,), [point], [self.interval], self.schema.bits)

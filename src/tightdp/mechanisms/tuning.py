@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightdp.errors import FloatArray, check_positive, check_real, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft, Unknown
 from tightdp.schema import Schema
 
 TUNABLE = ("norm", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     on_errors: int
 
 
-class TunedPerturbation(PaidMechanism):
+class TunedPerturbation(Mechanism):
     r"""Releases the best of K private logistic fits with random settings, K random and secret.
 
     Every run picks settings at random, fits by :class:`~tightdp.ObjectivePerturbation`, and counts
@@ -148,21 +148,21 @@ class TunedPerturbation(PaidMechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def _check(self, frame: Any) -> None:
+    def check(self, frame: Any) -> None:
         self.rows.check(frame)
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return "TunedPerturbation(logistic)"
 
-    def _facts(self) -> list[str]:
-        return [fact for candidate in self.candidates for fact in candidate._facts()]
+    def shape_facts(self) -> list[str]:
+        return [fact for candidate in self.candidates for fact in candidate.shape_facts()]
 
-    def draw(self, rng: RandomSource) -> list[Run]:
+    def draw_runs(self, rng: RandomSource) -> list[Run]:
         """All randomness of a release, before data are read [P2]."""
         runs = []
         for _ in range(logarithmic(self.stop, rng)):
             place = rng.below(len(self.candidates))
-            fit = self.candidates[place].draw(rng)
+            fit = self.candidates[place].draw_noise(rng)
             runs.append(Run(place, fit, int(self.on_errors.sample(rng=rng)[0])))
         return runs
 
@@ -179,26 +179,17 @@ class TunedPerturbation(PaidMechanism):
             found.append((wrong + run.on_errors, run.candidate, integers))
         return min(found)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
-        runs = self.draw(rng)
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        runs = self.draw_runs(rng)
         rows, target = self.rows.read(frame, progress=progress)
         errors, place, integers = self.best(rows, target, runs)
         candidate = self.candidates[place]
         lift = self.resolution // candidate.resolution
         names = (*candidate.names, "candidate", "errors")
-        return unknown_errors(names) | {  # the best of several has the luckiest errors, too
-            "names": names,
-            "value": np.append(candidate.recover(integers), [place, errors]),
-            "integers": (
-                *(z * lift for z in integers),
-                place * self.resolution,
-                errors * self.resolution,
-            ),
-            "resolution": self.resolution,
-            "noise": self.law,
-        }
+        value = np.append(candidate.recover(integers), [place, errors])
+        lifted = [*(z * lift for z in integers), place * self.resolution, errors * self.resolution]
+        luck = Unknown("the best of several has the luckiest errors, too")
+        return Draft.of(names, value, lifted, self.resolution, luck)
 
 
 def logarithmic(stop: Fraction, rng: RandomSource) -> int:

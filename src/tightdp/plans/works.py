@@ -14,7 +14,7 @@ from tightdp.errors import check_confidence
 from tightdp.estimators.coefficient_tables import pulled
 from tightdp.estimators.doors import lazy
 from tightdp.mechanisms.additive import AdditiveMechanism, Preview, of_rows
-from tightdp.mechanisms.paid import PaidMechanism
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
 from tightdp.plans.answers import Answer
@@ -57,7 +57,7 @@ class MechanismWork:
     ``reads`` makes the answer of a release, where that is more than its entries.
     """
 
-    mechanism: PaidMechanism
+    mechanism: Mechanism
     release: Callable[..., Release] | None = None
     foresee: Callable[[Preview], Preview] | None = None
     reads: Callable[[Release], Answer] | None = None

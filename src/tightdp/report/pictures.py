@@ -45,8 +45,9 @@ def number(value: float) -> str:
 
 
 def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
+    said = html.escape(visible(about))
     return (
-        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{html.escape(visible(about))}" '
+        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{said}" '
         f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="13">'
         f"{''.join(body)}</svg>"
     )

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from tightdp.errors import exact_fraction, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import (
     check_bits,
     check_box,
@@ -16,13 +17,12 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.enclosures import exp_minus_bounds
 from tightdp.noise.tilted import below_exp
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Interval
 
 Point = tuple[int, ...]
@@ -156,7 +156,7 @@ class BoxLaw:
         return min(node.top, self._top(low, high))
 
 
-class BoxMechanism(PaidMechanism):
+class BoxMechanism(Mechanism):
     r"""Releases a point of a public grid on a box, for a utility with certified bounds on boxes.
 
     The density is proportional to :math:`\exp\{\epsilon u_X(t)/(2s)\}` on the grid points. The
@@ -226,7 +226,7 @@ class BoxMechanism(PaidMechanism):
         grid = grid_words(self.intervals, self.bits)
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"{type(self).__name__}({function_name(self.bounds)})"
 
     def point(self, t: Point) -> tuple[Fraction, ...]:
@@ -239,11 +239,8 @@ class BoxMechanism(PaidMechanism):
         dim = len(self.intervals)
         return BoxLaw((-edge,) * dim, (edge,) * dim, on_box, self.budget.rate)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         on_box = called(self.bounds, frame)
         drawn = called(lambda: self.law_for(on_box).draw(rng))
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
-        known = on_grid(drawn, self.intervals, self.bits)
-        return {"names": names, "noise": self.law} | known | unknown_errors(names)
+        return on_grid(names, drawn, self.intervals, self.bits)

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import DataError, DimensionError, check_flag, check_list, exact_fraction, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw, permute_and_flip
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
-from tightdp.release import unknown_errors
+from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Interval
 
 
-class ExponentialMechanism(PaidMechanism):
+class ExponentialMechanism(Mechanism):
     r"""Releases one of finitely many candidates, the better ones more often.
 
     Candidate i is released with probability proportional to
@@ -147,7 +147,7 @@ class ExponentialMechanism(PaidMechanism):
         how = "permute-and-flip with coins" if self.permute_and_flip else "weights"
         return f"{how} exp({self.budget.rate} * utility) on {len(self.candidates)} candidates"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"ExponentialMechanism({function_name(self.utility)})"
 
     def choose(self, utilities: Any, *, rng: Any = None) -> int:
@@ -181,9 +181,7 @@ class ExponentialMechanism(PaidMechanism):
             fail("The utilities must be one number per candidate.", DimensionError)
         return levels, self.budget.rate / q
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         utilities = called(self.utility, frame)
         try:
             place = self.choose(utilities, rng=rng)
@@ -191,14 +189,7 @@ class ExponentialMechanism(PaidMechanism):
             place = -1
         if place < 0:
             fail("`utility` must give one finite exact number per candidate.", DataError)
-        names = ("candidate",)
-        return {
-            "names": names,
-            "value": np.array([float(place)]),
-            "integers": (place,),
-            "resolution": 1,
-            "noise": self.law,
-        } | unknown_errors(names)
+        return Draft.of(("candidate",), [place], (place,), 1, DEPENDS)
 
 
 def _measure(base_measure: Any, count: int) -> Integers | None:

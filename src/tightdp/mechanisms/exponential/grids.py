@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import check_count, fail
+from tightdp.release import DEPENDS, Draft, Error
 from tightdp.schema import Interval
 
 
@@ -63,13 +64,15 @@ def grid_point(
     )
 
 
-def on_grid(point: Sequence[int], intervals: Sequence[Interval], bits: int) -> dict[str, Any]:
-    """A released grid point in user units."""
+def on_grid(
+    names: tuple[str, ...],
+    point: Sequence[int],
+    intervals: Sequence[Interval],
+    bits: int,
+    error: Error = DEPENDS,
+) -> Draft:
+    """A drawn grid point in user units."""
     low, high = (np.array([getattr(axis, name) for axis in intervals]) for name in ("low", "high"))
     value = np.array([float(x) for x in grid_point(point, intervals, bits)])
     value = np.clip(value, low, high)  # halves are rounded
-    return {
-        "value": value,
-        "integers": tuple(point),
-        "resolution": 1 << bits,
-    }
+    return Draft.of(names, value, point, 1 << bits, error)

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import DataError, FloatArray, fail
+from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.mechanisms.paid import PaidMechanism
 from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import unknown_errors
+from tightdp.release import Draft
 from tightdp.schema import Interval
 
 
@@ -63,7 +63,7 @@ class PieceLaw:
         return self.tilted.probabilities()
 
 
-class PieceMechanism(PaidMechanism):
+class PieceMechanism(Mechanism):
     r"""Releases a point of a public grid on an interval, for a utility with finitely many pieces.
 
     The density is proportional to :math:`\exp\{\epsilon u_X(t)/(2s)\}` on the points t of the grid
@@ -126,7 +126,7 @@ class PieceMechanism(PaidMechanism):
         grid = grid_words([self.interval], self.bits)
         return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
-    def _label(self) -> str:
+    def label(self) -> str:
         return f"ExponentialMechanism.on_interval({function_name(self.utility)})"
 
     def law_for(self, cuts: Any, values: Any) -> PieceLaw:
@@ -141,9 +141,7 @@ class PieceMechanism(PaidMechanism):
         starts = np.concatenate([[-edge], inner])
         return PieceLaw(starts, edge + 1, levels, self.budget.rate / q)
 
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         given = called(self.utility, frame)
         try:
             cuts, values = given
@@ -152,6 +150,4 @@ class PieceMechanism(PaidMechanism):
             point = None
         if point is None:
             fail("`utility` must give increasing integer cuts and their values.", DataError)
-        drawn = on_grid([point], [self.interval], self.bits)
-        names = ("point",)
-        return {"names": names, "noise": self.law} | drawn | unknown_errors(names)
+        return on_grid(("point",), [point], [self.interval], self.bits)

@@ -1,10 +1,11 @@
-"""Check, pay, draw, publish: the order of events that all mechanisms share."""
+"""The contract of every mechanism, and the one place where releases are paid for and published."""
 
 from __future__ import annotations
 
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -17,17 +18,18 @@ from tightdp.noise.enclosures import float_up
 from tightdp.parameters import Recorded
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
-from tightdp.release import Release
+from tightdp.release import Draft, Release
 from tightdp.schema import Schema
 
 
-class PaidMechanism(Recorded, ABC):
-    """A mechanism whose releases are paid for.
+class Mechanism(Recorded, ABC):
+    """What can be released: it says its law and its price, previews itself, draws and is read.
 
-    Subclasses set ``epsilon`` (``delta``, ``numerics``) and ``neighbors`` and say what they release
-    (:attr:`law`), a name for people (``_label``), which tables can be read (``_check``) and how a
-    release is drawn (``_publish``). What tells requests apart is the law and all parameters of the
-    constructor, whatever they are (:class:`~tightdp.parameters.Recorded`).
+    Subclasses set ``epsilon`` (``delta``, ``numerics``), ``neighbors`` and ``names``, and say what
+    they release (:attr:`law`), what it is called (:meth:`label`), which tables can be read
+    (:meth:`check`) and how a release is drawn (:meth:`draw`). What tells requests apart is the law
+    and all parameters of the constructor, whatever they are
+    (:class:`~tightdp.parameters.Recorded`).
 
     Order of events: parameters are checked at construction, names and types of columns before
     anything is spent; the ledger is charged, rows are read, the release is drawn and stored. What
@@ -45,27 +47,25 @@ class PaidMechanism(Recorded, ABC):
         """The exact law of a release, in words."""
 
     @abstractmethod
-    def _label(self) -> str:
+    def label(self) -> str:
         """What a ledger calls the request."""
 
-    def _facts(self) -> list[str]:
+    @abstractmethod
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        """Read the table and draw, without paying: for :meth:`release` and for simulations."""
+
+    def check(self, frame: Any) -> None:
+        """Raise if the table cannot be read, from names and types alone; nothing by default."""
+
+    def shape_facts(self) -> list[str]:
         """What neither the law nor the parameters say to the last digit: the shape of the noise."""
         return []
 
     def fingerprint(self, confidence: float = 0.95) -> str:
         """A digest of all that defines a request: the same key must mean the same digest."""
-        facts = [self.parameters, *self._facts(), self.law, str(confidence)]
+        facts = [self.parameters, *self.shape_facts(), self.law, str(confidence)]
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
-
-    @abstractmethod
-    def _publish(
-        self, frame: Any, rng: RandomSource, confidence: float, progress: bool
-    ) -> dict[str, Any]:
-        """Read, draw, and give what a Release needs beside guarantee, confidence and receipt."""
-
-    def _check(self, frame: Any) -> None:
-        """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""
@@ -75,23 +75,21 @@ class PaidMechanism(Recorded, ABC):
             neighbors=self.neighbors,
             numerics=self.numerics,
             seeded=seeded,
-            rows_per_person=self._protected()[1],
+            rows_per_person=self.unit()[1],
         )
 
-    def _schema(self) -> Schema | None:
+    def public_facts(self) -> Schema | None:
         """The public facts of the rows; None where a function of the caller's reads the table."""
         return getattr(getattr(self, "statistic", self), "schema", None)
 
+    def unit(self) -> tuple[str | None, int | None]:
+        """The column that names a person and the rows used of one; None, None: a row."""
+        schema = self.public_facts()
+        return (None, None) if schema is None else (schema.person, schema.protected_rows)
+
     def _whom(self) -> str | None:
         """Whom a ledger notes as protected; None where only the caller knows."""
-        if self._schema() is None:
-            return None
-        return protected(self._protected()[0])
-
-    def _protected(self) -> tuple[str | None, int | None]:
-        """The column that names a person and the rows used of one; None, None: a row."""
-        schema = self._schema()
-        return (None, None) if schema is None else (schema.person, schema.protected_rows)
+        return None if self.public_facts() is None else protected(self.unit()[0])
 
     def release(
         self,
@@ -110,18 +108,23 @@ class PaidMechanism(Recorded, ABC):
         """
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
-        common: dict[str, Any] = {"guarantee": guarantee, "confidence": level}
+
+        def publish(receipt: Mapping[str, Any]) -> Release:
+            drawn = self.draw(frame, bits, level, progress)
+            return Release.published(
+                drawn, guarantee=guarantee, noise=self.law, confidence=level, receipt=receipt
+            )
+
         if not _known(ledger, key):
-            self._check(frame)
+            self.check(frame)
         if ledger is None:
-            return Release(**self._publish(frame, bits, level, progress), **common)
-        named = {"key": key, "label": self._label(), "protects": self._whom()}
+            return publish({})
+        named = {"key": key, "label": self.label(), "protects": self._whom()}
         named["fingerprint"] = self.fingerprint(level)
         with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
                 return Release.from_dict(charge.stored)
-            drawn = self._publish(frame, bits, level, progress)
-            release = Release(**drawn, **common, receipt=charge.receipt())
+            release = publish(charge.receipt())
             charge.store(release.to_dict())
         return release
 
@@ -129,7 +132,7 @@ class PaidMechanism(Recorded, ABC):
 def warn_of_delta(delta: Fraction, schema: Schema) -> None:
     """A delta of 1/n allows to publish one of n rows as it is; n is spoken of if public.
 
-    To be called by ``_check``: the warning points to who called ``release``.
+    To be called by ``check``: the warning points to who called ``release``.
     """
     if schema.neighbors is Neighbors.REPLACE_ONE and delta * schema.rows > 1:
         warnings.warn(
