@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp.accuracy import BudgetSplit
 from tightdp.audit.report import AuditReport
 from tightdp.cli.main import main
 from tightdp.errors import BudgetError
 from tightdp.ledger.amounts import Budget, shown
 from tightdp.plans import Plan
-from tightdp.preview import BudgetSplit
 from tightdp.privacy import Guarantee, text_down, text_up
 from tightdp.report import Report
 from tightdp.report.words import together

@@ -54,7 +54,7 @@ from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
@@ -79,6 +79,7 @@ from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.noise.tulap import Tulap
+from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import TightdpError, check_probability, fail
-from tightdp.mechanisms.additive import Preview
 from tightdp.mechanisms.ball_noise import SHAPES
 from tightdp.mechanisms.coordinate_noise import LOSSY, PURE
 from tightdp.plans.kinds import Request
+from tightdp.preview import Preview
 from tightdp.printed import most, percent
 from tightdp.tables import html_table, text_table
 

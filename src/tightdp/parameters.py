@@ -16,12 +16,12 @@ from enum import Enum
 from fractions import Fraction
 from functools import partial, wraps
 from types import CodeType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import exact_amount
+from tightdp.errors import exact_amount, fail
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _LONG = 1000  # entries of an array that are written out
@@ -38,6 +38,22 @@ class Recorded:
     """
 
     parameters: str = ""
+    _given: Mapping[str, Any]
+
+    def rebuilt(self, **changes: Any) -> Self:
+        """The same object with other parameters.
+
+        >>> class Noise(Recorded):
+        ...     def __init__(self, scale, *, bits=16):
+        ...         self.scale = scale
+        >>> Noise(0.5).rebuilt(scale=2).parameters
+        'Noise(scale=2, bits=16)'
+        """
+        given = dict(self._given)
+        for name in changes:
+            if name not in given:
+                fail(f"{type(self).__name__} has no parameter `{name}`: {', '.join(given)}.")
+        return type(self)(**(given | changes))
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -59,7 +75,8 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
             if isinstance(value, Iterator):  # it can be read once, and is read twice
                 bound.arguments[name] = tuple(value)
         init(*bound.args, **bound.kwargs)
-        self.parameters = _call(type(self).__name__, list(bound.arguments.items())[1:])
+        self._given = dict(list(bound.arguments.items())[1:])
+        self.parameters = _call(type(self).__name__, list(self._given.items()))
 
     return __init__
 

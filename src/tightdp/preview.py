@@ -1,534 +1,121 @@
-"""The error to expect, before anything is spent; and the epsilon that an error asks for.
-
-Everything here uses public facts alone, or a sample that the caller says is public. Errors are
-those of the noise: sampling error and the clamp are not included. Where an error depends on the
-rows (quantiles, models), rows that fill their bounds evenly are assumed, or simulated from the
-sample, and the preview says so. Of a quantile only the error in ranks can be promised.
-"""
+"""The error to expect from a release, known before any data are touched."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import singledispatch
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
-from tightdp.data.frames import quantized_matrix
-from tightdp.data.statistics import Statistic
-from tightdp.errors import (
-    DimensionError,
-    FloatArray,
-    UndecidedError,
-    check_count,
-    check_positive,
-    check_probability,
-    exact_amount,
-    fail,
-)
-from tightdp.mechanisms.additive import EVEN_ROWS, AdditiveMechanism, Preview, of_rows
-from tightdp.mechanisms.joint_quantiles import KNormQuantiles
-from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.one_line import MEAN_AT_BOUND
-from tightdp.mechanisms.quantiles import KNormQuantile, rank_reach
-from tightdp.noise.rates import check_epsilon
-from tightdp.privacy import text_up
-from tightdp.randomness import RandomSource, source
-from tightdp.schema import Category, Interval, Schema
+from tightdp.errors import FloatArray
+from tightdp.printed import most, percent
+from tightdp.privacy import Guarantee, Neighbors
+from tightdp.schema import Schema
 from tightdp.tables import html_table, text_table
 
+EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
 ORDERED_ROWS = (
     "rows that fill their bounds evenly: where rows crowd around a quantile its error is smaller, "
     "in a gap between rows it is as large as the gap"
 )
-_SAMPLED_ROWS = "rows that fill their bounds evenly; on others errors are smaller or larger"
-_SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
-_TABLES = 8
-_FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
-_LEAST, _MOST = 2.0**-20, 1000.0
-_CLOSE = 1.0002
-_GRID = 20_001
-_PLACES = 12
+MADE_UP_ROWS = (
+    "made-up rows: independent columns that fill their bounds evenly, levels and classes of equal "
+    "size; for a small class, or rows that crowd together, errors can be many times as large or as "
+    "small, which a public `sample` shows"
+)
+MEAN_AT_BOUND = "a mean at a bound, where errors are largest"
+"""What the preview of a variance assumes: the worst case, so that it is a promise."""
+
+_NOISE_ONLY = "noise only: sampling error and clamping are not included"
 
 
-class Releasable(Protocol):
-    """What can be released on a table at any epsilon: the requests of a plan."""
-
-    schema: Schema
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    def at(self, epsilon: Any) -> Any: ...
-
-    def preview(self, confidence: float = 0.95) -> Preview: ...
-
-    def values(self, frame: Any, *, rng: Any) -> FloatArray: ...
-
-
-def preview(
-    what: Any,
-    *,
-    confidence: float = 0.95,
-    sample: Any = None,
-    replicates: int = 200,
-    rng: Any = None,
-) -> Preview:
-    """The standard error and the simultaneous interval to expect from a release; costs nothing.
-
-    Parameters
-    ----------
-    what : mechanism, or request of a plan
-    confidence : float
-    sample : table, optional
-        Public rows, for instance synthetic ones or those of an earlier publication. The request is
-        then simulated on tables of the declared number of rows drawn from them, and its errors are
-        taken against the same request with next to no noise. **Never give private rows here.**
-    replicates : int
-        Simulated releases; the standard errors are good to about ``70 / sqrt(replicates)`` percent.
-    rng : optional
-        For the simulation; by default it is the same one every time.
-
-    Examples
-    --------
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
-    >>> preview(KNormQuantile(schema, "age", 0.5, epsilon=1)).std.round(2)  # for evenly spread ages
-    array([0.28])
-    """
-    level = check_probability("confidence", confidence)
-    if sample is None:
-        return _expected(what, level)
-    if not all(hasattr(what, name) for name in ("at", "values", "columns")):
-        fail("`sample` needs a request to simulate: make it with tightdp.plans.request.")
-    return simulate(what, sample, level, replicates, source(_SEED if rng is None else rng))
-
-
-# --- from public facts ---------------------------------------------------------------------------
-
-
-@singledispatch
-def _expected(what: Any, confidence: float) -> Preview:
-    own = getattr(what, "preview", None)
-    if own is None:
-        fail(f"`what` must be a mechanism or a request. Got {type(what).__name__}.")
-    found: Preview = own(confidence)
-    return found
-
-
-@_expected.register
-def _(what: KNormQuantile, confidence: float) -> Preview:
-    """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows."""
-    interval = what.domain[0]
-    rows, rate = what.schema.rows, float(what._rate())
-    each = 1 - (1 - confidence) / len(what.names)
-    std, half = _around(float(what.tau), rows * rate, each)
-    stds, halves, ranks = [std], [half], [what.rank_error(each)]
-    if what.covers != "none":
-        end_rate = rows * float(what._end_rate())
-        for target in what._targets(rows, 1 - confidence):
-            away = abs(float(target - rows * what.tau))
-            ranks.append(away + rank_reach(what.schema.resolution, 1 - each, what._end_rate()))
-            aim = min(max(float(target) / rows, 0.0), 1.0)
-            off = abs(aim - float(what.tau))
-            spread, reach = _around(aim, end_rate, each)
-            stds.append(math.hypot(off, spread))
-            halves.append(off + reach)
-    width = interval.width
-    found = _made(what, np.array(stds) * width, np.array(halves) * width, confidence)
-    return replace(found, assumes=of_rows(what.schema, ORDERED_ROWS), ranks=np.minimum(ranks, rows))
-
-
-def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
-    """Standard error and half-width of a point of [0, 1] with weight exp(-rate |t - aim|)."""
-    near = np.linspace(-1.0, 1.0, _GRID) * min(1.0, 60.0 / rate) + aim
-    points = near[(near >= 0.0) & (near <= 1.0)]
-    error = np.abs(points - aim)
-    weight = np.exp(-rate * error)
-    weight /= weight.sum()
-    order = np.argsort(error)
-    place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
-    return float(np.sqrt(weight @ error**2)), float(error[order][min(place, len(order) - 1)])
-
-
-@_expected.register
-def _(what: KNormQuantiles, confidence: float) -> Preview:
-    r"""Even rows: the errors of the ranks are a walk with Laplace steps that returns to zero."""
-    width, taus = what.domain[0].width, np.array(what.taus, dtype=np.float64)
-    shape, bits = (_GRID, len(taus)), source(_SEED)
-    # Draw walks and weight them by the density of the step that closes them.
-    walks = np.cumsum(bits.exponential(shape) - bits.exponential(shape), axis=1)
-    weight = np.exp(-np.abs(walks[:, -1]))
-    weight /= weight.sum()
-    scale = what.schema.rows * float(what.budget.rate)
-    errors = np.clip(walks / scale, -taus, 1 - taus)  # nothing is released beyond the bounds
-    std = np.sqrt(weight @ errors**2)
-    worst = np.abs(errors / std).max(axis=1)
-    order = np.argsort(worst)
-    place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
-    half = np.minimum(std * worst[order][min(place, _GRID - 1)], np.maximum(taus, 1 - taus))
-    assumes = of_rows(what.schema, ORDERED_ROWS)
-    return replace(_made(what, width * std, width * half, confidence), assumes=assumes)
-
-
-@_expected.register
-def _(what: KolmogorovSample, confidence: float) -> Preview:
-    """Even rows: the counts of simulated samples against those of the table."""
-    cells, bits = len(what.statistic), source(_SEED)
-    counts = np.full(cells, what.schema.rows // cells)
-    counts[: what.schema.rows - int(counts.sum())] += 1
-    law = what.law_on(counts)
-    assert law is not None  # a schema has rows
-    share = counts * (what.size / what.schema.rows)
-    errors = np.array([law.draw(bits) for _ in range(100)]) - share
-    found = _made(what, *spread(errors, confidence), confidence, what.statistic.names)
-    return replace(found, assumes=of_rows(what.schema, _SAMPLED_ROWS))
-
-
-def _made(
-    what: Any, std: FloatArray, half: FloatArray, confidence: float, names: Any = None
-) -> Preview:
-    entries = what.names if names is None else names
-    return Preview(tuple(entries), std, half, confidence, what.guarantee(), what.law, EVEN_ROWS)
-
-
-# --- by simulation -------------------------------------------------------------------------------
-
-
-def simulate(
-    request: Releasable, sample: Any, confidence: float, replicates: int, rng: RandomSource
-) -> Preview:
-    """Errors of simulated releases on tables of the declared size, drawn from public rows."""
-    count = check_count("replicates", replicates, least=20)
-    exact, errors = request.at(_FAINT), []
-    for i in range(_TABLES):  # several: the rows around a quantile differ from table to table
-        table = resampled(sample, request.schema, request.columns, rng)
-        truth = exact.values(table, rng=rng)
-        found = [request.values(table, rng=rng) for _ in range(i, count, _TABLES)]
-        if len(found[0]) != len(truth):
-            fail("`sample` cannot be used where `bins` depend on epsilon: state them.")
-        errors += [value - truth for value in found]
-    plain = request.preview(confidence)
-    std, half = spread(np.array(errors), confidence)
-    rows = of_rows(request.schema, "rows like those of the sample")
-    return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise, rows)
-
-
-def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Root mean squares, and half-widths that hold all entries of a share of the rows at once."""
-    std = np.sqrt(np.mean(errors**2, axis=0))
-    worst = np.max(np.abs(errors) / np.where(std > 0, std, 1.0), axis=1)
-    return std, std * float(np.quantile(worst, confidence))
-
-
-def resampled(
-    sample: Any, schema: Schema, columns: tuple[str, ...], rng: RandomSource
-) -> dict[str, Any]:
-    """As many rows as the schema declares, drawn with replacement from the quantised sample.
-
-    Everybody has one row: the noise is that for as many as the schema allows.
-    """
-    few = Schema(schema.select(columns), rows=schema.rows, bits=schema.bits)
-    cells = quantized_matrix(sample, few, columns)
-    if not len(cells):
-        fail("`sample` must hold at least one row.", DimensionError)
-    rows = cells[rng.integers(len(cells), schema.rows)]
-    table = {name: _cells(schema[name], rows[:, j], few) for j, name in enumerate(columns)}
-    return table if schema.person is None else table | {schema.person: np.arange(schema.rows)}
-
-
-def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
-    if isinstance(rule, Interval):
-        return rule.middle + rule.half * integers / schema.resolution
-    return np.array(rule.levels, dtype=object)[integers]
-
-
-# --- the inverse questions -----------------------------------------------------------------------
-
-
-def epsilon_for(
-    what: Any,
-    *,
-    error: Any = None,
-    ranks: Any = None,
-    confidence: float = 0.95,
-    noise: Any = "best",
-    assume_rows: bool = False,
-) -> float:
-    """The least epsilon at which all entries are within ``error`` at once, with this confidence.
-
-    Errors are those of the noise, in the units of the release (see :func:`preview`). How far off a
-    quantile is in its own unit depends on the rows: no epsilon promises it, and it is refused.
-    Public facts do promise how many ranks it is off: ask with ``ranks``.
-
-    Parameters
-    ----------
-    what : Statistic, request of a plan, or function of epsilon that gives a mechanism
-    error : number, list of numbers, or mapping of names to numbers
-        The half-width wanted for every entry, for each of them, or for the named ones.
-    ranks : number, list of numbers, or mapping of names to numbers
-        Instead of ``error``, for quantiles: so many rows may lie between the release and the
-        quantile, whatever the rows.
-    confidence : float
-    noise : str or NormBall
-        The shape, for statistics.
-    assume_rows : bool
-        Whether the private rows are such as :func:`preview` says it assumes. Errors of models, and
-        of means where the number of rows is private, are known for such rows only, and no epsilon
-        promises them for others: without this they are refused.
-
-    Returns
-    -------
-    float
-        With four digits; at it the error is met, which is checked.
-
-    Examples
-    --------
-    >>> from tightdp import Histogram
-    >>> ages = Histogram(Schema({"age": Interval(0, 100)}, rows=5000), "age", 5)
-    >>> epsilon_for(ages, error=20)
-    0.3343
-    >>> AdditiveMechanism(ages, noise="best", epsilon=0.3343).preview().half_width[0] <= 20
-    np.True_
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
-    >>> epsilon_for(lambda e: KNormQuantile(schema, "age", 0.5, epsilon=e), ranks=50)  # 1 %
-    0.5912
-    """
-    level = check_probability("confidence", confidence)
-    at = _maker(what, noise)
-    if (error is None) == (ranks is None):
-        fail("Give `error`, in the units of the release, or `ranks`, for quantiles.")
-
-    def meets(epsilon: float) -> bool:
-        found = _expected(at(epsilon), level)
-        if ranks is not None:
-            return bool((_ranks(found) <= _wanted(ranks, found.names)).all())
-        check_promised(found, assume_rows=assume_rows)
-        return bool((found.half_width <= _wanted(error, found.names)).all())
-
-    low, high = _bracket(meets)
-    while high / low > _CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return _short(high, meets)
-
-
-def check_promised(found: Preview, *, assume_rows: bool) -> None:
-    """Refuse to promise an error that rests on rows that nobody stated.
-
-    The error of a quantile in its own unit is refused in any case: a gap between rows breaks it.
-    """
-    if found.assumes.startswith(ORDERED_ROWS):
-        remedy = "ask in `ranks`" if found.ranks is not None else "ask for each level by itself"
-        fail(
-            "`error` of a quantile cannot be promised in its own unit: it is as large as the gap "
-            f"between the rows around it, which is private. Instead, {remedy}, or simulate it on "
-            "a public sample with `preview`.",
-            UndecidedError,
-        )
-    if found.assumes and found.assumes != MEAN_AT_BOUND and not assume_rows:
-        fail(
-            f"`error` cannot be promised: it is known only for {found.assumes}. Say with "
-            "`assume_rows=True` that this is so, or look at `preview`.",
-            UndecidedError,
-        )
-
-
-def _ranks(found: Preview) -> FloatArray:
-    if found.ranks is None:
-        fail("`ranks` are for quantiles that are released one by one. Give `error` instead.")
-    return found.ranks
-
-
-def _bracket(meets: Callable[[float], bool]) -> tuple[float, float]:
-    """Two epsilons, the larger of which meets the wish."""
-    high = 1.0
-    while not meets(high):
-        high *= 4
-        if high > _MOST:
-            fail(
-                f"`error` cannot be met with an epsilon up to {_MOST:g}: allow a larger error.",
-                UndecidedError,
-            )
-    low = high / 4
-    while low > _LEAST and meets(low):
-        low, high = low / 4, low
-    return low, high
-
-
-def _short(epsilon: float, meets: Callable[[float], bool]) -> float:
-    """Four digits, rounded up until the wish is met."""
-    unit = Fraction(10) ** (math.floor(math.log10(epsilon)) - 3)
-    steps = math.ceil(Fraction(epsilon) / unit)
-    while not meets(float(steps * unit)):
-        steps += 1
-    return float(steps * unit)
-
-
-def _maker(what: Any, noise: Any) -> Callable[[float], Any]:
-    if isinstance(what, Statistic):
-        return lambda epsilon: AdditiveMechanism(what, noise=noise, epsilon=epsilon)
-    if hasattr(what, "at"):
-        return lambda epsilon: what.at(epsilon)
-    if callable(what):
-        return lambda epsilon: what(epsilon)
-    fail(
-        "`what` must be a Statistic, a request of a plan, or a function of epsilon that gives a "
-        f"mechanism. Got {type(what).__name__}."
+def of_rows(schema: Schema, assumes: str = "") -> str:
+    """What a preview assumes, with the number of rows where that is private."""
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        return assumes
+    many = (
+        f"a table of {schema.rows} rows, as many as the schema allows; with a tenth of them "
+        "errors are about ten times as large"
     )
-
-
-def _wanted(error: Any, names: tuple[str, ...]) -> FloatArray:
-    """The half-width wanted for every entry; infinite for those that are not named."""
-    if isinstance(error, Mapping):
-        strangers = [name for name in error if name not in names]
-        if strangers:
-            fail(f"`error` must name entries of {', '.join(names)}. Got {strangers[0]!r}.")
-        return np.array([check_positive("error", error.get(name, 1e300)) for name in names])
-    if isinstance(error, (list, tuple, np.ndarray)):
-        if len(error) != len(names):
-            fail(f"`error` must hold {len(names)} numbers. Got {len(error)}.", DimensionError)
-        return np.array([check_positive("error", item) for item in error])
-    return np.full(len(names), check_positive("error", error))
+    return f"{assumes}; and for {many}" if assumes else many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BudgetSplit:
-    """Shares of a budget that serve all wishes about alike.
+class Preview:
+    """The error to expect from a release, known before any data are touched.
 
-    ``ratio`` is the largest error over the wished one. Errors of whole numbers go in steps, and
-    with plenty of budget they vanish, so that some releases do better than that. At most 1 means
-    that all wishes are met; ``needed`` is the epsilon that meets them.
-    """
-
-    epsilon: dict[str, Fraction]
-    ratio: float
-    needed: float
-
-    @property
-    def reached(self) -> bool:
-        """Whether every release is as accurate as wished."""
-        return self.ratio <= 1
-
-    def __str__(self) -> str:
-        return "\n".join([*text_table(self._rows()), "", self._verdict()])
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._verdict())
-
-    def _rows(self) -> list[tuple[str, str]]:
-        body = [(name, text_up(part)) for name, part in self.epsilon.items()]
-        return [("release", "epsilon"), *body]
-
-    def _verdict(self) -> str:
-        needed = f"they need {text_up(self.needed, 4)} in all"
-        verdict = "all wishes are met" if self.reached else needed
-        return f"errors are at most {text_up(self.ratio, 4)} times those wished: {verdict}"
-
-
-def split_budget(
-    releases: Mapping[str, Any],
-    *,
-    epsilon: Any,
-    errors: Mapping[str, Any],
-    ranks: Mapping[str, Any] | None = None,
-    confidence: float = 0.95,
-    assume_rows: bool = False,
-) -> BudgetSplit:
-    """Shares of a total epsilon such that all releases miss their wishes by about one factor.
-
-    Parameters
-    ----------
-    releases : mapping from names to what :func:`epsilon_for` takes
-    epsilon : float, Fraction or Decimal
-        The total; the shares add up to it exactly.
-    errors : mapping from names to wished errors
-    ranks : mapping from names to wished errors in ranks, optional
-        For quantiles, instead of an error.
-    confidence : float
-    assume_rows : bool
-        As for :func:`epsilon_for`.
+    ``std`` and ``half_width`` are in user units and speak of the noise alone: sampling error and
+    the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows;
+    ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
+    rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why.
 
     Examples
     --------
-    >>> from tightdp import Histogram, Sums
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
-    >>> wishes = {"total": Sums(schema, ["age"]), "ages": Histogram(schema, "age", 5)}
-    >>> split = split_budget(wishes, epsilon=1, errors={"total": 500, "ages": 20})
-    >>> {name: round(float(part), 2) for name, part in split.epsilon.items()}, split.reached
-    ({'total': 0.63, 'ages': 0.37}, True)
+    >>> from tightdp import AdditiveMechanism, Interval, Schema, Sums
+    >>> sums = Sums(Schema({"x": Interval(0, 10)}, rows=100))
+    >>> AdditiveMechanism(sums, epsilon=1.0).preview().std.round(2)
+    array([14.14])
     """
-    total, level = check_epsilon(epsilon), check_probability("confidence", confidence)
-    wishes = {name: {"error": wish} for name, wish in errors.items()}
-    wishes |= {name: {"ranks": wish} for name, wish in (ranks or {}).items()}
-    if not releases or set(releases) != set(wishes) or len(wishes) < len(errors) + len(ranks or {}):
-        fail("`errors` and `ranks` must hold one wish for every release, and there must be one.")
 
-    def needs(ratio: float) -> dict[str, float]:
-        return {
-            name: epsilon_for(
-                what,
-                confidence=level,
-                assume_rows=assume_rows,
-                **{k: _times(v, ratio) for k, v in wishes[name].items()},
-            )
-            for name, what in releases.items()
-        }
+    names: tuple[str, ...]
+    std: FloatArray
+    half_width: FloatArray
+    confidence: float
+    guarantee: Guarantee
+    noise: str
+    assumes: str = ""
+    ranks: FloatArray | None = None
+    unknown: str = ""
 
-    ratio, parts = 1.0, needs(1.0)
-    needed = sum(parts.values())
-    for _ in range(6):
-        off = sum(parts.values()) / float(total)
-        if abs(off - 1) < 1e-3:
-            break
-        ratio *= off
-        try:
-            parts = needs(ratio)
-        except UndecidedError:  # plenty of budget: below the grid no epsilon is large enough
-            break
-    given = shares(total, [exact_amount("weight", part) for part in parts.values()])
-    worst = _ratio(releases, given, wishes, level)
-    return BudgetSplit(dict(zip(parts, given, strict=True)), worst, needed)
+    @classmethod
+    def silent(
+        cls,
+        names: tuple[str, ...],
+        confidence: float,
+        guarantee: Guarantee,
+        noise: str,
+        reason: str,
+    ) -> Preview:
+        """A preview of what nothing public tells the error of."""
+        nothing = np.full(len(names), np.nan)
+        return cls(names, nothing, nothing, confidence, guarantee, noise, unknown=reason)
 
+    @property
+    def note(self) -> str:
+        """What the errors count, and for which rows."""
+        if self.unknown:
+            return f"the error is not known in advance: {self.unknown}"
+        note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
+        if self.ranks is None:
+            return note
+        return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"
 
-def _ratio(
-    releases: Mapping[str, Any],
-    given: list[Fraction],
-    wishes: Mapping[str, dict[str, Any]],
-    level: float,
-) -> float:
-    """The largest error over the wished one."""
-    worst = 0.0
-    for (name, what), part in zip(releases.items(), given, strict=True):
-        found = _expected(_maker(what, "best")(part), level)  # type: ignore[arg-type]
-        for kind, wish in wishes[name].items():
-            size = _ranks(found) if kind == "ranks" else found.half_width
-            worst = max(worst, float(np.max(size / _wanted(wish, found.names))))
-    return worst
+    def rows(self) -> list[tuple[str, str, str]]:
+        """A heading, and a row of cells for every entry."""
+        head = ("entry", "noise std", f"+- at {percent(self.confidence)}")
+        each = zip(self.names, self.std, self.half_width, strict=True)
+        return [head, *((name, _spread(std), most(half)) for name, std, half in each)]
 
+    def _notes(self) -> tuple[str, str]:
+        return f"{self.guarantee}; {self.noise}", self.note
 
-def _times(error: Any, factor: float) -> Any:
-    if isinstance(error, Mapping):
-        return {name: factor * item for name, item in error.items()}
-    if isinstance(error, (list, tuple, np.ndarray)):
-        return [factor * item for item in error]
-    return factor * check_positive("error", error)
+    def __str__(self) -> str:
+        return "\n".join([*text_table(self.rows()), "", *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), *self._notes())
 
 
-def shares(total: Fraction, weights: list[Fraction]) -> list[Fraction]:
-    """A total shared in proportion to weights, in decimals that add up to it (rounded down).
+def _spread(std: float) -> str:
+    return "-" if np.isnan(std) else f"{std:.5g}"
 
-    A ledger reads an epsilon as a short decimal: thirds of 1 must not add up to more than 1.
 
-    >>> shares(Fraction(1), [Fraction(1)] * 3)[0]
-    Fraction(333333333333, 1000000000000)
-    >>> sum(shares(Fraction(1), [Fraction(1)] * 3))
-    Fraction(1, 1)
+def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Root mean squares, and half-widths that hold all entries of a share of the rows at once.
+
+    >>> errors = np.array([[1.0], [-1.0], [2.0]])
+    >>> [part.round(2).tolist() for part in spread(errors, 0.5)]
+    [[1.41], [1.0]]
     """
-    unit = Fraction(1, 10**_PLACES)
-    whole = total // unit * unit
-    parts = [whole * weight / sum(weights) // unit * unit for weight in weights]
-    parts[-1] += whole - sum(parts)
-    return parts
+    std = np.sqrt(np.mean(errors**2, axis=0))
+    worst = np.max(np.abs(errors) / np.where(std > 0, std, 1.0), axis=1)
+    return std, std * float(np.quantile(worst, confidence))

@@ -565,6 +565,21 @@ class Schema:
         """The named columns, in that order."""
         return {name: self[name] for name in names}
 
+    def with_rows(self, rows: int) -> Schema:
+        """The same facts about another number of rows.
+
+        >>> Schema({"x": Interval(0, 1)}, rows=100).with_rows(5).rows
+        5
+        """
+        return Schema(
+            self.columns,
+            rows,
+            neighbors=self.neighbors,
+            bits=self.bits,
+            person=self.person,
+            rows_per_person=self.rows_per_person,
+        )
+
     def only(self, names: Iterable[str]) -> Schema:
         """The same facts for some of the columns, in that order: a model's features and target.
 

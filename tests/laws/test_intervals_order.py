@@ -14,8 +14,9 @@ import pytest
 from scipy.stats import norm
 
 import tightdp as tdp
+from tightdp.accuracy import preview
 from tightdp.plans import request
-from tightdp.preview import ORDERED_ROWS, preview
+from tightdp.preview import ORDERED_ROWS
 
 ROWS, LOW, HIGH = 400, 0.0, 100.0
 SCHEMA = tdp.Schema({"x": tdp.Interval(LOW, HIGH)}, rows=ROWS)

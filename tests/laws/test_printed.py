@@ -18,11 +18,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tightdp import printed
+from tightdp.answer import Answer
 from tightdp.compare import Comparison
 from tightdp.estimators.coefficient_tables import CoefficientTable, coefficient_table
-from tightdp.mechanisms.additive import Preview
-from tightdp.plans.answers import Answer
 from tightdp.plots import plot_release
+from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.report import Report, pictures

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tightdp.audit import AuditReport, audit
+from tightdp.data.made_up import made_up_table
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.paths import check_file
 from tightdp.plans.kinds import Request
-from tightdp.plans.works import MechanismWork, made_up, with_rows
+from tightdp.plans.works import MechanismWork
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.schema import Category, Schema
@@ -25,7 +26,7 @@ _SEED = 20_260_103  # of made-up tables: no privacy is at stake
 
 def neighbours(schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
     """Made-up tables that differ in one row, from one end of all bounds to the other."""
-    table = made_up(schema, source(_SEED))
+    table = made_up_table(schema, source(_SEED))
     first = _with_row(table, schema, -1)
     if schema.neighbors is Neighbors.ADD_REMOVE:
         return first, {name: cells[1:] for name, cells in first.items()}
@@ -46,7 +47,7 @@ def audit_plan(request: Request, releases: int, progress: bool) -> AuditReport:
     schema, work = _few_columns(request), request.work
     additive = isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism)
     if additive:  # the other rows do not matter
-        schema = with_rows(schema, min(schema.rows, 1000))
+        schema = schema.with_rows(min(schema.rows, 1000))
     elif schema.rows > _MOST_ROWS:
         fail(
             f"`rows` must be at most {_MOST_ROWS} to audit kind {request.kind.name!r}, which reads "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -21,82 +20,13 @@ from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check
 from tightdp.mechanisms.gate import Covering, certify_moves
 from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.printed import most, percent
-from tightdp.privacy import Guarantee, Neighbors
+from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known
-from tightdp.schema import Schema
-from tightdp.tables import html_table
 
 _WORTH = 0.99
-_NOISE_ONLY = "noise only: sampling error and clamping are not included"
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
-EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
-
-
-def of_rows(schema: Schema, assumes: str = "") -> str:
-    """What a preview assumes, with the number of rows where that is private."""
-    if schema.neighbors is Neighbors.REPLACE_ONE:
-        return assumes
-    many = (
-        f"a table of {schema.rows} rows, as many as the schema allows; with a tenth of them "
-        "errors are about ten times as large"
-    )
-    return f"{assumes}; and for {many}" if assumes else many
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Preview:
-    """The error to expect from a release, known before any data are touched.
-
-    ``std`` and ``half_width`` are in user units and speak of the noise alone: sampling error and
-    the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows;
-    ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
-    rows.
-
-    Examples
-    --------
-    >>> from tightdp import Interval, Schema, Sums
-    >>> sums = Sums(Schema({"x": Interval(0, 10)}, rows=100))
-    >>> AdditiveMechanism(sums, epsilon=1.0).preview().std.round(2)
-    array([14.14])
-    """
-
-    names: tuple[str, ...]
-    std: FloatArray
-    half_width: FloatArray
-    confidence: float
-    guarantee: Guarantee
-    noise: str
-    assumes: str = ""
-    ranks: FloatArray | None = None
-
-    @property
-    def note(self) -> str:
-        """What the errors count, and for which rows."""
-        note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
-        if self.ranks is None:
-            return note
-        return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"
-
-    def __str__(self) -> str:
-        width = max(5, *map(len, self.names))
-        lines = [f"{'entry':{width}}  {'noise std':>12}  {f'+- at {percent(self.confidence)}':>12}"]
-        lines.append("-" * len(lines[0]))
-        lines += [
-            f"{name:{width}}  {s:12.5g}  {most(h):>12}"
-            for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
-        ]
-        return "\n".join([*lines, "", f"{self.guarantee}; {self.noise}", self.note])
-
-    def _repr_html_(self) -> str:
-        head = ("entry", "noise std", f"+- at {percent(self.confidence)}")
-        rows = [
-            (name, f"{s:.5g}", most(h))
-            for name, s, h in zip(self.names, self.std, self.half_width, strict=True)
-        ]
-        return html_table([head, *rows], f"{self.guarantee}; {self.noise}", self.note)
 
 
 class PreparedNoise(Covering, Protocol):

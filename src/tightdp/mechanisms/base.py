@@ -7,8 +7,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from tightdp.answer import Answer
+from tightdp.data.made_up import made_up_table
 from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fail
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
@@ -16,10 +20,16 @@ from tightdp.ledger.composition import protected
 from tightdp.ledger.terms import FINGERPRINTS
 from tightdp.noise.enclosures import float_up
 from tightdp.parameters import Recorded
+from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema
+
+_SEED = 20_260_102  # of tables that are made up for previews
+_REPLICATES = 60
+_MOST_ROWS = 20_000
+_FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 
 
 class Mechanism(Recorded, ABC):
@@ -54,6 +64,24 @@ class Mechanism(Recorded, ABC):
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         """Read the table and draw, without paying: for :meth:`release` and for simulations."""
 
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The error to expect, from public facts alone; costs nothing.
+
+        Where it has no closed form, releases on made-up rows are simulated: the preview says so.
+        """
+        level, schema = check_confidence(confidence), self.public_facts()
+        if schema is None:
+            names, said = self._known_names(), (self.guarantee(), self.law)
+            return Preview.silent(names, level, *said, "a function of yours reads the table")
+        return self._simulated(schema, level)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """What a person asked for, read off a release of this mechanism; costs nothing.
+
+        Its intervals are those of the release: another level would need another release.
+        """
+        return Answer.of(release)
+
     def check(self, frame: Any) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
@@ -66,6 +94,31 @@ class Mechanism(Recorded, ABC):
         facts = [self.parameters, *self.shape_facts(), self.law, str(confidence)]
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
+
+    def at(self, epsilon: Any) -> Self:
+        """The same mechanism at another epsilon."""
+        return self.rebuilt(epsilon=epsilon)
+
+    def _known_names(self) -> tuple[str, ...]:
+        return tuple(getattr(getattr(self, "statistic", self), "names", ()))
+
+    def _simulated(self, schema: Schema, confidence: float) -> Preview:
+        """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows."""
+        few = schema.with_rows(min(schema.rows, _MOST_ROWS))
+        smaller = self if few.rows == schema.rows else self.rebuilt(schema=few)
+        bits = source(_SEED)
+        table = made_up_table(few, bits)
+        truth = smaller.at(_FAINT).draw(table, bits, confidence, False)
+        drawn = [smaller.draw(table, bits, confidence, False) for _ in range(_REPLICATES)]
+        errors = np.array([each.value - truth.value for each in drawn]) * (few.rows / schema.rows)
+        return Preview(
+            truth.names,
+            *spread(errors, confidence),
+            confidence,
+            self.guarantee(),
+            f"simulated {_REPLICATES} times",
+            of_rows(schema, MADE_UP_ROWS),
+        )
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
+from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, fail
 from tightdp.mechanisms.band_paths import exp_up
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
@@ -21,9 +23,10 @@ from tightdp.mechanisms.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.tilted import below_exp
+from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource
-from tightdp.release import Draft
+from tightdp.randomness import RandomSource, source
+from tightdp.release import Draft, Release
 from tightdp.schema import Schema
 
 Vector = NDArray[np.int64]
@@ -34,6 +37,7 @@ _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SPARE = 64  # places of the bound on ratios
 _CHUNK = 4096  # pieces whose runs are summed together
 _WORD = 1 << 60
+_WALKS, _SEED = 20_001, 20_260_101  # of a public model, simulated for previews
 
 
 class JointLaw:
@@ -321,6 +325,29 @@ class KNormQuantiles(KNormGradient):
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
         places = [int(t) for t in points]
         return on_grid(self.names, places, self.domain * len(places), self.bits)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Even rows: the errors of the ranks are a walk with Laplace steps that returns to zero."""
+        level, width = check_confidence(confidence), self.domain[0].width
+        taus = np.array(self.taus, dtype=np.float64)
+        shape, bits = (_WALKS, len(taus)), source(_SEED)
+        # Draw walks and weight them by the density of the step that closes them.
+        walks = np.cumsum(bits.exponential(shape) - bits.exponential(shape), axis=1)
+        weight = np.exp(-np.abs(walks[:, -1]))
+        weight /= weight.sum()
+        scale = self.schema.rows * float(self.budget.rate)
+        errors = np.clip(walks / scale, -taus, 1 - taus)  # nothing is released beyond the bounds
+        std = np.sqrt(weight @ errors**2)
+        worst = np.abs(errors / std).max(axis=1)
+        order = np.argsort(worst)
+        place = int(np.searchsorted(np.cumsum(weight[order]), level))
+        half = np.minimum(std * worst[order][min(place, _WALKS - 1)], np.maximum(taus, 1 - taus))
+        said = (level, self.guarantee(), self.law, of_rows(self.schema, ORDERED_ROWS))
+        return Preview(self.names, width * std, width * half, *said)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The quantiles: no interval comes with them."""
+        return replace(Answer.of(release), about=NO_INTERVAL)
 
 
 def check_taus(taus: Any) -> list[Fraction]:

@@ -23,7 +23,6 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.additive import EVEN_ROWS, Preview, of_rows
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.calibration import (
     LEAST_RATE,
@@ -41,6 +40,7 @@ from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.noise.rates import check_epsilon
+from tightdp.preview import EVEN_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Unknown

@@ -19,13 +19,11 @@ from tightdp.data.statistics import (
     check_schema,
 )
 from tightdp.errors import FloatArray, fail
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview, of_rows
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
-
-MEAN_AT_BOUND = "a mean at a bound, where errors are largest"
-"""What the preview of a variance assumes: the worst case, so that it is a promise."""
 
 
 def sum(

@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_probability,
+    exact_amount,
+    fail,
+)
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
+from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
@@ -22,6 +31,7 @@ from tightdp.schema import Interval, Schema
 
 COVERS = ("none", "sample", "population")
 _FINEST = 1 << 20
+_POINTS = 20_001  # of a law that a preview integrates
 
 
 class KNormQuantile(KNormGradient):
@@ -162,6 +172,54 @@ class KNormQuantile(KNormGradient):
         ends = on_grid(self.names[1:], points[1:], self.domain * 2, self.bits, PART_OF_INTERVAL)
         return _bracketed(middle, ends, self.domain[0])
 
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows.
+
+        With an interval the half-width is how far its ends reach.
+        """
+        level, rows = check_confidence(confidence), self.schema.rows
+        each = 1 - (1 - level) / len(self.names)
+        std, half = _around(float(self.tau), rows * float(self._rate()), each)
+        ranks = self.rank_error(each)
+        if self.covers != "none":
+            half, ranks = self._reach_of_ends(level, each)
+        width = self.domain[0].width
+        return Preview(
+            self.names[:1],
+            np.array([std * width]),
+            np.array([half * width]),
+            level,
+            self.guarantee(),
+            self.law,
+            of_rows(self.schema, ORDERED_ROWS),
+            np.array([min(ranks, float(rows))]),
+        )
+
+    def _reach_of_ends(self, confidence: float, each: float) -> tuple[float, float]:
+        """How far the ends of the interval are from the quantile: as a share, and in ranks."""
+        rows, rate = self.schema.rows, self._end_rate()
+        halves, ranks = [], []
+        for target in self._targets(rows, 1 - confidence):
+            away = abs(float(target - rows * self.tau))
+            ranks.append(away + rank_reach(self.schema.resolution, 1 - each, rate))
+            aim = min(max(float(target) / rows, 0.0), 1.0)
+            off = abs(aim - float(self.tau))
+            halves.append(off + _around(aim, rows * float(rate), each)[1])
+        return max(halves), max(ranks)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The quantile, and the interval where one was paid for."""
+        if self.covers == "none":
+            return replace(Answer.of(release), about=f"{NO_INTERVAL}; `interval` buys one")
+        return Answer(
+            names=release.names[:1],
+            value=release.value[:1],
+            interval=np.array([self.conf_int(release)]),
+            confidence=release.confidence,
+            release=release,
+            about=f"the interval covers the quantile of the {self.covers}",
+        )
+
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
 
@@ -270,6 +328,18 @@ def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
 def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
+
+
+def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
+    """Standard error and half-width of a point of [0, 1] with weight exp(-rate |t - aim|)."""
+    near = np.linspace(-1.0, 1.0, _POINTS) * min(1.0, 60.0 / rate) + aim
+    points = near[(near >= 0.0) & (near <= 1.0)]
+    error = np.abs(points - aim)
+    weight = np.exp(-rate * error)
+    weight /= weight.sum()
+    order = np.argsort(error)
+    place = int(np.searchsorted(np.cumsum(weight[order]), confidence))
+    return float(np.sqrt(weight @ error**2)), float(error[order][min(place, len(order) - 1)])
 
 
 def _bracketed(middle: Draft, ends: Draft, interval: Interval) -> Draft:

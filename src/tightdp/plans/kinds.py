@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tightdp.answer import Answer
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import (
     Counts,
@@ -21,30 +22,27 @@ from tightdp.data.statistics import (
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms import one_line
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview
+from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.coordinate_noise import PURE
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.noise.rates import check_epsilon
-from tightdp.plans.answers import Answer
 from tightdp.plans.options import Option, check_keys
 from tightdp.plans.works import (
-    NO_INTERVAL,
     MechanismWork,
     ModelWork,
     Work,
     foresee_density,
     foresee_linear,
     foresee_logistic,
-    quantile_work,
     read_classes,
     read_density,
     read_linear,
     read_logistic,
     read_planes,
-    saying,
 )
+from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Interval, Schema
 
@@ -230,7 +228,7 @@ def _additive(statistic: Statistic, options: Options, epsilon: Fraction) -> Addi
 def _plain(build: Callable[[Schema, Options], Statistic], about: str = "") -> Maker:
     def make(schema: Schema, options: Options, epsilon: Fraction) -> Work:
         mechanism = _additive(build(schema, options), options, epsilon)
-        return MechanismWork(mechanism, reads=saying(about) if about else None)
+        return MechanismWork(mechanism, about=about)
 
     return make
 
@@ -341,7 +339,7 @@ register(
 
 def _quantiles(schema: Schema, options: Options, epsilon: Fraction) -> Work:
     mechanism = KNormQuantiles(schema, options["column"], options["taus"], epsilon=epsilon)
-    return MechanismWork(mechanism, reads=saying(NO_INTERVAL))
+    return MechanismWork(mechanism)
 
 
 def _sample(schema: Schema, options: Options, epsilon: Fraction) -> Work:
@@ -352,7 +350,7 @@ def _sample(schema: Schema, options: Options, epsilon: Fraction) -> Work:
         epsilon=epsilon,
         size=options.get("size"),
     )
-    return MechanismWork(mechanism, reads=saying("counts of the points of the sample"))
+    return MechanismWork(mechanism)
 
 
 _INTERVAL = Option("text", "also release an interval for the sample or population", choices=COVERS)
@@ -365,7 +363,7 @@ register(
             "tau": Option("number", "a share strictly between 0 and 1", required=True),
             "interval": _INTERVAL,
         },
-        lambda s, o, e: quantile_work(
+        lambda s, o, e: MechanismWork(
             KNormQuantile(s, o["column"], o["tau"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )
@@ -375,7 +373,7 @@ register(
         "median",
         "the median of a numeric column",
         {"column": _COLUMN, "interval": _INTERVAL},
-        lambda s, o, e: quantile_work(
+        lambda s, o, e: MechanismWork(
             KNormMedian(s, o["column"], epsilon=e, interval=o.get("interval", "none"))
         ),
     )

@@ -14,12 +14,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tightdp.accuracy import preview
+from tightdp.answer import Answer
 from tightdp.errors import BudgetError, BurnedError, ParameterError, PendingError, fail
 from tightdp.ledger import Budget, Ledger
-from tightdp.mechanisms.additive import Preview
-from tightdp.plans.answers import Answer
 from tightdp.plans.reading import Planned, read, refuse
-from tightdp.preview import preview
+from tightdp.preview import Preview
 from tightdp.privacy import text_up
 from tightdp.schema import Schema
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tightdp.accuracy import shares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.csv_lines import check_opens
 from tightdp.data.sources import from_spark, from_sql, read_header
@@ -32,7 +33,6 @@ from tightdp.paths import check_file, check_path
 from tightdp.plans.kinds import KINDS, Kind, Request
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.options import amount, check_keys
-from tightdp.preview import shares
 from tightdp.privacy import text_down, text_up
 from tightdp.schema import Schema
 

@@ -10,25 +10,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.answer import NO_INTERVAL, Answer
+from tightdp.data.made_up import made_up_table
 from tightdp.errors import check_confidence
 from tightdp.estimators.coefficient_tables import pulled
 from tightdp.estimators.doors import lazy
-from tightdp.mechanisms.additive import AdditiveMechanism, Preview, of_rows
+from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.noise.enclosures import float_up
-from tightdp.plans.answers import Answer
-from tightdp.preview import preview, spread
+from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee
 from tightdp.randomness import source
 from tightdp.release import Release
-from tightdp.schema import Category, Schema
+from tightdp.schema import Schema
 
-MADE_UP_ROWS = (
-    "made-up rows: independent columns that fill their bounds evenly, levels and classes of equal "
-    "size; for a small class, or rows that crowd together, errors can be many times as large or as "
-    "small, which a public `sample` shows"
-)
 _SEED = 20_260_102  # of tables that are made up for previews
 _REPLICATES = 60
 _MOST_ROWS = 20_000
@@ -52,27 +47,25 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MechanismWork:
-    """A mechanism; ``release`` takes the place of its own, ``foresee`` adapts its preview.
-
-    ``reads`` makes the answer of a release, where that is more than its entries.
-    """
+    """A mechanism; ``release`` takes the place of its own, ``foresee`` adapts its preview."""
 
     mechanism: Mechanism
     release: Callable[..., Release] | None = None
     foresee: Callable[[Preview], Preview] | None = None
-    reads: Callable[[Release], Answer] | None = None
+    about: str = ""
 
     def guarantee(self) -> Guarantee:
         return self.mechanism.guarantee()
 
     def preview(self, confidence: float) -> Preview:
-        found = preview(self.mechanism, confidence=confidence)
+        found = self.mechanism.preview(confidence)
         return found if self.foresee is None else self.foresee(found)
 
     def answer(self, frame: Any, **options: Any) -> Answer:
         make = self.mechanism.release if self.release is None else self.release
         release = make(frame, **options)
-        return Answer.of(release) if self.reads is None else self.reads(release)
+        found = self.mechanism.answer(release)
+        return replace(found, about=self.about) if self.about else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,79 +114,15 @@ class ModelWork:
 
     def _simulated(self, confidence: float) -> Preview:
         """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows."""
-        few = replace(self, schema=with_rows(self.schema, min(self.schema.rows, _MOST_ROWS)))
+        few = replace(self, schema=self.schema.with_rows(min(self.schema.rows, _MOST_ROWS)))
         bits = source(_SEED)
-        table = made_up(few.schema, bits)
+        table = made_up_table(few.schema, bits)
         truth = replace(few, epsilon=Fraction(1000)).answer(table, rng=bits)
         found = [few.answer(table, rng=bits).value for _ in range(_REPLICATES)]
         errors = (np.array(found) - truth.value) * (few.schema.rows / self.schema.rows)
         std, half = spread(errors, confidence)
         noise, assumes = f"simulated {_REPLICATES} times", of_rows(self.schema, MADE_UP_ROWS)
         return Preview(truth.names, std, half, confidence, self.guarantee(), noise, assumes)
-
-
-def with_rows(schema: Schema, rows: int) -> Schema:
-    """The same facts about another number of rows."""
-    return Schema(
-        schema.columns,
-        rows,
-        neighbors=schema.neighbors,
-        bits=schema.bits,
-        person=schema.person,
-        rows_per_person=schema.rows_per_person,
-    )
-
-
-def made_up(schema: Schema, rng: Any) -> dict[str, Any]:
-    """Independent columns that fill their bounds evenly; everybody has one row."""
-    rows: dict[str, Any] = {}
-    for name, rule in schema.columns.items():
-        if isinstance(rule, Category):
-            codes = rng.integers(len(rule.levels), schema.rows)
-            rows[name] = np.array(rule.levels, dtype=object)[codes]
-        else:
-            rows[name] = rule.low + rule.width * rng.uniform(schema.rows)
-    if schema.person is not None:
-        rows[schema.person] = np.arange(schema.rows)
-    return rows
-
-
-# --- order statistics ----------------------------------------------------------------------------
-
-NO_INTERVAL = "no interval was paid for, and the error depends on the data"
-
-
-def saying(about: str) -> Callable[[Release], Answer]:
-    """Reads the entries of a release, with a note of their own."""
-    return lambda release: replace(Answer.of(release), about=about)
-
-
-def quantile_work(mechanism: KNormQuantile) -> MechanismWork:
-    """A quantile; one with an interval answers with it."""
-    if mechanism.covers == "none":
-        return MechanismWork(mechanism, reads=saying(f"{NO_INTERVAL}; `interval` buys one"))
-
-    def reads(release: Release) -> Answer:
-        return Answer(
-            names=release.names[:1],
-            value=release.value[:1],
-            interval=np.array([mechanism.conf_int(release)]),
-            confidence=release.confidence,
-            release=release,
-            about=f"the interval covers the quantile of the {mechanism.covers}",
-        )
-
-    def foresee(found: Preview) -> Preview:
-        # what a reader cares for is how far the interval reaches
-        return replace(
-            found,
-            names=found.names[:1],
-            std=found.std[:1],
-            half_width=found.half_width[1:].max(keepdims=True),
-            ranks=None if found.ranks is None else found.ranks[1:].max(keepdims=True),
-        )
-
-    return MechanismWork(mechanism, foresee=foresee, reads=reads)
 
 
 # --- regressions ---------------------------------------------------------------------------------

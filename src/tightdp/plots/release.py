@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tightdp.errors import DimensionError, check_choice, fail
-from tightdp.mechanisms.additive import Preview
 from tightdp.plots.canvas import INK, SPACE, axes_for, legend_below, styles_for
+from tightdp.preview import Preview
 from tightdp.printed import percent
 from tightdp.release import Release
 

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+from tightdp.answer import Answer
 from tightdp.errors import check_choice, fail, visible
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
 from tightdp.paths import check_path, check_target, write_whole
-from tightdp.plans.answers import Answer
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.plans.works import read_model
 from tightdp.privacy import Guarantee

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.ball_noise import BallNoise
-from tightdp.plans.answers import Answer
 from tightdp.plans.kinds import Request
 from tightdp.plans.works import MechanismWork
 from tightdp.printed import percent

@@ -12,11 +12,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tightdp.accuracy import epsilon_for, preview, shares, split_budget
 from tightdp.data.statistics import Histogram, Sums
 from tightdp.errors import ParameterError, UndecidedError
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.plans import request
-from tightdp.preview import epsilon_for, preview, shares, split_budget
 from tightdp.randomness import source
 from tightdp.schema import Category, Interval, Schema
 

@@ -12,6 +12,8 @@ from tightdp.printed import bare, percent, value_and_interval
 from tightdp.release import Release
 from tightdp.tables import html_table, text_table
 
+NO_INTERVAL = "no interval was paid for, and the error depends on the data"
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Answer:
