@@ -108,8 +108,8 @@ __getattr__ = __attributes(
         "Plan": "tightdp.plans.plan",
         "Report": "tightdp.report.report",
         "compare_noise": "tightdp.compare",
-        "epsilon_for": "tightdp.preview",
-        "split_budget": "tightdp.preview",
+        "epsilon_for": "tightdp.accuracy",
+        "split_budget": "tightdp.accuracy",
     },
 )
 
