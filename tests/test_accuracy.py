@@ -47,7 +47,7 @@ def realised(asked, table, draws: int, seed: int) -> np.ndarray:
 
 def drawn(asked, draws: int, seed: int) -> np.ndarray:
     """Errors of an additive mechanism, drawn at once: they do not depend on the table."""
-    mechanism = asked.work.mechanism
+    mechanism = asked.mechanism.source
     drawn = np.asarray(mechanism.noise.sample(draws, rng=seed), dtype=np.float64)
     noise = drawn / mechanism.resolution
     origin = mechanism.statistic.recover(np.zeros(noise.shape[1]))

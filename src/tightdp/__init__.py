@@ -39,6 +39,7 @@ from tightdp.errors import (
     UndecidedError,
 )
 from tightdp.estimators.doors import attributes as __attributes
+from tightdp.functions import count, histogram, mean, sum, variance
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
@@ -66,7 +67,6 @@ from tightdp.mechanisms.gradient_user import KNormRowGradient
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.one_line import count, histogram, mean, sum, variance
 from tightdp.mechanisms.order_statistics import median, quantile, quantiles
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian

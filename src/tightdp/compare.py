@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.errors import TightdpError, check_probability, fail
 from tightdp.mechanisms.ball_noise import SHAPES
 from tightdp.mechanisms.coordinate_noise import LOSSY, PURE
-from tightdp.plans.kinds import Request
+from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import most, percent
 from tightdp.tables import html_table, text_table

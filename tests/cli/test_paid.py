@@ -16,7 +16,7 @@ from tightdp.cli import main
 from tightdp.cli.output import Exit
 from tightdp.errors import DataError, InfeasibleSamplingError, LedgerError, ParameterError
 from tightdp.ledger import Ledger, files, store
-from tightdp.plans.kinds import Request
+from tightdp.plans.request import Request
 
 from .conftest import PLAN
 

@@ -36,12 +36,8 @@ def refits(
     """Slopes of many releases of one table; ``cut`` scales the noise, for planted faults."""
     problem = model._problem(X, y)
     mechanism = model._mechanism(problem)
-    moments: Any = mechanism.statistic
-    exact = np.array(moments.measure(problem.frame, bits=mechanism.bits)) / mechanism.resolution
-    variance = np.diag(mechanism.covariance) / len(X) ** 2
-    model._scale(moments)
-    out = []
-    for noise in mechanism.draw(count, rng=seed):
-        model._moments = moments.matrices((exact + cut * noise) / len(X))
-        out.append(model._in_user_units(model._solve(moments, variance)[None])[0][1:])
-    return np.array(out)
+    moments, law = mechanism.statistic, mechanism.moments
+    exact = np.array(moments.measure(problem.frame, bits=law.bits)) / law.resolution
+    noisy = exact + cut * law.simulate(count, rng=seed)
+    fits = [LinearFit(mechanism, moments.matrices(sums / len(X))) for sums in noisy]
+    return np.array([fit.coefficients[1:] for fit in fits])

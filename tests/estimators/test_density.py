@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tightdp as tdp
 from tightdp.audit import audit
 from tightdp.errors import BudgetError, ParameterError
-from tightdp.estimators.bins import public_bins
 from tightdp.estimators.cell_laws import Flat, Levels, Linear
 from tightdp.estimators.density import Density, on_simplex
+from tightdp.mechanisms.bins import public_bins
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import source
 

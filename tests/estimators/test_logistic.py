@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
-from tightdp.inference.logistic_intervals import Cloud
+from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.plans import request
 from tightdp.plots import plot_coefficients
 from tightdp.printed import bare
@@ -216,7 +216,7 @@ def coverage(*args, **options):
 
 def test_intervals_cover_and_narrow_ones_are_caught(seed, monkeypatch):
     # these tables are of the model: without the room for others the intervals are sharp
-    monkeypatch.setattr("tightdp.inference.logistic_intervals._ROOM", 1.0)
+    monkeypatch.setattr("tightdp.mechanisms.logistic_intervals._ROOM", 1.0)
     # 30 replicates of 7 intervals: a standard error of at most 0.018 around 0.93 to 0.98
     whole, narrow = coverage(20_000, 0.5, 30, seed)
     assert whole >= 0.93 - 0.07

@@ -30,7 +30,8 @@ import tightdp as tdp
 from tightdp.errors import TightdpError, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.mechanisms.base import Mechanism
-from tightdp.plans.kinds import KINDS, request
+from tightdp.plans.request import request
+from tightdp.registry import KINDS
 
 ROWS = mapping(plain_rows(np.random.default_rng(1)))
 SCHEMA = schema()

@@ -31,7 +31,7 @@ from tightdp.geometry import orders
 from tightdp.mechanisms import additive, ball_noise, reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.ball_noise import BallNoise
-from tightdp.mechanisms.one_line import mean_statistic, means_of, sums_of, variances_of
+from tightdp.mechanisms.means import mean_statistic, means_of, sums_of, variances_of
 from tightdp.release import Release
 
 CONFIDENCE, LEAST = 0.95, 0.93

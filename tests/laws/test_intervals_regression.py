@@ -24,7 +24,6 @@ from scipy.stats import t
 import tightdp as tdp
 from tightdp.errors import TightdpError
 from tightdp.inference import moment_intervals
-from tightdp.plans.works import read_model
 from tightdp.randomness import source
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -131,18 +130,18 @@ def linear_errors(
     X, y = draw(rows)
     bounds = [(-1, 1)] * (X.shape[1] + 1)
     model = tdp.LinearRegression(epsilon=epsilon, bounds=bounds, random_state=1).fit(X, y)
-    law, moments = model._law, model._law.statistic
+    mechanism, moments = model.mechanism_, model.mechanism_.statistic
     i, j, factor = moments.entries.T
-    guess = law.draw(1000, rng=seed + 1) * (0.0 if without_noise else 1.0)
-    twin = copy.copy(model)
-    twin._law = SimpleNamespace(statistic=moments, draw=lambda count, rng: guess[:count])
+    law = mechanism.moments
+    guess = law.simulate(1000, rng=seed + 1) * (0.0 if without_noise else 1.0)
+    drawn = law.simulate(tables, rng=seed)
+    law.simulate = lambda count, rng: guess[:count]
     errors, halves = [], []
-    for noise in law.draw(tables, rng=seed):
+    for noise in drawn:
         X, y = draw(rows)
         Z = np.column_stack([np.ones(rows), X, y])
-        twin._candidates = {}
-        twin._moments = moments.matrices((Z.T @ Z)[i, j] * factor / rows + noise / rows)
-        low, high = twin.conf_int(1 - LEVEL, intercept=True, **options).T
+        products = moments.matrices((Z.T @ Z)[i, j] * factor / rows + noise / rows)
+        low, high = LinearFit(mechanism, products).intervals(1 - LEVEL, **options).T
         errors.append((low + high) / 2 - truth)
         halves.append((high - low) / 2)
     return np.array(errors), np.array(halves)
@@ -206,11 +205,11 @@ def test_logistic_intervals_hold_and_faults_are_seen(seed, monkeypatch):
     assert known == 1
     assert not short(errors, halves)
     # on tables of the model they hold without the room for others, and then faults are seen
-    monkeypatch.setattr("tightdp.inference.logistic_intervals._ROOM", 1.0)
+    monkeypatch.setattr("tightdp.mechanisms.logistic_intervals._ROOM", 1.0)
     errors, halves, _ = logistic_errors(draw, truth, 10_000, 1.0, 40, seed)
     assert not short(errors, halves)
     assert short(errors, 0.5 * halves)
-    noise = "tightdp.inference.logistic_intervals.KNormNoise.sample"
+    noise = "tightdp.mechanisms.logistic_intervals.KNormNoise.sample"
     monkeypatch.setattr(noise, lambda self, size, rng: np.zeros((size, self.dim)))
     errors, halves, _ = logistic_errors(draw, truth, 2000, 0.25, 20, seed)
     assert short(errors, halves)
@@ -234,7 +233,7 @@ def test_logistic_intervals_hold_or_are_not_printed(case, seed):
 
 
 def even_rows_are_no_basis(model: Any) -> None:
-    answer = read_model(model)
+    answer = model.mechanism_.answer(model.release_)
     assert set(answer.unknown) == set(answer.names)
     assert answer.to_dict()["low"] == [None] * len(answer.names)
     assert all(row[2] == "-" for row in answer.rows()[1:])
@@ -269,7 +268,7 @@ def test_plans_and_summaries_say_what_intervals_cover(seed):
     rng = np.random.default_rng(seed)
     X, y = line("normal", rng)(2000)
     model = tdp.LinearRegression(bounds=[(-1, 1)] * 5, random_state=1).fit(X, y)
-    answer = read_model(model)
+    answer = model.mechanism_.answer(model.release_)
     low, high = np.asarray(answer.interval).T
     joint = model.conf_int(simultaneous=True, intercept=True)
     np.testing.assert_array_equal(np.column_stack([low, high]), joint)
@@ -279,7 +278,7 @@ def test_plans_and_summaries_say_what_intervals_cover(seed):
     paid = tdp.LogisticRegression(
         bounds=(-1, 1), classes=[0, 1], interval_share=0.25, random_state=1
     ).fit(X, y)
-    assert "population" in read_model(paid).about
+    assert "population" in paid.mechanism_.answer(paid.release_).about
     assert "if the log odds are linear" in str(paid.summary())
 
 

@@ -19,8 +19,8 @@ import pytest
 
 import tightdp as tdp
 from tightdp.plans import request
-from tightdp.plans.kinds import KINDS
 from tightdp.randomness import source
+from tightdp.registry import KINDS
 
 ROWS = 2_000
 FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other

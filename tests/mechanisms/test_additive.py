@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 
 import tightdp as tdp
+from tightdp import functions as one_line
 from tightdp.data.statistics import Counts, Histogram, Moments, Products, Sums
 from tightdp.errors import BudgetError, DataError, InfeasibleSamplingError, ParameterError
 from tightdp.ledger import Ledger
-from tightdp.mechanisms import one_line
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.privacy import Numerics
 from tightdp.release import Release

@@ -14,8 +14,7 @@ from tightdp.data.made_up import made_up_table
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.paths import check_file
-from tightdp.plans.kinds import Request
-from tightdp.plans.works import MechanismWork
+from tightdp.plans.request import Request
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.schema import Category, Schema
@@ -44,9 +43,8 @@ def _with_row(table: dict[str, Any], schema: Schema, end: int) -> dict[str, Any]
 
 def audit_plan(request: Request, releases: int, progress: bool) -> AuditReport:
     """Audit a request on made-up neighbours; the private table is not read."""
-    schema, work = _few_columns(request), request.work
-    additive = isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism)
-    if additive:  # the other rows do not matter
+    schema, mechanism = _few_columns(request), request.mechanism.source
+    if isinstance(mechanism, AdditiveMechanism):  # the other rows do not matter
         schema = schema.with_rows(min(schema.rows, 1000))
     elif schema.rows > _MOST_ROWS:
         fail(
@@ -61,8 +59,7 @@ def audit_plan(request: Request, releases: int, progress: bool) -> AuditReport:
         "releases": releases,
         "progress": progress,
     }
-    if isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism):
-        mechanism = work.mechanism  # what is drawn: integers around the exact sums
+    if isinstance(mechanism, AdditiveMechanism):  # it draws integers around the exact sums
         centers = mechanism.exact(x), mechanism.exact(x_neighbor)
         return audit(_sums(mechanism), *centers, **options)
     bits = source(None)

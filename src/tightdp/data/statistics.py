@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from tightdp.schema import Category, Interval, Schema, decimal_value
 Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
 
+_SCALED = "numeric columns are scaled so that their bounds are -1 and 1"
 MOST_ENTRIES = 4096  # of a statistic: covariances are matrices
 _MOST_BINS = 1 << 16
 
@@ -65,6 +66,11 @@ class Statistic(Recorded, ABC):
     schema: Schema
     names: tuple[str, ...]
     columns: tuple[str, ...]
+
+    @property
+    def units(self) -> str:
+        """What must be said about the units of the entries; nothing where they are the user's."""
+        return ""
 
     @property
     @abstractmethod
@@ -177,6 +183,8 @@ class Reducer:
         return self.statistic.contributions(block, self.bits)
 
 
+
+
 class Products(Statistic):
     """Sums of products of columns, written as in a model formula.
 
@@ -225,6 +233,11 @@ class Products(Statistic):
     @property
     def degree(self) -> int:
         return self._degree
+
+    @property
+    def units(self) -> str:
+        numeric = {name for name in self.names if any(f[1] is None for f in self._entries[name])}
+        return _SCALED if numeric - {self.names[i] for i, _, _ in self._restored()} else ""
 
     def contributions(self, block: Block, bits: int) -> Integers:
         names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
@@ -306,22 +319,24 @@ class Products(Statistic):
         among the entries, and otherwise the entry stays scaled too.
         """
         out = np.array(values, dtype=np.float64)
+        for i, column, counted in self._restored():
+            rows = self.schema.rows if counted is None else values[counted]
+            out[i] = column.half * values[i] + column.middle * rows
+        return out
+
+    def _restored(self) -> Iterator[tuple[int, Interval, int | None]]:
+        """Entries that come back in user units, their column, and the entry that counts rows."""
         place = {frozenset(self._entries[name]): i for i, name in enumerate(self.names)}
         for factors, i in place.items():
             numeric = [factor for factor in factors if factor[1] is None]
             levels = factors - set(numeric)
             if len(numeric) != 1 or (levels and levels not in place):
                 continue
+            if not levels and self.schema.neighbors is not Neighbors.REPLACE_ONE:
+                continue  # the number of rows is private
             column = self.schema[numeric[0][0]]
             assert isinstance(column, Interval)
-            rows = values[place[levels]] if levels else self._public_rows()
-            if rows is not None:
-                out[i] = column.half * values[i] + column.middle * rows
-        return out
-
-    def _public_rows(self) -> float | None:
-        replace = self.schema.neighbors is Neighbors.REPLACE_ONE
-        return float(self.schema.rows) if replace else None
+            yield i, column, place[levels] if levels else None
 
 
 def _check_size(factors: Sequence[tuple[str, ...]], schema: Schema) -> None:
@@ -593,6 +608,10 @@ class Moments(Statistic):
         self.names = distinct(tuple(names))
         self._ends = np.array(self._layout.edges).T
         self._places = self._layout.pair[tuple(self._ends)]
+
+    @property
+    def units(self) -> str:
+        return _SCALED
 
     multi_affine = False
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tightdp.errors import FloatArray
+from tightdp.inference.regions import pulled
 from tightdp.printed import bare, estimate, percent, tails
 from tightdp.privacy import Guarantee
 from tightdp.schema import Category, Schema
@@ -45,13 +46,6 @@ class CoefficientTable:
         notes = "<br>".join(html.escape(note) for note in self.notes)
         caption = f"<caption>{html.escape(self.title)}</caption>"
         return f"<table>{caption}<tr>{head}</tr>{body}</table><p>{notes}</p>"
-
-
-def pulled(values: FloatArray, bounds: FloatArray) -> str | None:
-    """What must be said where an estimate lies outside its own interval, or None."""
-    outside = ((values < bounds[:, 0]) | (values > bounds[:, 1])).any()
-    words = "where an estimate lies outside its interval, much noise has pulled it towards zero"
-    return f"{words}: go by the interval" if outside else None
 
 
 def reference_notes(schema: Schema) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,14 +11,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.frames import blocks
-from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import FloatArray, check_choice, check_count, fail
-from tightdp.estimators.bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
-from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.privacy import Neighbors
+from tightdp.mechanisms.bins import SMOOTHINGS
+from tightdp.mechanisms.cells import CellCounts
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
@@ -59,7 +56,7 @@ class Density(Untargeted):
         Public facts; categories are allowed in a Schema.
     bins : "auto", int, or one entry per column
         Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
-        the public n and epsilon (:mod:`tightdp.estimators.bins`). At most 1024 cells in all.
+        the public n and epsilon (:mod:`tightdp.mechanisms.bins`). At most 1024 cells in all.
     smoothing : {"linear", "none"}
         "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
         one. "none": constant in every cell.
@@ -126,12 +123,15 @@ class Density(Untargeted):
             check_choice("bins", self.bins, ["auto"])
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        cells = public_cells(problem.schema, self.bins, self.epsilon, self.smoothing)
-        mechanism = AdditiveMechanism(cells, noise="hull", epsilon=self.epsilon)
+        mechanism = CellCounts(
+            problem.schema, self.bins, epsilon=self.epsilon, smoothing=self.smoothing
+        )
+        cells = mechanism.statistic
         release = mechanism.release(
             problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
         )
-        self.counts_ = consistent(release.value, problem.schema).reshape(cells.shape)
+        self.mechanism_ = mechanism
+        self.counts_ = mechanism.consistent(release)
         self.probabilities_ = self.counts_ / self.counts_.sum()
         self.edges_, self.bins_ = list(cells.edges), cells.shape
         self._laws = [
@@ -218,55 +218,6 @@ class Density(Untargeted):
             if isinstance(column, Interval):
                 out[:, j] = column.middle + column.half * out[:, j] / 2.0**_FINE
         return out
-
-
-def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> JointHistogram:
-    """The cells of all columns, their number chosen from public facts where asked for."""
-    if isinstance(bins, str):
-        numeric = [name for name in schema if isinstance(schema[name], Interval)]
-        levels = math.prod(
-            len(c.levels) for c in schema.columns.values() if isinstance(c, Category)
-        )
-        if numeric:
-            bins = public_bins(
-                schema.rows,
-                epsilon,
-                len(numeric),
-                smoothing=smoothing,
-                neighbors=schema.neighbors,
-                levels=levels,
-                rows_per_person=schema.rows_per_person,
-            )
-        else:
-            bins = 2  # nobody asks
-    cells = JointHistogram(schema, list(schema), bins)
-    if len(cells) > MOST_CELLS:
-        fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
-    return cells
-
-
-def consistent(values: FloatArray, schema: Schema) -> FloatArray:
-    """Non-negative counts with the right sum, nearest to noisy ones; public facts only."""
-    total = float(schema.rows)
-    if schema.neighbors is Neighbors.ADD_REMOVE:
-        total = float(np.clip(values.sum(), 1.0, total))
-    return on_simplex(values, total)
-
-
-def on_simplex(values: FloatArray, total: float) -> FloatArray:
-    r"""The nearest point of :math:`\{x \ge 0, \sum x = t\}`: a common amount off, cut at zero.
-
-    The amount solves :math:`\sum \max(v_i - a, 0) = t`; by the conditions of Kuhn and Tucker that
-    is the projection.
-
-    >>> on_simplex(np.array([5.0, -1.0, 2.0]), 6.0)
-    array([4.5, 0. , 1.5])
-    """
-    ordered = np.sort(values)[::-1]
-    above = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    amount = above[np.flatnonzero(ordered > above)[-1]]
-    out = np.maximum(values - amount, 0.0)
-    return np.asarray(out * (total / out.sum()))
 
 
 def _axis_law(column: Interval | Category, edges: FloatArray | None, smoothing: str) -> AxisLaw:

@@ -2,73 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.regression_moments import RegressionMoments
-from tightdp.errors import (
-    FloatArray,
-    check_choice,
-    check_probability,
-    check_real,
-    fail,
-)
-from tightdp.estimators.base import PrivateEstimator, replace_one
+from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
+from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
     coefficient_table,
     reference_notes,
 )
-from tightdp.estimators.expected_errors import coefficient_covariance, user_units
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.moment_noise import LENGTH, NOISES, moment_mechanism
-from tightdp.estimators.moment_solver import centred, shrunk, solve, through
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.inference.moment_intervals import Candidates, candidates, moved
-from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.split import SplitMechanism
-from tightdp.noise.rates import check_epsilon
-from tightdp.privacy import Guarantee
-from tightdp.randomness import RandomSource, SeededSource
+from tightdp.mechanisms.least_squares import POSTS, LeastSquares, LinearFit
+from tightdp.mechanisms.moment_noise import NOISES
+from tightdp.preview import Preview
+from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Interval
-
-POSTS = ("shrink", "none", "published")
-ASSUMPTIONS = ("equal variance",)
-
-ROWS = "features that fill their bounds evenly, not correlated: others have more noise"
-
-_INTERVAL_SEED = 20_190_605
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CoefficientPreview:
-    """The privacy noise to expect in the coefficients, from public facts alone.
-
-    For features that fill their bounds evenly and are not correlated, levels that are equally
-    likely, and a target that they explain in part: more variance in the features makes it smaller,
-    less variance or correlation larger. Shrinkage is not counted.
-    """
-
-    names: tuple[str, ...]
-    std: FloatArray
-    intercept_std: float
-    guarantee: Guarantee
-    shares: dict[str, float]
-    noise: str
-
-    def __str__(self) -> str:
-        width = max(11, *map(len, self.names))
-        lines = [f"{'coefficient':{width}}  {'noise std':>12}"]
-        lines.append("-" * len(lines[0]))
-        lines += [f"{n:{width}}  {s:12.4g}" for n, s in zip(self.names, self.std, strict=True)]
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        notes = [str(self.guarantee), f"shares of epsilon: {shares}", f"for {ROWS}"]
-        return "\n".join([*lines, "", *notes])
 
 
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -101,7 +54,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     fit_intercept : bool
     post : {"shrink", "none", "published"}
         How coefficients are made from noisy moments: by empirical-Bayes shrinkage
-        (:mod:`~tightdp.estimators.moment_solver`), by the pseudo-inverse (equation 5 of [1]), or
+        (:mod:`~tightdp.inference.moment_solver`), by the pseudo-inverse (equation 5 of [1]), or
         by the ridge penalty 16 d / epsilon of [1].
     ledger : Ledger, optional
         Charged once for every fit.
@@ -115,6 +68,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     intercept_ : float
     release_ : Release
         The noisy moments, scaled to [-1, 1].
+    moments_ : array
+        The mean products of (1, features, target) that were released, scaled, as a matrix.
     guarantee_ : Guarantee
 
     Notes
@@ -139,8 +94,7 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     True
     """
 
-    _law: SplitMechanism
-    _candidates: dict[str | None, Candidates]
+    _linear: LinearFit
 
     def __init__(
         self,
@@ -166,83 +120,31 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         if not isinstance(self.noise, NormBall):
             check_choice("noise", self.noise, NOISES)
         check_choice("post", self.post, POSTS)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            fail(f"`fit_intercept` must be True or False. Got {self.fit_intercept!r}.")
 
-    def _mechanism(self, problem: Problem) -> SplitMechanism:
-        replace_one(problem)
-        return moment_mechanism(problem, self.noise, self.epsilon, square=self.post == "shrink")
+    def _mechanism(self, problem: Problem) -> LeastSquares:
+        return LeastSquares(
+            problem.schema,
+            problem.features,
+            problem.target,
+            epsilon=self.epsilon,
+            noise=self.noise,
+            fit_intercept=self.fit_intercept,
+            post=self.post,
+            alpha=self._penalty(),
+        )
+
+    def _penalty(self) -> Any:
+        return 0.0
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         mechanism = self._mechanism(problem)
         release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
-        self._estimate(mechanism, release)
-        return release
-
-    def _estimate(self, mechanism: SplitMechanism, release: Release) -> None:
-        """Coefficients from the release and public facts."""
-        moments = mechanism.statistic
-        assert isinstance(moments, RegressionMoments)
-        self._law, self._candidates = mechanism, {}
-        rows = moments.schema.rows
-        self._moments = moments.matrices(release.value / rows)
-        scaled = self._solve(moments, np.diag(mechanism.covariance) / rows**2)
-        self._scale(moments)
-        values = self._in_user_units(scaled[None])[0]
-        self.coef_names_ = moments.design
+        self.mechanism_, self._linear = mechanism, mechanism.fit(release)
+        self.moments_ = self._linear.products
+        values = self._linear.coefficients
+        self.coef_names_ = mechanism.design.design
         self.intercept_, self.coef_ = float(values[0]), values[1:]
-
-    def _solve(self, moments: RegressionMoments, variance: FloatArray) -> FloatArray:
-        """(intercept, slopes) for scaled columns."""
-        M = self._moments
-        if self.post != "shrink":
-            return self._published(M, moments)
-        noise = np.zeros_like(M)
-        i, j, factor = moments.entries.T
-        noise[i, j] = noise[j, i] = variance / factor**2
-        np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
-        parts = centred(M, noise)
-        C, left = shrunk(parts, moments.paired())
-        g, g_noise = parts.g, parts.g_noise
-        shift = _shift(moments)
-        if not self.fit_intercept:
-            C, left, g, g_noise = through(parts, C, left, noise, shift)
-        slopes = solve(C + np.diag(self._ridge(moments)), left, g, g_noise)
-        if not self.fit_intercept:
-            return np.append(shift[:-1] @ slopes - shift[-1], slopes)
-        return np.append(parts.target_mean - parts.mean @ slopes, slopes)
-
-    def _published(self, M: FloatArray, moments: RegressionMoments) -> FloatArray:
-        """The pseudo-inverse of [1], or its ridge penalty, on the noisy moments as they are."""
-        first, shift = (0 if self.fit_intercept else 1), _shift(moments)
-        if not self.fit_intercept:
-            M = moved(M, shift)
-        G, c = M[first:-1, first:-1], M[first:-1, -1]
-        penalty = np.append([0.0] * (1 - first), self._ridge(moments))
-        if self.post == "published":
-            epsilon = float(check_epsilon(self.epsilon))
-            penalty = penalty + 16 * len(moments) / (epsilon * moments.schema.rows)
-        found = np.linalg.pinv(G + np.diag(penalty)) @ c
-        if not self.fit_intercept:
-            found = np.append(shift[:-1] @ found - shift[-1], found)
-        return np.asarray(found)
-
-    def _ridge(self, moments: RegressionMoments) -> FloatArray:
-        return np.zeros(len(moments.design))
-
-    # --- units --------------------------------------------------------------------------------
-
-    def _scale(self, moments: RegressionMoments) -> None:
-        """Half-widths and middles of the columns of the design and of the target."""
-        half, middle = _units(moments)
-        self._half, self._middle = half, middle
-
-    def _in_user_units(self, scaled: FloatArray) -> FloatArray:
-        """(intercept, slopes) of scaled columns, rows of an array, in the units of the user."""
-        half, middle = self._half, self._middle
-        slopes = scaled[:, 1:] * (half[-1] / half[:-1])
-        level = half[-1] * scaled[:, 0] + middle[-1] - slopes @ middle[:-1]
-        return np.column_stack([level if self.fit_intercept else np.zeros(len(level)), slopes])
+        return release
 
     # --- using the model ----------------------------------------------------------------------
 
@@ -250,29 +152,10 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """Predictions for rows, which pass through the same clamp as in ``fit``."""
         return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)
 
-    def preview(self, X: Any, y: Any = None) -> CoefficientPreview:
+    def preview(self, X: Any, y: Any = None) -> Preview:
         """The noise to expect in the coefficients; looks at names and the number of rows only."""
         self._check_parameters()
-        mechanism = self._mechanism(self._problem(X, y))
-        moments = mechanism.statistic
-        assert isinstance(moments, RegressionMoments)
-        scaled = coefficient_covariance(
-            moments,
-            _noise_matrices(moments, np.eye(len(moments)) / moments.schema.rows),
-            mechanism.covariance,
-            length=LENGTH,
-            shift=None if self.fit_intercept else _shift(moments),
-        )
-        units = user_units(*_units(moments), intercept=bool(self.fit_intercept))
-        std = np.sqrt(np.diag(units @ scaled @ units.T))
-        return CoefficientPreview(
-            moments.design,
-            std[1:],
-            float(std[0]),
-            mechanism.guarantee(),
-            {part.name: float(part.share) for part in mechanism.parts},
-            mechanism.law,
-        )
+        return self._mechanism(self._problem(X, y)).preview()
 
     def conf_int(
         self,
@@ -305,44 +188,18 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "release_")
         check_probability("alpha", alpha)
-        values = self._drawn(assume).values
-        rule = simultaneous_intervals if simultaneous else quantile_intervals
-        bounds = rule(self._in_user_units(values), alpha)
+        bounds = self._linear.intervals(alpha, simultaneous=simultaneous, assume=assume)
         return bounds if intercept else bounds[1:]
-
-    def _drawn(self, assume: str | None = None) -> Candidates:
-        if assume is not None:
-            check_choice("assume", assume, ASSUMPTIONS)
-        if assume not in self._candidates:
-            moments = self._law.statistic
-            assert isinstance(moments, RegressionMoments)
-            rows = moments.schema.rows
-            # simulation after the release: a fixed seed makes it repeatable and costs no privacy
-            rng = SeededSource(_INTERVAL_SEED)
-            shift = _shift(moments)
-            self._candidates[assume] = candidates(
-                self._moments,
-                lambda count: _noise_matrices(moments, self._law.simulate(count, rng=rng) / rows),
-                rows,
-                rng,
-                shift=None if self.fit_intercept else shift,
-                ridge=self._ridge(moments),
-                origin=-shift[:-1],
-                equal_variance=assume is not None,
-            )
-        return self._candidates[assume]
 
     def summary(self, alpha: float = 0.05, *, assume: str | None = None) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML; see :meth:`conf_int`."""
         bounds = self.conf_int(alpha, intercept=True, assume=assume)
-        bare = self._in_user_units(self._drawn(assume).noise_only)
-        spread = np.subtract(*np.quantile(bare, [0.8413, 0.1587], axis=0)) / 2
         whatever = "whatever the errors are" if assume is None else f"if errors have {assume}"
         return coefficient_table(
             type(self).__name__,
             ("intercept", *self.coef_names_),
             np.append(self.intercept_, self.coef_),
-            spread,
+            self._linear.noise_std(assume),
             bounds,
             1 - alpha,
             self.guarantee_,
@@ -402,47 +259,5 @@ class Ridge(LinearRegression):
         if check_real("alpha", self.alpha) < 0:
             fail(f"`alpha` must be a number >= 0. Got {self.alpha}.")
 
-    def _ridge(self, moments: RegressionMoments) -> FloatArray:
-        half, _ = _units(moments)
-        return np.asarray(self.alpha / moments.schema.rows / half[:-1] ** 2)
-
-
-# --- places and units ----------------------------------------------------------------------------
-
-
-def _own_noise(noise: FloatArray, moments: RegressionMoments) -> FloatArray:
-    """Variances on the diagonal: of squares, and of the sums that stand for indicators' squares."""
-    own = np.diag(noise)[1:-1].copy()
-    known = {int(i) for i, j, _ in moments.entries if i == j}
-    for place in range(1, moments.outcome):
-        if place not in known:
-            own[place - 1] = noise[0, place]
-    return own
-
-
-def _units(moments: RegressionMoments) -> tuple[FloatArray, FloatArray]:
-    """Half-widths and middles of the columns of the design, then of the target."""
-    half, middle = [], []
-    for name in moments.columns:
-        column = moments.schema[name]
-        if isinstance(column, Interval):
-            half.append(column.half)
-            middle.append(column.middle)
-        else:
-            half += [1.0] * len(column.indicators)
-            middle += [0.0] * len(column.indicators)
-    return np.array(half), np.array(middle)
-
-
-def _shift(moments: RegressionMoments) -> FloatArray:
-    """Minus the origin of the user's units, in scaled units: features, then the target."""
-    half, middle = _units(moments)
-    return np.asarray(middle / half)
-
-
-def _noise_matrices(moments: RegressionMoments, noise: FloatArray) -> FloatArray:
-    """Draws of noise in the places of the moments, nothing elsewhere."""
-    full = moments.matrices(noise)
-    full[..., 0, 0] = 0.0
-    full[np.isnan(full)] = 0.0
-    return full
+    def _penalty(self) -> Any:
+        return self.alpha

@@ -17,7 +17,7 @@ from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, dev
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
-from tightdp.mechanisms.one_line import (
+from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,
     variance_statistic,

@@ -19,7 +19,7 @@ from tightdp.estimators.coefficient_tables import (
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
-from tightdp.inference.logistic_intervals import Cloud
+from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.noise.rates import check_epsilon
@@ -227,7 +227,7 @@ class LogisticRegression(TwoClassLogit):
 
         Sampling error, the noise of the mechanism and of the information matrix, the pull of the
         ridge and the bend of the log odds are all in, see
-        :class:`~tightdp.inference.logistic_intervals.Cloud` for the method and what it assumes.
+        :class:`~tightdp.mechanisms.logistic_intervals.Cloud` for the method and what it assumes.
         They are centred at the estimate with the pull taken out, and cost nothing more. Where they
         are not known to hold there are none: an :class:`~tightdp.errors.UndecidedError` says so.
 

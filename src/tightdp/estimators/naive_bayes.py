@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.class_moments import ClassMoments
 from tightdp.errors import FloatArray, check_count, check_real, fail
 from tightdp.estimators.base import PrivateEstimator
-from tightdp.estimators.class_tables import ClassTable, log_joint, read_classes
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
-from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.inference.class_tables import log_joint
+from tightdp.mechanisms.class_release import ClassTables
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
@@ -70,47 +69,36 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self._check_columns(problem)
-        moments = ClassMoments(problem.schema, problem.features, problem.target)
-        mechanism = ClassMechanism(
-            moments,
+        mechanism = ClassTables(
+            problem.schema,
+            problem.features,
+            problem.target,
             noise=self.noise,
             epsilon=self.epsilon,
             delta=self.delta,
             count_share=self.count_share,
+            alpha=self.alpha,
+            var_smoothing=self.var_smoothing,
         )
         release = mechanism.release(
             problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
         )
         self.mechanism_ = mechanism
-        self._moments = moments
-        self._table = read_classes(
-            moments,
-            release.value,
-            release.covariance,
-            alpha=float(self.alpha),
-            smoothing=float(self.var_smoothing),
-        )
-        self.classes_ = label_array(moments.classes)
-        self.class_count_ = self._table.counts
-        self.class_prior_ = self._table.prior
-        self._publish_tables(moments, self._table)
-        return release
-
-    def _publish_tables(self, moments: ClassMoments, table: ClassTable) -> None:
-        numbers = [moments.schema[name] for name in moments.layout.numbers]
-        half, middle = (
-            np.array([getattr(column, name) for column in numbers]) for name in ("half", "middle")
-        )
-        self.theta_ = middle + half * table.means
-        self.var_ = half**2 * table.variances
+        self._table = table = mechanism.tables(release)
+        self.classes_ = label_array(mechanism.statistic.classes)
+        self.class_count_, self.class_prior_ = table.counts, table.prior
+        self.theta_, self.var_ = mechanism.in_user_units(table)
         self.level_prob_ = table.levels
+        return release
 
     # --- predictions --------------------------------------------------------------------------
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of prior times likelihood in scaled units, shape (n, classes)."""
         cells = self._scaled_rows(X)
-        return log_joint(self._table, self._moments.layout, list(self.schema_)[:-1], cells)
+        return log_joint(
+            self._table, self.mechanism_.statistic.layout, list(self.schema_)[:-1], cells
+        )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the probabilities of the classes."""
@@ -137,7 +125,7 @@ class GaussianNB(NaiveBayes):
 
     What is published is read as what it is, noisy values of a known law: classes are pulled
     together by as much as noise could have driven them apart, and doubt widens the laws of new rows
-    (:mod:`tightdp.estimators.class_tables`). So probabilities can be taken at their word at any
+    (:mod:`tightdp.inference.class_tables`). So probabilities can be taken at their word at any
     epsilon; with nothing but noise they are equal.
 
     **Privacy.**

@@ -17,10 +17,10 @@ from tightdp.errors import (
     fail,
     shown,
 )
-from tightdp.estimators.bins import SMOOTHINGS
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
+from tightdp.mechanisms.bins import SMOOTHINGS
 from tightdp.mechanisms.kolmogorov import KolmogorovSample, public_size
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, listed_size
 from tightdp.noise.rates import check_epsilon

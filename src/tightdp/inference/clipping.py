@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
 
 ASSUMPTIONS = ("jointly normal",)
@@ -66,10 +65,10 @@ def without_clipping(model: Any, *, assume: str) -> Unclipped:
     (array([2.7]), array([4.]))
     """
     check_choice("assume", assume, ASSUMPTIONS)
-    law = getattr(model, "_law", None)
-    if law is None or not isinstance(law.statistic, RegressionMoments):
+    products = getattr(model, "moments_", None)
+    if products is None:
         fail("`model` must be a fitted LinearRegression or Ridge.")
-    M = model._moments
+    M = products
     if not np.isfinite(M[-1, -1]):
         fail("The square of the target was not released: fit with post='shrink'.")
     normal = clamped_normal(M[0, -1], M[-1, -1])

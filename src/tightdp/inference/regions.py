@@ -44,3 +44,10 @@ def simultaneous_intervals(
     depth = np.minimum(low_rank, len(values) + 1 - high_rank).min(axis=1)
     cut = max(int(np.quantile(depth, alpha, method="lower")), 1)
     return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])
+
+
+def pulled(values: FloatArray, bounds: FloatArray) -> str | None:
+    """What must be said where an estimate lies outside its own interval, or None."""
+    outside = ((values < bounds[:, 0]) | (values > bounds[:, 1])).any()
+    words = "where an estimate lies outside its interval, much noise has pulled it towards zero"
+    return f"{words}: go by the interval" if outside else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.answer import Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.design.designs import Design
@@ -22,7 +24,7 @@ from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known
+from tightdp.release import Draft, Known, Release
 
 _WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
@@ -189,6 +191,17 @@ class AdditiveMechanism(Mechanism):
             self.guarantee(),
             self.law,
         )
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The entries of a release; their intervals can be asked for at any level."""
+        found = Answer.of(release)
+        if confidence is not None and confidence != release.confidence:
+            level = check_confidence(confidence)
+            _, half = self._errors(level)
+            ends = np.column_stack([release.value - half, release.value + half])
+            found = replace(found, interval=ends, confidence=level)
+        units = self.statistic.units
+        return replace(found, about=f"{found.about}; {units}") if units else found
 
     # --- the release --------------------------------------------------------------------------
 

@@ -75,6 +75,15 @@ class Mechanism(Recorded, ABC):
             return Preview.silent(names, level, *said, "a function of yours reads the table")
         return self._simulated(schema, level)
 
+    @property
+    def source(self) -> Mechanism:
+        """What draws: this mechanism, or another whose releases it only reads."""
+        return self
+
+    def read(self, release: Release) -> Release:
+        """What is published of a release that was paid for and stored: all of it, by default."""
+        return release
+
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """What a person asked for, read off a release of this mechanism; costs nothing.
 
@@ -108,9 +117,9 @@ class Mechanism(Recorded, ABC):
         smaller = self if few.rows == schema.rows else self.rebuilt(schema=few)
         bits = source(_SEED)
         table = made_up_table(few, bits)
-        truth = smaller.at(_FAINT).draw(table, bits, confidence, False)
-        drawn = [smaller.draw(table, bits, confidence, False) for _ in range(_REPLICATES)]
-        errors = np.array([each.value - truth.value for each in drawn]) * (few.rows / schema.rows)
+        truth = smaller.at(_FAINT)._answered(table, bits, confidence)
+        found = [smaller._answered(table, bits, confidence).value for _ in range(_REPLICATES)]
+        errors = (np.array(found) - truth.value) * (few.rows / schema.rows)
         return Preview(
             truth.names,
             *spread(errors, confidence),
@@ -119,6 +128,11 @@ class Mechanism(Recorded, ABC):
             f"simulated {_REPLICATES} times",
             of_rows(schema, MADE_UP_ROWS),
         )
+
+    def _answered(self, table: Any, bits: RandomSource, confidence: float) -> Answer:
+        drawn, said = self.draw(table, bits, confidence, False), self.guarantee(seeded=bits.seeded)
+        release = Release.published(drawn, guarantee=said, noise=self.law, confidence=confidence)
+        return self.answer(self.read(release))
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""
@@ -171,15 +185,15 @@ class Mechanism(Recorded, ABC):
         if not _known(ledger, key):
             self.check(frame)
         if ledger is None:
-            return publish({})
+            return self.read(publish({}))
         named = {"key": key, "label": self.label(), "protects": self._whom()}
         named["fingerprint"] = self.fingerprint(level)
         with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
             if charge.stored is not None:
-                return Release.from_dict(charge.stored)
+                return self.read(Release.from_dict(charge.stored))
             release = publish(charge.receipt())
             charge.store(release.to_dict())
-        return release
+        return self.read(release)
 
 
 def warn_of_delta(delta: Fraction, schema: Schema) -> None:

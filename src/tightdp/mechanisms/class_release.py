@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from tightdp.answer import Answer
 from tightdp.data.class_moments import ClassMoments
 from tightdp.design.designs import Design
-from tightdp.errors import check_choice, exact_amount, fail
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_real,
+    exact_amount,
+    fail,
+)
+from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.mechanisms.coordinate_noise import FAMILIES, check_share
+from tightdp.mechanisms.reading import Reading
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.rates import check_epsilon
+from tightdp.release import Release
+from tightdp.schema import Category, Interval, Schema
 
 NOISES = ("hull", *FAMILIES)
 
@@ -96,3 +112,104 @@ def check_count_share(share: Any) -> Fraction | None:
     if not 0 < exact < 1:
         fail(f"`count_share` must lie strictly between 0 and 1, or be 'auto'. Got {share}.")
     return exact
+
+
+class ClassTables(Reading):
+    """Releases moments within classes, and reads shares, means and tables of levels off them.
+
+    **Privacy.** As for :class:`ClassMechanism`, whose release it is.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str
+    target : str
+        A category: the classes.
+    noise, epsilon, delta, count_share :
+        As for :class:`ClassMechanism`.
+    alpha : float
+        Pseudo-rows: see :func:`~tightdp.inference.class_tables.read_classes`.
+    var_smoothing : float
+        The least variance within a class, of columns scaled to [-1, 1].
+
+    Examples
+    --------
+    >>> from tightdp import Category, Interval, Schema
+    >>> facts = Schema({"x": Interval(0, 1), "y": Category(["n", "p"], other="n")}, rows=100)
+    >>> tables = ClassTables(facts, ["x"], "y", epsilon=1.0)
+    >>> table = {"x": [0.5] * 100, "y": ["n", "p"] * 50}
+    >>> tables.answer(tables.release(table, rng=1)).names[:3]
+    ('P(y=n)', 'P(y=p)', 'mean of x | y=n')
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        noise: Any = "hull",
+        epsilon: Any,
+        delta: Any = 0,
+        count_share: Any = "auto",
+        alpha: Any = 1.0,
+        var_smoothing: Any = 1e-3,
+    ) -> None:
+        self.schema, self.target = schema, target
+        self.alpha = _at_least("alpha", alpha, 1e-10)
+        self.var_smoothing = _at_least("var_smoothing", var_smoothing, 1e-12)
+        self.statistic = ClassMoments(schema, features, target)
+        options = {"noise": noise, "epsilon": epsilon, "delta": delta, "count_share": count_share}
+        self.moments = ClassMechanism(self.statistic, **options)
+        self._read_from(self.moments)
+
+    def tables(self, release: Release) -> ClassTable:
+        """What a release says about the classes, in scaled units."""
+        return read_classes(
+            self.statistic,
+            release.value,
+            release.covariance,
+            alpha=self.alpha,
+            smoothing=self.var_smoothing,
+        )
+
+    def in_user_units(self, table: ClassTable) -> tuple[FloatArray, FloatArray]:
+        """Means and variances of the numeric columns within classes."""
+        numbers = [self.schema[name] for name in self.statistic.layout.numbers]
+        intervals = [column for column in numbers if isinstance(column, Interval)]
+        half = np.array([column.half for column in intervals])
+        middle = np.array([column.middle for column in intervals])
+        return middle + half * table.means, half**2 * table.variances
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """Shares of the classes, and what is known of the columns within each."""
+        table, target = self.tables(release), self.target
+        means, variances = self.in_user_units(table)
+        names = [f"P({target}={label})" for label in self.statistic.classes]
+        values = list(table.prior)
+        for i, label in enumerate(self.statistic.classes):
+            given = f"| {target}={label}"
+            for j, column in enumerate(self.statistic.layout.numbers):
+                names += [f"mean of {column} {given}", f"std of {column} {given}"]
+                values += [means[i, j], math.sqrt(variances[i, j])]
+            for name, shares in table.levels.items():
+                category = self.schema[name]
+                assert isinstance(category, Category)
+                names += [f"P({name}={level} {given})" for level in category.levels]
+                values += list(shares[i])
+        return Answer(
+            names=tuple(names),
+            value=np.array(values, dtype=np.float64),
+            interval=np.full((len(values), 2), np.nan),
+            confidence=release.confidence if confidence is None else check_confidence(confidence),
+            release=release,
+            about="computed from noisy counts and sums; intervals are not known",
+            unknown=tuple(names),
+        )
+
+
+def _at_least(name: str, value: Any, least: float) -> float:
+    number = check_real(name, value)
+    if not number >= least:
+        fail(f"`{name}` must be at least {least:g}. Got {value}.")
+    return number

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.errors import (
     FloatArray,
     check_choice,
@@ -23,7 +25,7 @@ from tightdp.mechanisms.box_sampling import Point
 from tightdp.mechanisms.gradient_rows import Integers, RegressionRows, theta_grid
 from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
+from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")
@@ -138,6 +140,10 @@ class PlaneGradient(Mechanism):
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
         return Draft.of(self.names, self.coefficients(drawn), drawn, 1 << self.grid, DEPENDS)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The coefficients: no interval comes with them."""
+        return replace(Answer.of(release), about=NO_INTERVAL)
 
     def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.answer import Answer
 from tightdp.errors import (
     DimensionError,
     FloatArray,
+    UndecidedError,
     check_choice,
+    check_confidence,
     check_probability,
     check_real,
     fail,
@@ -32,6 +35,7 @@ from tightdp.mechanisms.calibration import (
     calibrate,
 )
 from tightdp.mechanisms.information import NoisyInformation
+from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.losses import LogisticLoss, read_loss
 from tightdp.mechanisms.minimise import Objective, minimise
 from tightdp.mechanisms.penalties import ConvexSet, Penalty, read_penalty
@@ -43,7 +47,7 @@ from tightdp.noise.rates import check_epsilon
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known, Unknown
+from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema
 
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
@@ -57,6 +61,19 @@ _MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews
 _MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
 
 _MOVED = Unknown("how far noise moves the minimiser depends on the rows")
+COVERED = (
+    "intervals are for the population's coefficients, if the log odds are linear, and count noise "
+    "and sampling error"
+)
+DEPENDENT = (
+    "Rows of a person are not independent, and their sampling error is not known: intervals need "
+    "`rows_per_person` = 1."
+)
+_SHARE_HELP = (
+    "Intervals need the information matrix, which is a release of its own: fit with "
+    "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
+    "`covariates`, public rows of the same population."
+)
 _LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
 
 
@@ -209,6 +226,7 @@ class ObjectivePerturbation(Mechanism):
         self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
+        self._plain_penalty = l1 == 0 and penalty is None and theta_set is None
         self.ball = _read_norm(norm, self.rows)
         self.facts = PublicFacts(
             self.loss,
@@ -374,6 +392,47 @@ class ObjectivePerturbation(Mechanism):
         std = np.sqrt(np.diag(covariance) + pull**2)
         rows = of_rows(self.schema, EVEN_ROWS)
         return Preview(self.names, std, half + pull, level, self.guarantee(), self.law, rows)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The parameters, with intervals for those of the population where they were paid for."""
+        level = release.confidence if confidence is None else check_confidence(confidence)
+        interval, lacking = self.known_intervals(release, 1 - level, simultaneous=True)
+        width, about = len(self.names), COVERED
+        if interval is None:
+            about = f"no intervals: {lacking[:1].lower()}{lacking[1:].rstrip('.')}"
+        return Answer(
+            names=self.names,
+            value=release.value[:width],
+            interval=np.full((width, 2), np.nan) if interval is None else interval,
+            confidence=level,
+            release=release,
+            about=about,
+            unknown=self.names if interval is None else (),
+        )
+
+    def known_intervals(
+        self, release: Release, alpha: float, *, simultaneous: bool = False
+    ) -> tuple[FloatArray | None, str]:
+        """Rows (low, high) from a paid information matrix; or None, and why there are none."""
+        lacking = self.no_intervals()
+        if lacking is None and self.information is None:
+            lacking = _SHARE_HELP
+        if lacking is not None:
+            return None, lacking
+        try:
+            return Cloud.paid(self, release).intervals(alpha, simultaneous=simultaneous), ""
+        except UndecidedError as reason:
+            return None, str(reason)
+
+    def no_intervals(self) -> str | None:
+        """Why this model has no intervals, whatever is paid for; None if it has."""
+        if not isinstance(self.loss, LogisticLoss):
+            return "Intervals are known for the logistic loss."
+        if self._plain_penalty is False:
+            return "Intervals are for the plain model: fit without `l1` and without `theta_set`."
+        if self.schema.rows_per_person > 1:
+            return DEPENDENT
+        return None
 
     # --- the release --------------------------------------------------------------------------
 

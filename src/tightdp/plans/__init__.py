@@ -1,9 +1,10 @@
 """Release plans: a file that says what is public, what to release, and what it may cost."""
 
 from tightdp.answer import Answer
-from tightdp.plans.kinds import KINDS, Kind, Request, model_kind, register, request
-from tightdp.plans.options import Option
+from tightdp.options import Option
 from tightdp.plans.plan import Plan, PlanPreview, PlanResult
+from tightdp.plans.request import Request, request
+from tightdp.registry import KINDS, Kind, register
 
 __all__ = [
     "KINDS",
@@ -14,7 +15,6 @@ __all__ = [
     "PlanPreview",
     "PlanResult",
     "Request",
-    "model_kind",
     "register",
     "request",
 ]

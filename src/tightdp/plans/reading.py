@@ -29,11 +29,12 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_cap
 from tightdp.ledger.terms import check_key
+from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
-from tightdp.plans.kinds import KINDS, Kind, Request
 from tightdp.plans.lines import Text, read_text
-from tightdp.plans.options import amount, check_keys
+from tightdp.plans.request import Request
 from tightdp.privacy import text_down, text_up
+from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema
 
 T = TypeVar("T")
@@ -407,7 +408,7 @@ def _read_release(
     if len(found.problems) > before:
         return
     request = Request(kind, found.schema, epsilon, options)
-    if found.attempt(place, lambda: request.work) is None:
+    if found.attempt(place, lambda: request.mechanism) is None:
         return
     name = str(release.get("name", _default_name(release, i)))
     key = str(release.get("key", name))

@@ -14,9 +14,9 @@ from tightdp.answer import Answer
 from tightdp.errors import check_choice, fail, visible
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
+from tightdp.mechanisms.base import Mechanism
 from tightdp.paths import check_path, check_target, write_whole
 from tightdp.plans.plan import Plan, PlanResult
-from tightdp.plans.works import read_model
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.report import notes, page, words
@@ -62,7 +62,7 @@ class Report:
     @classmethod
     def of(cls, what: Any, *, title: str = "A private release") -> Self:
         """The report of a Release, of an Answer, or of a fitted estimator."""
-        given = read_model(what) if hasattr(what, "release_") else what
+        given = _read(what) if hasattr(what, "release_") else what
         if isinstance(given, Release):
             given = Answer.of(given)
         if not isinstance(given, Answer):
@@ -201,3 +201,9 @@ def check_format(path: str | Path, keep: Iterable[Path] = ()) -> str:
     ending = check_choice("report", check_path("report", path).suffix.lower(), FORMATS)
     check_target("report", path, keep)
     return ending
+
+
+def _read(model: Any) -> Answer:
+    """What a person wants to know of a fitted estimator, with intervals where there are any."""
+    mechanism, release = getattr(model, "mechanism_", None), model.release_
+    return mechanism.answer(release) if isinstance(mechanism, Mechanism) else Answer.of(release)

@@ -15,8 +15,7 @@ from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.ball_noise import BallNoise
-from tightdp.plans.kinds import Request
-from tightdp.plans.works import MechanismWork
+from tightdp.plans.request import Request
 from tightdp.printed import percent
 from tightdp.privacy import text_up
 from tightdp.release import Release
@@ -152,12 +151,12 @@ _MODELS: Mapping[str, str] = {
 
 
 def _why(request: Request, comparison: Comparison | None) -> str:
-    work = request.work
-    if isinstance(work, MechanismWork) and isinstance(work.mechanism, AdditiveMechanism):
-        asked = request.options.get("noise", "best")
-        return _why_shape(work.mechanism, str(asked)) + _second(comparison)
     if request.kind.name in _MODELS:
         return _MODELS[request.kind.name] + _second(comparison)
+    source = request.mechanism.source
+    if isinstance(source, AdditiveMechanism):
+        asked = request.options.get("noise", "best")
+        return _why_shape(source, str(asked)) + _second(comparison)
     if request.kind.name in _IN_RANGE:
         return (
             "A point of a public grid is drawn with a weight that falls with its distance in ranks "

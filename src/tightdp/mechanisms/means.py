@@ -1,17 +1,15 @@
-"""Sums, means, variances, counts and histograms in one line each."""
+"""Sums, means and variances of numeric columns, in their own units."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tightdp.data.statistics import (
-    Counts,
-    Histogram,
     Statistic,
     Sums,
     SumsAndRows,
@@ -20,96 +18,105 @@ from tightdp.data.statistics import (
 )
 from tightdp.errors import FloatArray, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.reading import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 
-def sum(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private sums of numeric columns, drawn exactly with the least noise.
+class ColumnMechanism(Reading):
+    """Base: numbers for every column, made of a noisy additive statistic.
 
-    Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says little
-    without the number of rows, a noisy number of rows of the same release puts them there.
+    **Privacy.** As for :class:`~tightdp.AdditiveMechanism`: the noisy statistic is what is paid
+    for and stored, and what is made of it costs nothing.
+    """
 
-    Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
-    ``rng``, ``progress``), and ``noise`` and ``delta``.
+    def __init__(
+        self,
+        schema: Schema,
+        columns: Iterable[str],
+        *,
+        noise: Any = "best",
+        epsilon: Any = None,
+        delta: Any = 0,
+    ) -> None:
+        self.schema, self.statistic = check_schema(schema), self._statistic(schema, columns)
+        options = {"noise": noise, "epsilon": epsilon, "delta": delta}
+        self.sums = AdditiveMechanism(self.statistic, **options)
+        self._read_from(self.sums)
+        self.names = self.statistic.columns
+
+    @staticmethod
+    @abstractmethod
+    def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
+        """What is summed."""
+
+
+class SumMechanism(ColumnMechanism):
+    """Releases sums of numeric columns; see :func:`tightdp.sum`.
+
+    **Privacy.** As for :class:`~tightdp.AdditiveMechanism`.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
-    >>> release.names, release.guarantee.epsilon
-    (('x',), 1.0)
+    >>> SumMechanism(schema, ["x"], epsilon=1).preview().std.round(1)
+    array([14.1])
     """
-    mechanism = _mechanism(mean_statistic(schema, columns), epsilon, options)
-    return sums_of(mechanism, mechanism.release(frame, **options))
+
+    @staticmethod
+    def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
+        return mean_statistic(schema, columns)
+
+    def read(self, release: Release) -> Release:
+        """Sums in the units of their columns."""
+        return sums_of(self.sums, release)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        return foresee_sums(self.sums, self.sums.preview(confidence))
 
 
-def count(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
+class MeanMechanism(ColumnMechanism):
+    """Releases means of numeric columns; see :func:`tightdp.mean`.
 
-    >>> from tightdp import Category
-    >>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
-    >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
-    >>> release.names, int(release.value.sum())  # the total is public
-    (('k[a]', 'k[b]'), 3)
-    """
-    return _mechanism(Counts(schema, columns), epsilon, options).release(frame, **options)
-
-
-def histogram(
-    frame: Any,
-    column: str,
-    *,
-    schema: Schema,
-    epsilon: Any,
-    bins: int | ArrayLike = 10,
-    **options: Any,
-) -> Release:
-    """A private histogram of a numeric column with public bins.
-
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
-    >>> release.names
-    ('x[0, 5)', 'x[5, 10]')
-    """
-    return _mechanism(Histogram(schema, column, bins), epsilon, options).release(frame, **options)
-
-
-def mean(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private means of numeric columns.
-
-    Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
-    noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
-    first order, and the intervals are those of Fieller (1954), for the law of the noise.
+    **Privacy.** As for :class:`~tightdp.AdditiveMechanism`.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
-    >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
-    1.5
+    >>> MeanMechanism(schema, ["x"], epsilon=1).preview().std.round(4)
+    array([0.0354])
     """
-    mechanism = _mechanism(mean_statistic(schema, columns), epsilon, options)
-    return means_of(mechanism, mechanism.release(frame, **options))
+
+    @staticmethod
+    def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
+        return mean_statistic(schema, columns)
+
+    def read(self, release: Release) -> Release:
+        """Means from the noisy sums."""
+        return means_of(self.sums, release)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        return foresee_means(self.sums, self.sums.preview(confidence))
 
 
-def variance(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private variances (divisor n) of numeric columns, from noisy sums and sums of squares.
+class VarianceMechanism(ColumnMechanism):
+    """Releases variances of numeric columns; see :func:`tightdp.variance`.
 
-    Values are moved into the range that a variance can have; standard errors are of first order,
-    and the intervals hold for the law of the noise, second order included.
+    **Privacy.** As for :class:`~tightdp.AdditiveMechanism`, under replace-one.
 
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
-    >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
-    1.0
+    >>> VarianceMechanism(schema, ["x"], epsilon=1).names
+    ('x',)
     """
-    mechanism = _mechanism(variance_statistic(schema, columns), epsilon, options)
-    return variances_of(mechanism, mechanism.release(frame, **options))
+
+    @staticmethod
+    def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
+        return variance_statistic(schema, columns)
+
+    def read(self, release: Release) -> Release:
+        """Variances from the noisy sums and sums of squares."""
+        return variances_of(self.sums, release)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        return foresee_variances(self.sums, self.sums.preview(confidence))
 
 
 # --- the statistics, and what is made of them -----------------------------------------------------
@@ -126,11 +133,6 @@ def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares
     if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
         fail("`variance` needs replace-one neighbours: the number of rows must be public.")
     return SumsAndSquares(schema, columns)
-
-
-def _mechanism(statistic: Statistic, epsilon: Any, options: dict[str, Any]) -> AdditiveMechanism:
-    shape = {"noise": options.pop("noise", "best"), "delta": options.pop("delta", 0)}
-    return AdditiveMechanism(statistic, epsilon=epsilon, **shape)
 
 
 def sums_of(mechanism: AdditiveMechanism, release: Release) -> Release:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail
-from tightdp.estimators.inputs import Problem
+from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, fail
+from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
-from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.split import Part
 from tightdp.noise.on_lattice import lattice_body
-from tightdp.noise.rates import check_epsilon
-from tightdp.schema import Interval
+from tightdp.schema import Interval, Schema
 
 NOISES = ("best", "split", "hull", *LP_NAMES)
 
@@ -27,37 +28,61 @@ _SQUARE_ERROR = 0.002
 _SQUARE_SHARES = (0.01, 0.06)
 
 
-def moment_mechanism(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
-    """The mechanism with the asked noise; "best" has the least predicted error of coefficients."""
-    check_count("rows", problem.rows)
+@dataclass(frozen=True, slots=True)
+class MomentNoise:
+    """The moments of a regression, and the bodies of their noise with their shares of epsilon."""
+
+    moments: RegressionMoments
+    parts: tuple[Part, ...]
+
+    def predicted_error(self) -> float:
+        """Of the coefficients, for the public guesses; up to a factor that epsilon decides."""
+        variance = [np.full(part.ball.dim, 0.0) for part in self.parts]
+        for place, part in enumerate(self.parts):
+            covariance = orders.covariance(part.ball, float(part.share)).value
+            variance[place] = np.diag(covariance)
+        on_target, on_features = _mean_variances(self.moments, np.concatenate(variance))
+        return on_target + LENGTH * on_features
+
+
+def choose_noise(
+    schema: Schema,
+    features: Sequence[str],
+    target: str,
+    noise: Any,
+    epsilon: Fraction,
+    *,
+    square: bool,
+) -> MomentNoise:
+    """The asked noise; "best" has the least predicted error of the coefficients.
+
+    ``square``: whether the square of the target is released, too.
+    """
+    if not isinstance(noise, NormBall):
+        check_choice("noise", noise, NOISES)
+    share = 1 - _square_share(schema.rows, epsilon) if square else Fraction(1)
+
+    def moments(*, joint: bool) -> RegressionMoments:
+        return RegressionMoments(schema, features, target, joint=joint, square=square)
+
     if isinstance(noise, NormBall) or noise in LP_NAMES:
-        return _joint(problem, noise, epsilon, square=square)
+        return _joint(moments(joint=True), noise, share)
     options = []
     if noise in ("best", "split"):
-        options.append(_split(problem, epsilon, square=square))
+        options.append(_split(moments(joint=False), share))
     if noise in ("best", "hull"):
-        options.append(_joint(problem, "hull", epsilon, square=square))
-    return min(options, key=_predicted_error)
+        options.append(_joint(moments(joint=True), "hull", share))
+    return min(options, key=MomentNoise.predicted_error)
 
 
-def _predicted_error(mechanism: SplitMechanism) -> float:
-    moments = mechanism.statistic
-    assert isinstance(moments, RegressionMoments)
-    on_target, on_features = _mean_variances(moments, np.diag(mechanism.covariance))
-    return on_target + LENGTH * on_features
-
-
-def _split(problem: Problem, epsilon: Any, *, square: bool) -> SplitMechanism:
+def _split(moments: RegressionMoments, rest: Fraction) -> MomentNoise:
     """Shares that minimise v_T / s^2 + length^2 v_F / (1 - s)^2, the predicted error."""
-    moments = RegressionMoments(problem.schema, problem.features, problem.target, square=square)
-    rest = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
     balls = {part: _feasible(moments, part) for part in moments.parts}
     target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
     odds = (target / (LENGTH * features)) ** (1 / 3)
     share = Fraction(round(1000 * odds / (1 + odds)), 1000)
     shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
-    parts = [Part(part, ball, shares[part]) for part, ball in balls.items()]
-    return SplitMechanism(moments, parts, epsilon=epsilon)
+    return MomentNoise(moments, tuple(Part(p, ball, shares[p]) for p, ball in balls.items()))
 
 
 def _feasible(moments: RegressionMoments, part: str) -> NormBall:
@@ -72,17 +97,13 @@ def _feasible(moments: RegressionMoments, part: str) -> NormBall:
     fail("There are too many columns for exact noise: use fewer.", InfeasibleSamplingError)
 
 
-def _joint(problem: Problem, noise: Any, epsilon: Any, *, square: bool) -> SplitMechanism:
-    """One body for all moments."""
-    moments = RegressionMoments(
-        problem.schema, problem.features, problem.target, joint=True, square=square
-    )
-    share = 1 - _square_share(problem.rows, epsilon) if square else Fraction(1)
+def _joint(moments: RegressionMoments, noise: Any, share: Fraction) -> MomentNoise:
+    """One body for all moments but the square of the target."""
     ball = _feasible(moments, "moments") if noise == "hull" else _named_ball(moments, noise)
     parts = [Part("moments", ball, share)]
-    if square:
+    if share < 1:
         parts.append(Part("square", moments.ball("square"), 1 - share))
-    return SplitMechanism(moments, parts, epsilon=epsilon)
+    return MomentNoise(moments, tuple(parts))
 
 
 def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
@@ -102,9 +123,9 @@ def _named_ball(moments: RegressionMoments, noise: Any) -> NormBall:
     return LpBall(space.dim, p, float(space.sensitivity(p=p)))
 
 
-def _square_share(rows: int, epsilon: Any) -> Fraction:
+def _square_share(rows: int, epsilon: Fraction) -> Fraction:
     """So much that the mean square of the scaled target has a noise of about ``_SQUARE_ERROR``."""
-    wanted = float(np.sqrt(2) / (_SQUARE_ERROR * rows * float(check_epsilon(epsilon))))
+    wanted = float(np.sqrt(2) / (_SQUARE_ERROR * rows * float(epsilon)))
     return Fraction(round(1000 * float(np.clip(wanted, *_SQUARE_SHARES))), 1000)
 
 

@@ -83,13 +83,3 @@ def coefficient_covariance(
         effect[first:] = np.linalg.solve(A, push.T)
         total += effect @ covariance @ effect.T
     return total / _DIRECTIONS
-
-
-def user_units(half: FloatArray, middle: FloatArray, *, intercept: bool) -> FloatArray:
-    """The matrix that takes (intercept, slopes) of scaled columns to the units of the user."""
-    slopes = half[-1] / half[:-1]
-    out = np.diag(np.append(half[-1], slopes))
-    out[0, 1:] = -slopes * middle[:-1]
-    if not intercept:
-        out[0] = 0.0
-    return out

@@ -42,6 +42,10 @@ class Option:
     of: type | None = None
     choices: tuple[str, ...] = ()
 
+    def fits(self, column: Interval | Category) -> bool:
+        """Whether a column is of the kind that is asked for."""
+        return self.of is None or isinstance(column, self.of)
+
     def check(self, name: str, value: Any, schema: Schema) -> Any:
         """The value, or an error that names the key."""
         if self.takes == "column":
@@ -74,7 +78,7 @@ class Option:
         if value not in schema.columns:
             hint = suggestion(value, list(schema)) or f" It has {shown(', '.join(schema))}."
             fail(f"`{name}`: the schema has no column {quoted(value)}.{hint}")
-        if self.of is not None and not isinstance(schema[value], self.of):
+        if self.of is not None and not self.fits(schema[value]):
             fail(f"`{name}`: column {quoted(value)} must be {_WORDS[self.of]}.")
         return value
 

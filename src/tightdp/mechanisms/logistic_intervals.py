@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from tightdp.errors import FloatArray, UndecidedError, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.noise.knorm import KNormNoise
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
+
+if TYPE_CHECKING:
+    from tightdp.mechanisms.objective import ObjectivePerturbation
 
 NOT_KNOWN = (
     "Intervals are not known to hold here: beside its noise, the released information does not "

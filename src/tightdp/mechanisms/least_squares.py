@@ -1,0 +1,287 @@
+"""Least squares from exact noisy moments: the release, and what can be computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from tightdp.answer import Answer
+from tightdp.data.design_matrix import DesignMatrix
+from tightdp.data.regression_moments import RegressionMoments
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_flag,
+    check_list,
+    check_real,
+    fail,
+)
+from tightdp.inference.expected_errors import coefficient_covariance
+from tightdp.inference.moment_intervals import Candidates, candidates, moved
+from tightdp.inference.moment_solver import centred, shrunk, solve, through
+from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
+from tightdp.mechanisms.moment_noise import LENGTH, choose_noise
+from tightdp.mechanisms.reading import Reading
+from tightdp.mechanisms.split import SplitMechanism
+from tightdp.noise.rates import check_epsilon
+from tightdp.preview import Preview
+from tightdp.privacy import Neighbors
+from tightdp.randomness import SeededSource
+from tightdp.release import Release
+from tightdp.schema import Schema
+
+POSTS = ("shrink", "none", "published")
+ASSUMPTIONS = ("equal variance",)
+PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated: others have more noise"
+
+_SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
+
+
+class LeastSquares(Reading):
+    r"""Releases the noisy moments of a regression, and reads coefficients and intervals off them.
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under replace-one; the number of rows is public.
+    Needs: the bounds of the schema are public facts.
+    Proof: 1. The noisy moments are epsilon-DP by the proof of
+    :class:`~tightdp.mechanisms.split.SplitMechanism`. 2. Coefficients and intervals are functions
+    of them and of public facts.
+    Numerics: ``exact``.
+
+    What is made of the moments is post-processing: requests that differ in ``fit_intercept`` or
+    ``alpha`` alone share a release, and the second costs nothing.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str
+    target : str
+    epsilon : float, Fraction or Decimal
+    noise : {"best", "split", "hull", "l1", "l2", "linf"} or NormBall
+    fit_intercept : bool
+    post : {"shrink", "none", "published"}
+        See :class:`~tightdp.LinearRegression`.
+    alpha : float
+        Ridge penalty >= 0 on the squared coefficients, in the units of the features.
+
+    Examples
+    --------
+    >>> from tightdp import Interval
+    >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-5, 5)}, rows=20_001)
+    >>> x = np.linspace(-1, 1, 20_001)
+    >>> line = LeastSquares(schema, ["x"], "y", epsilon=2)
+    >>> line.answer(line.release({"x": x, "y": 1 + 3 * x}, rng=1)).value.round(1)
+    array([1., 3.])
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        epsilon: Any,
+        noise: Any = "best",
+        fit_intercept: bool = True,
+        post: str = "shrink",
+        alpha: float = 0.0,
+    ) -> None:
+        self.schema = schema
+        self.post = check_choice("post", post, POSTS)
+        self.fit_intercept = check_flag("fit_intercept", fit_intercept)
+        self.alpha = check_real("alpha", alpha)
+        if self.alpha < 0:
+            fail(f"`alpha` must be a number >= 0. Got {alpha}.")
+        if schema.neighbors is not Neighbors.REPLACE_ONE:
+            fail(
+                "This estimator needs neighbors='replace-one', under which the number of rows is "
+                "public: its statistic does not count rows."
+            )
+        spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
+        chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
+        self.statistic = chosen.moments
+        self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
+        self._read_from(self.moments)
+        self.design = DesignMatrix(*roles)
+        self.names = self.design.names if self.fit_intercept else self.design.design
+
+    # --- reading it ---------------------------------------------------------------------------
+
+    def fit(self, release: Release) -> LinearFit:
+        """The regression that a release of the moments leaves."""
+        return LinearFit(self, self.statistic.matrices(release.value / self.schema.rows))
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """Coefficients, with intervals for those of the population that hold all at once."""
+        level = release.confidence if confidence is None else check_confidence(confidence)
+        fit, first = self.fit(release), 0 if self.fit_intercept else 1
+        value = fit.coefficients[first:]
+        interval = fit.intervals(1 - level, simultaneous=True)[first:]
+        return Answer(
+            names=self.names,
+            value=value,
+            interval=interval,
+            confidence=level,
+            release=release,
+            about="; ".join(filter(None, [COVERED, pulled(value, interval)])),
+        )
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Noise on the coefficients, for features that fill their bounds evenly, not correlated."""
+        level, std = check_confidence(confidence), self.expected_std()
+        std = std if self.fit_intercept else std[1:]
+        # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
+        half = float(ndtri(1 - (1 - level) / (2 * len(std)))) * std
+        assumes = f"{PREVIEWED_ROWS}; shrinkage is not counted"
+        return Preview(self.names, std, half, level, self.guarantee(), self.law, assumes)
+
+    def expected_std(self) -> FloatArray:
+        """Standard deviations to expect of the noise on intercept and slopes, in user units."""
+        moments = self.statistic
+        scaled = coefficient_covariance(
+            moments,
+            noise_matrices(moments, np.eye(len(moments)) / self.schema.rows),
+            self.moments.covariance,
+            length=LENGTH,
+            shift=None if self.fit_intercept else -self.design.origin,
+        )
+        units = self.design.linear.copy()
+        if not self.fit_intercept:
+            units[0] = 0.0
+        return np.sqrt(np.diag(units @ scaled @ units.T))
+
+    def ridge(self) -> FloatArray:
+        """The penalty on every scaled coefficient, divided by the number of rows."""
+        return np.asarray(self.alpha / self.schema.rows / self.design.half[:-1] ** 2)
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """Which part of epsilon every kind of moments gets."""
+        return {part.name: part.share for part in self.moments.parts}
+
+
+COVERED = (
+    "intervals are for the population's coefficients, whatever the errors are, and count noise and "
+    "sampling error"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearFit:
+    """A regression computed from released moments and public facts alone.
+
+    ``products`` holds the mean products of (1, d, y), scaled, as they were released.
+    """
+
+    mechanism: LeastSquares
+    products: FloatArray
+    _drawn: dict[str | None, Candidates] = field(default_factory=dict)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Intercept (0 without one) and slopes in user units."""
+        return self._in_user_units(self._solve()[None])[0]
+
+    def intervals(
+        self, alpha: float, *, simultaneous: bool = False, assume: str | None = None
+    ) -> FloatArray:
+        """Rows (low, high) for intercept and slopes; see :meth:`LinearRegression.conf_int`."""
+        rule = simultaneous_intervals if simultaneous else quantile_intervals
+        return rule(self._in_user_units(self.candidates(assume).values), alpha)
+
+    def noise_std(self, assume: str | None = None) -> FloatArray:
+        """Half the distance of the quantiles of the noise one sigma away."""
+        bare = self._in_user_units(self.candidates(assume).noise_only)
+        return np.subtract(*np.quantile(bare, [0.8413, 0.1587], axis=0)) / 2
+
+    def candidates(self, assume: str | None = None) -> Candidates:
+        """Scaled coefficients that the released moments are compatible with, simulated once."""
+        if assume is not None:
+            check_choice("assume", assume, ASSUMPTIONS)
+        if assume not in self._drawn:
+            mechanism, rng = self.mechanism, SeededSource(_SEED)
+            moments, rows = mechanism.statistic, mechanism.schema.rows
+            origin = mechanism.design.origin
+
+            def noise(count: int) -> FloatArray:
+                return noise_matrices(moments, mechanism.moments.simulate(count, rng=rng) / rows)
+
+            self._drawn[assume] = candidates(
+                self.products,
+                noise,
+                rows,
+                rng,
+                shift=None if mechanism.fit_intercept else -origin,
+                ridge=mechanism.ridge(),
+                origin=origin[:-1],
+                equal_variance=assume is not None,
+            )
+        return self._drawn[assume]
+
+    def _in_user_units(self, scaled: FloatArray) -> FloatArray:
+        found = self.mechanism.design.to_user(scaled)
+        if not self.mechanism.fit_intercept:
+            found[:, 0] = 0.0
+        return found
+
+    def _solve(self) -> FloatArray:
+        """(intercept, slopes) for scaled columns."""
+        mechanism, M = self.mechanism, self.products
+        moments, origin = mechanism.statistic, mechanism.design.origin
+        if mechanism.post != "shrink":
+            return self._published()
+        noise = np.zeros_like(M)
+        i, j, factor = moments.entries.T
+        variance = np.diag(mechanism.moments.covariance) / mechanism.schema.rows**2
+        noise[i, j] = noise[j, i] = variance / factor**2
+        np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
+        parts = centred(M, noise)
+        C, left = shrunk(parts, moments.paired())
+        g, g_noise = parts.g, parts.g_noise
+        if not mechanism.fit_intercept:
+            C, left, g, g_noise = through(parts, C, left, noise, -origin)
+        slopes = solve(C + np.diag(mechanism.ridge()), left, g, g_noise)
+        if not mechanism.fit_intercept:
+            return np.append(origin[-1] - origin[:-1] @ slopes, slopes)
+        return np.append(parts.target_mean - parts.mean @ slopes, slopes)
+
+    def _published(self) -> FloatArray:
+        """The pseudo-inverse of Awan and Slavkovic (2021), or their ridge, on the moments as
+        they are."""
+        mechanism, M = self.mechanism, self.products
+        first, origin = (0 if mechanism.fit_intercept else 1), mechanism.design.origin
+        if not mechanism.fit_intercept:
+            M = moved(M, -origin)
+        G, c = M[first:-1, first:-1], M[first:-1, -1]
+        penalty = np.append([0.0] * (1 - first), mechanism.ridge())
+        if mechanism.post == "published":
+            size = len(mechanism.statistic)
+            penalty = penalty + 16 * size / (float(mechanism.epsilon) * mechanism.schema.rows)
+        found = np.linalg.pinv(G + np.diag(penalty)) @ c
+        if not mechanism.fit_intercept:
+            found = np.append(origin[-1] - origin[:-1] @ found, found)
+        return np.asarray(found)
+
+
+def _own_noise(noise: FloatArray, moments: RegressionMoments) -> FloatArray:
+    """Variances on the diagonal: of squares, and of the sums that stand for indicators' squares."""
+    own = np.diag(noise)[1:-1].copy()
+    known = {int(i) for i, j, _ in moments.entries if i == j}
+    for place in range(1, moments.outcome):
+        if place not in known:
+            own[place - 1] = noise[0, place]
+    return own
+
+
+def noise_matrices(moments: RegressionMoments, noise: FloatArray) -> FloatArray:
+    """Draws of noise in the places of the moments, nothing elsewhere."""
+    full = moments.matrices(noise)
+    full[..., 0, 0] = 0.0
+    full[np.isnan(full)] = 0.0
+    return full

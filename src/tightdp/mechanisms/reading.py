@@ -1,0 +1,45 @@
+"""A mechanism that pays for and draws what another one does, and reads more off its releases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tightdp.mechanisms.base import Mechanism
+from tightdp.randomness import RandomSource
+from tightdp.release import Draft
+
+
+class Reading(Mechanism):
+    """Base: the release is that of ``source``; previews and answers are the subclass's own.
+
+    **Privacy.** As for the source: what is read off a release, and public facts, costs nothing.
+
+    The request that a ledger remembers is the source's: readings that differ only in what they make
+    of a release share it, and the second one is free.
+    """
+
+    _source: Mechanism
+
+    def _read_from(self, source: Mechanism) -> None:
+        self._source, self.neighbors = source, source.neighbors
+        self.epsilon, self.delta, self.numerics = source.epsilon, source.delta, source.numerics
+
+    @property
+    def source(self) -> Mechanism:
+        return self._source
+
+    @property
+    def law(self) -> str:
+        return self.source.law
+
+    def label(self) -> str:
+        return self.source.label()
+
+    def fingerprint(self, confidence: float = 0.95) -> str:
+        return self.source.fingerprint(confidence)
+
+    def check(self, frame: Any) -> None:
+        self.source.check(frame)
+
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.source.draw(frame, rng, confidence, progress)

@@ -1,0 +1,140 @@
+"""One release that is asked for, of a kind that the registry knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from tightdp.answer import Answer
+from tightdp.data.frames import check_frame
+from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
+from tightdp.ledger import Ledger, Receipt
+from tightdp.mechanisms.base import Mechanism
+from tightdp.noise.rates import check_epsilon
+from tightdp.options import check_keys
+from tightdp.preview import Preview
+from tightdp.privacy import Guarantee
+from tightdp.registry import KINDS, Kind
+from tightdp.schema import Schema
+
+
+class _Rehearsal(Ledger):
+    """A ledger that covers nothing and notes what it is asked for.
+
+    The table is not looked at where the release is ``known``: it is not read again either.
+    """
+
+    known: bool
+    asked: dict[str, Any]
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return {} if self.known else None
+
+    def spend(self, epsilon: Any, delta: Any = 0, **terms: Any) -> Receipt:
+        self.asked = {"epsilon": epsilon, "delta": delta} | terms
+        del self.asked["key"]
+        return super().spend(epsilon, delta, **terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One release that is asked for: its kind, public facts, epsilon and options.
+
+    Made by :func:`request` or by a plan. It can be previewed, asked again at another epsilon, and
+    released on a table.
+    """
+
+    kind: Kind
+    schema: Schema
+    epsilon: Fraction
+    options: dict[str, Any]
+    _made: list[Mechanism] = field(default_factory=list)
+    _asked: dict[float, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What is released, made when first needed."""
+        if not self._made:
+            self._made.append(self.kind.build(self.schema, self.options, self.epsilon))
+        return self._made[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return self.kind.columns(self.options, self.schema)
+
+    def at(self, epsilon: Any) -> Request:
+        """The same request at another epsilon."""
+        return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
+
+    def using(self, **options: Any) -> Request:
+        """The same request with other options."""
+        checked = {n: self.kind.options[n].check(n, v, self.schema) for n, v in options.items()}
+        return Request(self.kind, self.schema, self.epsilon, self.options | checked)
+
+    def guarantee(self) -> Guarantee:
+        """What the release will promise."""
+        return self.mechanism.guarantee()
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The error to expect, from public facts alone."""
+        return self.mechanism.preview(confidence)
+
+    def check(self, frame: Any) -> None:
+        """Raise if the table lacks a column or has one that cannot be read; reads no row."""
+        check_frame(frame, self.schema, self.columns)
+
+    def rehearse(self, frame: Any) -> None:
+        """Go as far as the payment, and be refused: what is wrong is found and no row is read.
+
+        The ledger of a rehearsal covers half of what is asked for, so nothing can be paid with it.
+        """
+        self._rehearse(frame, 0.95, known=False)
+
+    def asked(self, frame: Any, confidence: float) -> dict[str, Any]:
+        """What a ledger is asked for: the amounts and options of a spend, without its key."""
+        if confidence not in self._asked:
+            self._asked[confidence] = self._rehearse(frame, confidence, known=True)
+        return self._asked[confidence]
+
+    def _rehearse(self, frame: Any, confidence: float, *, known: bool) -> dict[str, Any]:
+        with _Rehearsal(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
+            ledger.known = known
+            try:
+                self.release(frame, ledger=ledger, key="rehearsal", confidence=confidence)
+            except BudgetError:
+                return ledger.asked
+        fail(f"Kind {self.kind.name!r} released without a payment: do not use it.", LedgerError)
+
+    def release(self, frame: Any, **options: Any) -> Answer:
+        """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""
+        return self.mechanism.answer(self.mechanism.release(frame, **options))
+
+    def values(self, frame: Any, *, rng: Any) -> FloatArray:
+        """The values of a release, for simulations on public rows."""
+        return self.release(frame, rng=rng).value
+
+
+def request(kind: str, schema: Schema, *, epsilon: Any, **options: Any) -> Request:
+    """A request of a kind that plans know, checked.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+    >>> ages = request("histogram", schema, epsilon=1, column="age", bins=4)
+    >>> ages.preview().std.round(2)
+    array([2.01, 2.01, 2.01, 2.01])
+    >>> ages.release({"age": [k % 100 for k in range(1000)]}, rng=1).names[0]
+    'age[0, 25)'
+    """
+    found = KINDS[check_choice("kind", kind, KINDS)]
+    for _, message in check_keys(list(options), list(found.options), f"kind {kind!r}"):
+        fail(message)
+    for name, option in found.options.items():
+        if option.required and name not in options:
+            fail(f"kind {kind!r} needs `{name}`: {option.about}.")
+    checked = {n: found.options[n].check(n, v, schema) for n, v in options.items()}
+    made = Request(found, schema, check_epsilon(epsilon), checked)
+    _ = made.mechanism  # a mechanism checks its parameters when it is made
+    return made
