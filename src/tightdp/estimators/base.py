@@ -152,7 +152,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rows = public_rows(X)
             assert rows is not None
         else:
-            columns, rows = self._bare_columns(self._shaped(X, column), reset=True)
+            columns, rows = self._bare_columns(self._with_columns(X, column), reset=True)
             features = {f"x{j}": column for j, column in enumerate(columns)}
         target = target_cells(y)
         if len(getattr(y, "shape", ())) == 2:
@@ -163,12 +163,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             features, target, self._public_bounds(), rows, column, named=names is not None
         )
 
-    def _shaped(self, X: Any, target: Column | None) -> Any:
+    def _with_columns(self, X: Any, target: Column | None) -> Any:
         """A list of no rows, where that may be, with the columns that a row would have."""
         if not (isinstance(X, (list, tuple)) and not X and _private_rows(self.bounds)):
             return X
-        last = self.bounds[list(self.bounds)[-1]]
-        ends_in_target = target is None or getattr(last, "levels", ()) == target.levels
+        last, of_its_own = self.bounds[list(self.bounds)[-1]], getattr(target, "levels", None)
+        ends_in_target = of_its_own is None or getattr(last, "levels", ()) == of_its_own
         return np.empty((0, len(list(self.bounds)) - ends_in_target))
 
     def _bare_columns(self, X: Any, *, reset: bool) -> tuple[list[Any], int]:
