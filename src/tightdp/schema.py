@@ -506,7 +506,12 @@ class Schema:
         the steps of a column need it.
     person : str, optional
         The column that identifies a person, if a person can have several rows; needs add-remove
-        (a person more or fewer, with all their rows).
+        (a person more or fewer, with all their rows). Numbers of one value are one person, and so
+        are texts of the same letters; a text is a number only as Python writes an integer, so that
+        1, 1.0 and "1" are one person, and "01", " 1" and "1.0" are three others. **Somebody whose
+        rows carry two identifiers is two persons**, and protected as such: with twice the rows,
+        at twice the epsilon. Make identifiers one before, by a public rule that looks at one row
+        at a time (strip blanks, drop leading zeros).
     rows_per_person : int
         At most so many rows of a person are used, and all sensitivities are multiplied by it.
 
