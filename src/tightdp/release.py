@@ -194,8 +194,8 @@ class Release:
         Entries whose error depends on the data, so that nothing public is known of it: their
         covariance and half-widths are NaN (null in JSON), and tables show a dash.
     ends : array, optional
-        Rows (low, high) of intervals that were released themselves, which need not be symmetric;
-        ``half_width`` is then the longer side.
+        Rows (low, high) of intervals that are not symmetric: of quantiles, which release them, of
+        ratios and of variances. ``half_width`` is then the longer side.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 

@@ -14,6 +14,7 @@ import html
 import json
 import math
 import numbers
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,7 +78,8 @@ class Interval:
     step : float, Fraction or Decimal, optional
         The public fact that values are ``low, low + step, ..., high``: ages and ratings have
         ``step=1``. Cells are rounded to the nearest of them, each by itself, and sums and sums of
-        products are then exact: nothing is lost to the grid. A float means its shortest decimal.
+        products are then exact: nothing is lost to the grid. A float means its shortest decimal;
+        thirds are ``Fraction(1, 3)``, and ``step = "1/3"`` in TOML.
 
     Examples
     --------
@@ -94,7 +96,7 @@ class Interval:
     missing: float | None = None
     decimal: str = "."
     thousands: str = ""
-    step: float | None = None
+    step: float | Fraction | None = None
 
     def __post_init__(self) -> None:
         low, high = check_real("low", self.low), check_real("high", self.high)
@@ -153,7 +155,7 @@ class Interval:
         if self.step is None:
             return None
         width = decimal_value(self.high) - decimal_value(self.low)
-        return int(width / decimal_value(self.step))
+        return int(width / _step_value(self.step))
 
     def _places(self, cells: FloatArray, out: FloatArray) -> FloatArray:
         """The number of steps from ``low``, rounded half up, as doubles; NaN stays NaN."""
@@ -172,14 +174,19 @@ class Interval:
         array([2., 3.])
         """
         assert self.step is not None
-        low, step = decimal_value(self.low), decimal_value(self.step)
+        low, step = decimal_value(self.low), _step_value(self.step)
         places = [math.ceil((decimal_value(value) - low) / step) for value in values]
-        return np.array([float(low + place * step) for place in places])
+        # a double that stands for a third may lie just above it
+        nearer = [
+            place - (float(low + (place - 1) * step) >= value)
+            for place, value in zip(places, values, strict=True)
+        ]
+        return np.array([float(low + place * step) for place in nearer])
 
     def _values(self, places: FloatArray) -> FloatArray:
-        """The values at so many steps from ``low``: the nearest doubles of the decimals."""
+        """The values at so many steps from ``low``: the nearest doubles."""
         assert self.step is not None
-        low, step = decimal_value(self.low), decimal_value(self.step)
+        low, step = decimal_value(self.low), _step_value(self.step)
         distinct, where = np.unique(places, return_inverse=True)
         values = np.array([float(low + int(k) * step) for k in distinct])
         return np.asarray(values[where].reshape(places.shape), dtype=np.float64)
@@ -243,7 +250,7 @@ class Interval:
         assert self.missing is not None  # set in __post_init__
         low, high, missing = map(_exactly, (self.low, self.high, self.missing))
         written = "" if self.plain else f", written 1{self.thousands}234{self.decimal}5"
-        steps = "" if self.step is None else f" in steps of {_exactly(self.step)}"
+        steps = "" if self.step is None else f" in steps of {_step_text(self.step)}"
         return f"[{low}, {high}]{steps}, missing -> {missing}{written}"
 
     @property
@@ -261,27 +268,51 @@ def decimal_value(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
-def _check_step(low: float, high: float, given: Any) -> float:
+def _step_value(step: float | Fraction) -> Fraction:
+    return step if isinstance(step, Fraction) else decimal_value(step)
+
+
+def _step_text(step: float | Fraction) -> str:
+    return str(step) if isinstance(step, Fraction) else _exactly(step)
+
+
+def _read_step(given: Any) -> float | Fraction:
+    """A float that is short for the step, or the fraction that no decimal is."""
+    if not isinstance(given, (Fraction, Decimal)):
+        return check_real("step", given)
+    exact = exact_fraction("step", given)
+    if not exact < 1 << 1000:
+        fail("`step` must be finite: leave it out.")
+    return float(exact) if decimal_value(float(exact)) == exact else exact
+
+
+def _check_step(low: float, high: float, given: Any) -> float | Fraction:
     """A step that leads from one bound to the other in so many moves."""
-    if isinstance(given, (Fraction, Decimal)):
-        exact = exact_fraction("step", given)
-        given = float(exact) if exact < 1 << 1000 else math.inf
-    step = check_real("step", given)
+    step = _read_step(given)
     if not step > 0:
-        fail(f"`step` must be positive. Got {step}.")
-    moves = (decimal_value(high) - decimal_value(low)) / decimal_value(step)
+        fail(f"`step` must be positive. Got {_step_text(step)}.")
+    value = _step_value(step)
+    moves = (decimal_value(high) - decimal_value(low)) / value
     if moves.denominator != 1:
-        nearest = decimal_value(low) + math.ceil(moves) * decimal_value(step)
         fail(
             f"`high` must be `low` plus a multiple of `step`. Got [{low:g}, {high:g}] in steps of "
-            f"{step:g}: write high={float(nearest):g}, or leave `step` out."
+            f"{_step_text(step)}: write high={_next_end(low, value, moves):g}, or leave `step` out."
         )
     if moves > 1 << MOST_BITS:
         fail(f"`step` must divide the interval into at most 2^{MOST_BITS} steps: leave it out.")
-    rounded = any(Fraction(end) != decimal_value(end) for end in (low, step))
+    rounded = any(Fraction(end) != decimal_value(end) for end in (low, float(step)))
     if step < math.ulp(max(abs(low), abs(high))) * (4 if rounded else 1):
         fail("`step` must be wider than what doubles tell apart at these bounds: leave it out.")
     return step
+
+
+def _next_end(low: float, step: Fraction, moves: Fraction) -> float:
+    """The next upper bound that so many steps lead to, and that a decimal can write."""
+    rest = step.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return float(decimal_value(low) + math.ceil(moves / rest) * rest * step)
 
 
 def _exactly(number: float) -> str:
@@ -475,7 +506,12 @@ class Schema:
         the steps of a column need it.
     person : str, optional
         The column that identifies a person, if a person can have several rows; needs add-remove
-        (a person more or fewer, with all their rows).
+        (a person more or fewer, with all their rows). Numbers of one value are one person, and so
+        are texts of the same letters; a text is a number only as Python writes an integer, so that
+        1, 1.0 and "1" are one person, and "01", " 1" and "1.0" are three others. **Somebody whose
+        rows carry two identifiers is two persons**, and protected as such: with twice the rows,
+        at twice the epsilon. Make identifiers one before, by a public rule that looks at one row
+        at a time (strip blanks, drop leading zeros).
     rows_per_person : int
         At most so many rows of a person are used, and all sensitivities are multiplied by it.
 
@@ -650,7 +686,8 @@ class Schema:
                 if not column.plain:
                     columns[name] |= {"decimal": column.decimal, "thousands": column.thousands}
                 if column.step is not None:
-                    columns[name]["step"] = column.step
+                    exact = isinstance(column.step, Fraction)
+                    columns[name]["step"] = str(column.step) if exact else column.step
             else:
                 columns[name] = {"levels": list(column.named)}
                 if column.stated:
@@ -726,6 +763,8 @@ def _column(name: str, facts: Any) -> Interval | Category:
     for key in ("low", "high"):
         if key not in facts:
             fail(f"Column {name!r} needs `{key}`: bounds are public facts, never read off data.")
+    if re.fullmatch(r"[0-9]{1,20}/[0-9]{0,20}[1-9][0-9]{0,20}", str(facts.get("step"))):
+        return Interval(**{**facts, "step": Fraction(facts["step"])})
     return Interval(**facts)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -118,3 +119,24 @@ def test_a_type_that_cannot_be_read_is_refused_in_any_file(tmp_path: Path) -> No
     schema = tdp.Schema({"y": tdp.Interval(0, 1)}, rows=4)
     with pytest.raises(tdp.ParameterError, match="no column 'y'"):
         check_frame(tmp_path, schema, ["y"])
+
+
+@pytest.mark.parametrize("kind", ["file", "dataset", "in memory"])
+@pytest.mark.parametrize(
+    "name", ["__filename", "__fragment_index", "__batch_index", "__last_in_fragment"]
+)
+def test_names_that_arrow_keeps_for_itself(tmp_path: Path, name: str, kind: str) -> None:
+    """They stopped every scan, after payment, also of the other columns."""
+    table = pa.table({name: [0.5, 1.0], "x": [0.25, 1.0]})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path)
+    frame = {"file": path, "dataset": ds.dataset(path), "in memory": ds.dataset(table)}[kind]
+    facts = tdp.Schema({name: tdp.Interval(0, 1), "x": tdp.Interval(0, 1)}, rows=2)
+    np.testing.assert_array_equal(
+        quantized_matrix(frame, facts, ["x"]), quantized_matrix(table, facts, ["x"])
+    )
+    ledger = tdp.Ledger(epsilon=1)
+    with pytest.raises(tdp.ParameterError, match=r"keeps for itself .* rename the column"):
+        tdp.sum(frame, [name], schema=facts, epsilon=1, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+    assert len(quantized_matrix(table, facts, [name])) == 2

@@ -56,9 +56,31 @@ def test_steps_are_read_exactly_and_row_by_row() -> None:
     assert Interval(0, 1, step=Fraction(1, 4)).steps == 4
 
 
+def test_thirds_are_steps_as_others_are(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """No decimal is a third, so the step stays the fraction that was stated."""
+    rule = Interval(0, 4, step=Fraction(1, 3))
+    assert (rule.steps, rule.step) == (12, Fraction(1, 3))
+    thirds = np.arange(13) / 3
+    np.testing.assert_array_equal(rule.clamp(thirds + 0.1), thirds)
+    np.testing.assert_array_equal(rule.at_least(thirds[1:]), thirds[1:])
+    np.testing.assert_array_equal(rule.at_least(thirds[1:] - 0.1), thirds[1:])
+    facts = Schema({"x": rule}, rows=13)
+    assert facts["x"].describe() == "[0, 4] in steps of 1/3, missing -> 2"
+    assert Schema.from_dict(facts.to_dict()) == facts == pickle.loads(pickle.dumps(facts))
+    path = tmp_path / "schema.toml"
+    path.write_text('rows = 13\n[columns.x]\nlow = 0\nhigh = 4\nstep = "1/3"\n')
+    assert Schema.from_toml(path)["x"] == rule
+    found = tdp.Histogram(facts, "x", 12).measure({"x": thirds})
+    assert found == [1] * 11 + [2]  # no bin loses a value that doubles round
+    sums = tdp.Sums(facts, ["x"])
+    np.testing.assert_array_equal(sums.recover(sums.measure({"x": thirds})), [26.0])
+
+
 @pytest.mark.parametrize(
     ("facts", "text"),
     [
+        ((0, 10, None, ".", "", Fraction(3, 7)), "steps of 3/7: write high=12"),
+        ((0, 1, None, ".", "", Fraction(1, 2**28 + 1)), "at most 2"),
         ((0, 10, None, ".", "", 3), "multiple of `step`.*high=12"),
         ((0, 10, None, ".", "", 0), "positive"),
         ((0, 10, None, ".", "", -1), "positive"),

@@ -75,6 +75,30 @@ def test_names_of_persons_compare_by_value():
     np.testing.assert_array_equal(NumberCells(large).keys(), ListedCells([2**64 - 1, 3]).keys())
 
 
+ONE_PERSON = [(1, 1.0), (1, "1"), (1, True), (-1, "-1"), (2**70, str(2**70)), (0.5, 0.5)]
+TWO_PERSONS = [
+    (1, "01"), (1, " 1"), (1, "1.0"), (1, "+1"), (1, "1e0"), ("1", "01"), ("1", "1 "),
+    (0.5, "0.5"), (0, "-0"), ("a", "A"), ("é", "e\u0301"), ("1", b"1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize(
+    ("names", "persons"), [(n, 1) for n in ONE_PERSON] + [(n, 2) for n in TWO_PERSONS], ids=repr
+)
+def test_which_texts_are_the_same_person(names, persons, limit):
+    """The rule of the docstring. Of somebody who is written in two ways twice the rows are used."""
+    schema = Schema(
+        {"x": Interval(0, 100)},
+        rows=20,
+        person="person",
+        neighbors="add-remove",
+        rows_per_person=limit,
+    )
+    table = {"person": [*names] * 3, "x": np.arange(6)}
+    assert len(quantized_matrix(table, schema, ["x"])) == persons * limit
+
+
 def test_many_rows_of_persons_are_settled_on_the_way(monkeypatch):
     from tightdp.data import persons
 

@@ -391,6 +391,22 @@ def test_the_stated_half_width_covers_in_every_interval(mechanism, seed):
         assert inside > 0.9 - 5 * math.sqrt(0.09 / 4000)
 
 
+def test_the_stated_half_width_counts_what_the_grid_rounds(seed):
+    """A bound of the noise alone: rows that the grid rounds all one way lie outside of it."""
+    rows, bits = 400, 2
+    sums = Sums(Schema({"x": Interval(-1, 1)}, rows=rows, bits=bits))
+    ask = {"epsilon": 4.0, "delta": 0.2, "sensitivity": 2.0, "query_range": (-400.0, 400.0)}
+    mechanism = DataDependentMechanism(
+        sums, design=design_data_dependent_noise(**ask, resolution=1)
+    )
+    cells = np.full(rows, 0.4999 * 2.0**-bits)  # rounded down, each by nearly half a step
+    release = mechanism.release({"x": cells}, rng=seed, confidence=0.999)
+    assert abs(release["x"] - cells.sum()) <= release.half_width[0]
+    lost = rows * 0.5 * 2.0**-bits
+    noise = mechanism.noise.half_width(0.999) / mechanism.resolution
+    assert release.half_width[0] == pytest.approx(noise + lost, rel=1e-5)
+
+
 def test_budget_comes_first_and_keys_are_remembered(mechanism):
     ledger = Ledger(epsilon=2.0, delta=0.4, allow_seeded=True)
     frame = {"x": [1.0, 2.0, 3.0, 4.0]}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.estimators.linear import LinearRegression
+from tightdp.mechanisms.least_squares import LinearFit
 
 FEATURES, CLIP = 5, 6.0
 SLOPES = np.linspace(-1.5, 1.5, FEATURES)

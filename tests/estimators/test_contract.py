@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
 from tightdp.data.frames import quantized_matrix
-from tightdp.errors import BudgetError, ParameterError, PrivacyWarning
+from tightdp.errors import BudgetError, DimensionError, ParameterError, PrivacyWarning
 from tightdp.estimators.linear import LinearRegression, Ridge
 
 WIDE = (-1000.0, 1000.0)
@@ -296,3 +296,45 @@ def test_add_remove_is_refused_before_it_costs():
     with pytest.raises(ParameterError, match="replace-one"):
         LinearRegression(bounds=schema, ledger=ledger).fit(*rows(0))
     assert ledger.spent.epsilon == 0
+
+
+# --- lists of rows --------------------------------------------------------------------------------
+
+PRIVATE_ROWS = {"rows": 40, "neighbors": "add-remove"}
+NUMBERS = {"a": tdp.Interval(0, 1), "b": tdp.Interval(0, 1)}
+LABELS = {"y": tdp.Category(["no", "yes"], other="no")}
+OF_NUMBERS = tdp.Schema(NUMBERS, **PRIVATE_ROWS)
+OF_LABELS = tdp.Schema(NUMBERS | LABELS, **PRIVATE_ROWS)
+LISTED = {
+    "mean": lambda: tdp.Mean(epsilon=1, bounds=OF_NUMBERS, random_state=1),
+    "median": lambda: tdp.Median(epsilon=1, bounds=OF_NUMBERS, random_state=1),
+    "geometric median": lambda: tdp.GeometricMedian(epsilon=1, bounds=OF_NUMBERS, random_state=1),
+    "logistic": lambda: tdp.LogisticRegression(epsilon=1, bounds=OF_LABELS, random_state=1),
+    "classes": lambda: tdp.GaussianNB(
+        epsilon=1, bounds=OF_NUMBERS, classes=["no", "yes"], random_state=1
+    ),
+    "naive Bayes": lambda: tdp.GaussianNB(epsilon=1, bounds=OF_LABELS, random_state=1),
+}
+
+
+def fitted(name, X):
+    return LISTED[name]().fit(X, None if "me" in name else ["yes"] * len(X))
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_no_rows_in_a_list_are_a_table_as_its_neighbour_is(name):
+    """Whether somebody is there is private: a list without rows fits as a list of one does."""
+    none, one = fitted(name, []), fitted(name, [[0.5, 0.25]])
+    assert none.n_features_in_ == one.n_features_in_ == 2
+    assert none.release_.names == one.release_.names
+    empty = fitted(name, np.empty((0, 2)))
+    np.testing.assert_array_equal(none.release_.value, empty.release_.value)
+
+
+@pytest.mark.parametrize("X", [[[1, 2], [3]], [[], [3]], [[]], [1, 2], [[1, 2, 3]]])
+@pytest.mark.parametrize("name", LISTED)
+def test_a_list_that_is_no_table_has_one_error_of_ours(name, X):
+    with pytest.raises(DimensionError):
+        fitted(name, X)
+    with pytest.raises(DimensionError):
+        tdp.Mean(epsilon=1, bounds=[(0, 1)] * 2).fit(X)

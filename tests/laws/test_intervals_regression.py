@@ -8,13 +8,11 @@ four standard errors, so that narrow intervals are seen in their middle, too.
 
 from __future__ import annotations
 
-import copy
 import csv
 import gzip
 from collections.abc import Callable
 from pathlib import Path
 from statistics import NormalDist
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from scipy.stats import t
 import tightdp as tdp
 from tightdp.errors import TightdpError
 from tightdp.inference import moment_intervals
+from tightdp.mechanisms.least_squares import LinearFit
 from tightdp.randomness import source
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -17,6 +17,7 @@ import pytest
 from enrolled import MECHANISMS, RELATED, ROWS, Case, mapping, mechanisms
 
 import tightdp as tdp
+from tightdp.geometry.sensitivity import certify_contains
 
 SECONDS = 20
 
@@ -151,6 +152,20 @@ def test_a_margin_beside_a_table_is_measured_at_once(noise: str) -> None:
     space = counts.sensitivity_space()
     np.testing.assert_allclose(space.hull().support(np.eye(space.dim)), 1.0, rtol=1e-9)
     assert [float(space.sensitivity(p=p)) for p in (1, 2, np.inf)] == pytest.approx([4, 2, 1])
+
+
+def test_a_margin_beside_a_table_of_512_cells_has_a_best_noise() -> None:
+    """Its diamond of radius 2 was measured by floats, found too small by 5e-10, and refused."""
+    levels = tdp.Category(list("abcdefgh"), other="h")
+    facts = tdp.Schema(dict.fromkeys("pqr", levels), rows=1000, neighbors="add-remove")
+    with clock(8):
+        mechanism = tdp.AdditiveMechanism(
+            tdp.Counts(facts, ["q", "q:p:r"]), noise="best", epsilon=1
+        )
+    assert mechanism.certified == "by structure"
+    space = mechanism.statistic.sensitivity_space()
+    for radius, inside in ((2.0, True), (2.0 - 1e-9, False)):
+        assert bool(certify_contains(tdp.LpBall(space.dim, 1, radius), space)) == inside
 
 
 @pytest.mark.slow

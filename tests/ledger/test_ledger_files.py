@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import sqlite3
 from fractions import Fraction
 
 import pytest
 
+from tightdp.cli import main
 from tightdp.errors import LedgerError
 from tightdp.ledger import Budget, Ledger
 
@@ -173,3 +175,58 @@ def test_verify_finds_an_old_copy_by_its_receipts(tmp_path):
         ledger.spend(TENTH, label="another history")
         with pytest.raises(LedgerError, match="entry 3 is not the one on the receipt"):
             ledger.verify(receipt)
+
+
+# --- a ledger that cannot be written --------------------------------------------------------------
+
+
+@pytest.fixture
+def closed_folder(tmp_path, monkeypatch):
+    """A folder on a read-only mount: SQLite can open nothing there that it might have to write.
+
+    Permissions do not bind the superuser, as whom the tests may run.
+    """
+    real = sqlite3.connect
+
+    def refuses(name, *args, **kwargs):
+        log = (tmp_path / "paid.ledger-wal").exists()
+        if str(tmp_path) in str(name) and ("immutable=1" not in name or log):
+            raise sqlite3.OperationalError("unable to open database file")
+        return real(name, *args, **kwargs)
+
+    def close():
+        monkeypatch.setattr("os.access", lambda what, mode: mode != os.W_OK)
+        monkeypatch.setattr(sqlite3, "connect", refuses)
+        return tmp_path / "paid.ledger"
+
+    return close
+
+
+def test_a_ledger_on_a_read_only_mount_is_shown_and_verified(tmp_path, closed_folder, capsys):
+    with Ledger(2, path=tmp_path / "paid.ledger") as ledger:
+        ledger.store(ledger.spend(1, key="mean"), {"value": 4})
+    place = closed_folder()
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for words in (["verify"], ["show"], ["show", "--key", "mean"]):
+        assert main(["ledger", words[0], str(place), *words[1:]]) == 0
+    assert '"value": 4' in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+    with pytest.raises(LedgerError, match="cannot be written"):
+        Ledger.open(place)
+
+
+def test_entries_in_a_log_beside_a_read_only_ledger_are_not_left_out(tmp_path, closed_folder):
+    with Ledger(2, path=tmp_path / "paid.ledger") as ledger:
+        ledger.spend(1)
+        assert (tmp_path / "paid.ledger-wal").stat().st_size
+        with pytest.raises(LedgerError, match=r"Copy paid.ledger and paid.ledger-wal together"):
+            Ledger.open(closed_folder(), read_only=True)
+
+
+def test_nothing_can_be_spent_from_a_ledger_that_is_only_read(tmp_path):
+    Ledger(2, path=tmp_path / "paid.ledger").close()
+    with Ledger.open(tmp_path / "paid.ledger", read_only=True) as ledger:
+        with pytest.raises(LedgerError, match="opened to be read only"):
+            ledger.spend(1)
+        assert ledger.verify().counter == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["paid.ledger"]

@@ -71,6 +71,30 @@ def test_sums_and_means_are_not_wider_than_their_noise(noise: str, seed: int) ->
     assert 0.97 * needed <= mean.half_width[0] <= 1.15 * needed
 
 
+def near_a_bound(name: str, seed: int) -> tdp.Release:
+    """A mean, or a variance, so near to the end of its range that half of an interval is idle."""
+    if name == "mean":
+        facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=60, neighbors="add-remove")
+        return tdp.mean({"x": np.full(60, 9.9)}, ["x"], schema=facts, epsilon=1, rng=seed)
+    facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=60)
+    return tdp.variance({"x": np.full(60, 5.0)}, ["x"], schema=facts, epsilon=1, rng=seed)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("mean", 0, 10), ("variance", 0, 25)])
+def test_printed_intervals_are_the_ends_that_were_computed(
+    name: str, low: float, high: float, seed: int
+) -> None:
+    """Both have ends of their own; the longer side on both sides went beyond what can be."""
+    for draw in range(20):
+        release = near_a_bound(name, seed + draw)
+        ((left, right),) = release.interval
+        (value,), (half,) = release.value, release.half_width
+        assert low - 1e-9 <= left <= value <= right <= high + 1e-9
+        assert half == pytest.approx(max(value - left, right - value))
+        assert right - left < 2 * half
+        np.testing.assert_array_equal(tdp.Release.from_json(release.to_json()).ends, release.ends)
+
+
 def test_previews_of_means_say_for_how_many_rows() -> None:
     """The bound on the rows stood for their number: errors were up to 24 times too small."""
     facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=24_000, neighbors="add-remove")

@@ -72,7 +72,7 @@ def _burn(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    with Ledger.open(given.ledger) as ledger:
+    with Ledger.open(given.ledger, read_only=True) as ledger:
         if given.key is not None:
             release = ledger.find(given.key)
             if release is None:
@@ -109,7 +109,7 @@ def _show(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
     receipts = [found for path in given.receipt for found in _receipts(path)]
-    with Ledger.open(given.ledger) as ledger:
+    with Ledger.open(given.ledger, read_only=True) as ledger:
         head = ledger.verify(*receipts)
     with_these = f", with {len(receipts)} receipts in it" if receipts else ""
     speaker.say(

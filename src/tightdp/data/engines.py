@@ -154,6 +154,31 @@ class ArrowTable(Table):
         return batch_cells(self._scan(names, rows), names, rows)
 
 
+class DatasetTable(ArrowTable):
+    """A dataset, whose scanner has columns of its own and stumbles over others of their names."""
+
+    _OWN = frozenset({"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"})
+
+    def __init__(self, dataset: Any, count: bool = False) -> None:
+        schema, readable = dataset.schema, dataset
+        if self._OWN & set(schema.names):  # they would stop the scan even if nobody asks for them
+            kept = [field for field in schema if field.name not in self._OWN]
+            readable = dataset.replace_schema(pyarrow().schema(kept))
+        super().__init__(
+            schema,
+            lambda names, rows: _scan(readable, names, rows),
+            (lambda: int(readable.count_rows())) if count else None,
+        )
+
+    def unreadable(self, name: str) -> str | None:
+        if name in self._OWN:
+            fail(
+                f"Column {name!r} has a name that Arrow keeps for itself in datasets and Parquet "
+                "files: rename the column, or pass the rows as a table in memory."
+            )
+        return super().unreadable(name)
+
+
 class ReaderTable(ArrowTable):
     """A stream of record batches."""
 
@@ -314,7 +339,7 @@ def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
     if ("pyarrow", "RecordBatchReader") in roots:
         return _reader(frame)
     if ("pyarrow", "Dataset") in roots:
-        return ArrowTable(frame.schema, lambda names, rows: _scan(frame, names, rows))
+        return DatasetTable(frame)
     fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
 
 
@@ -390,8 +415,4 @@ def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Ta
     for name, field in absent.items():
         kind = kind if name in kind.names else kind.append(field)
     dataset = require("pyarrow.dataset", "pyarrow").dataset(files, schema=kind, format="parquet")
-    return ArrowTable(
-        dataset.schema,
-        lambda names, rows: _scan(dataset, names, rows),
-        lambda: int(dataset.count_rows()),  # the footers know
-    )
+    return DatasetTable(dataset, count=True)  # the footers know

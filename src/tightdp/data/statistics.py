@@ -183,8 +183,6 @@ class Reducer:
         return self.statistic.contributions(block, self.bits)
 
 
-
-
 class Products(Statistic):
     """Sums of products of columns, written as in a model formula.
 

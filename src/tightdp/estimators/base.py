@@ -152,9 +152,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rows = public_rows(X)
             assert rows is not None
         else:
-            # an error would tell that nobody is there
-            least = 0 if _private_rows(self.bounds) else 1
-            columns, rows = self._bare_columns(X, reset=True, least=least)
+            columns, rows = self._bare_columns(self._with_columns(X, column), reset=True)
             features = {f"x{j}": column for j, column in enumerate(columns)}
         target = target_cells(y)
         if len(getattr(y, "shape", ())) == 2:
@@ -165,13 +163,28 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             features, target, self._public_bounds(), rows, column, named=names is not None
         )
 
-    def _bare_columns(self, X: Any, *, reset: bool, least: int = 1) -> tuple[list[Any], int]:
+    def _with_columns(self, X: Any, target: Column | None) -> Any:
+        """A list of no rows, where that may be, with the columns that a row would have."""
+        if not (isinstance(X, (list, tuple)) and not X and _private_rows(self.bounds)):
+            return X
+        last, of_its_own = self.bounds[list(self.bounds)[-1]], getattr(target, "levels", None)
+        ends_in_target = of_its_own is None or getattr(last, "levels", ()) == of_its_own
+        return np.empty((0, len(list(self.bounds)) - ends_in_target))
+
+    def _bare_columns(self, X: Any, *, reset: bool) -> tuple[list[Any], int]:
         """Columns of a table without names, and its rows; scikit-learn checks the shape only."""
         if hasattr(X, "tocsr"):
             validate_data(self, X)  # says that it is sparse
         columns, rows = bare_columns(X)
         shape = np.broadcast_to(0.0, (rows, len(columns)))
-        validate_data(self, shape, reset=reset, ensure_all_finite=False, ensure_min_samples=least)
+        # an error would tell that nobody is there
+        least = 0 if reset and _private_rows(self.bounds) else 1
+        try:
+            validate_data(
+                self, shape, reset=reset, ensure_all_finite=False, ensure_min_samples=least
+            )
+        except ValueError as error:
+            fail(str(error), DimensionError)  # in its words, and of our family
         return columns, rows
 
     def _remember(self, names: tuple[str, ...]) -> None:

@@ -258,13 +258,13 @@ class SensitivitySpace:
         """Closed-form l_p sensitivities of the row image (one radius)."""
         if not (isinstance(ball, LpBall) and np.ptp(ball.radius) == 0):
             return None
-        whole = self._of_integers(ball.p) if ball.radius[0] == 1 else None
+        radius, whole = float(ball.radius[0]), self._of_integers(ball.p)
         if whole is not None:
-            return whole, True
+            return whole / radius, True
         if self.neighbors is not Neighbors.REPLACE_ONE:
             return None
         found = self._image.lp_sensitivity(ball.p)
-        return None if found is None else (found[0] / float(ball.radius[0]), found[1])
+        return None if found is None else (found[0] / radius, found[1])
 
     def _of_integers(self, p: float) -> float | None:
         """The l_1 or l_infinity sensitivity of counts: a whole number, without any rounding.

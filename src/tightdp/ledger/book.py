@@ -114,13 +114,20 @@ class Ledger(LedgerView):
             raise
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Self:
-        """Open an existing file with the terms it was made with."""
+    def open(
+        cls, path: str | os.PathLike[str], *, timeout: float = 30.0, read_only: bool = False
+    ) -> Self:
+        """Open an existing file with the terms it was made with.
+
+        With ``read_only`` nothing is written and nothing can be spent: for looking at a ledger, and
+        verifying it, where its file or folder cannot be written.
+        """
         patience, place = check_positive("timeout", timeout), files.check_place(path)
         if not place.exists():
             fail(f"`path` must name an existing ledger. Got {place}, which is not there.")
         ledger = cls.__new__(cls)
-        ledger._begin(store.open_file(place, patience), patience)
+        entries = store.open_to_read if check_flag("read_only", read_only) else store.open_file
+        ledger._begin(entries(place, patience), patience)
         return ledger
 
     def _begin(self, opened: Store, timeout: float) -> None:

@@ -133,6 +133,17 @@ def check_writable(place: Path) -> None:
             )
 
 
+def is_writable(place: Path) -> bool:
+    """Whether the file and its folder can be written."""
+    return os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
+
+
+def has_log(place: Path) -> bool:
+    """Whether there are entries beside the file, in a log that is not merged yet."""
+    log = place.with_name(place.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def check_room(place: Path) -> None:
     """Refuse to pay where the release that is paid for might not fit on the disk."""
     disk = os.statvfs(place.parent) if hasattr(os, "statvfs") else None

@@ -46,8 +46,10 @@ _INSERT = f"INSERT INTO entries VALUES ({', '.join('?' * len(COLUMNS))})"
 class Store:
     """A connection to the entries, for the process that opened it and no other."""
 
-    def __init__(self, connection: sqlite3.Connection, place: Path | None) -> None:
-        self.place = place
+    def __init__(
+        self, connection: sqlite3.Connection, place: Path | None, *, read_only: bool = False
+    ) -> None:
+        self.place, self._read_only = place, read_only
         self._connection, self._pid = connection, os.getpid()
         self._lock = threading.RLock()
         self._closed = False
@@ -62,6 +64,11 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A transaction that holds the write lock from its first read to its commit."""
+        if self._read_only:
+            fail(
+                "This ledger was opened to be read only: open it without `read_only` to spend.",
+                LedgerError,
+            )
         with self._transaction("BEGIN IMMEDIATE") as change:
             yield change
 
@@ -228,10 +235,10 @@ def _whole(entry: Entry) -> Entry:
 # --- opening --------------------------------------------------------------------------------------
 
 
-def connect(place: Path | str, timeout: float) -> sqlite3.Connection:
+def connect(place: Path | str, timeout: float, rights: str = "mode=rw") -> sqlite3.Connection:
     """A connection that synchronises every commit; the file must exist."""
     uri = isinstance(place, Path)
-    name = f"{place.as_uri()}?mode=rw" if isinstance(place, Path) else place
+    name = f"{place.as_uri()}?{rights}" if isinstance(place, Path) else place
     connection = sqlite3.connect(
         name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=uri
     )
@@ -302,8 +309,7 @@ def open_file(place: Path, timeout: float) -> Store:
         files.check_one_name(place)
         connection = connect(place, timeout)
         try:
-            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
-                fail(f"The file {place} is not a ledger: name another one.", LedgerError)
+            _check_ledger(connection, place)
             use_log(connection, place)
             connection.execute("BEGIN IMMEDIATE")  # shows that it can be written
             connection.execute("ROLLBACK")
@@ -311,6 +317,47 @@ def open_file(place: Path, timeout: float) -> Store:
         except BaseException:
             connection.close()
             raise
+
+
+def open_to_read(place: Path, timeout: float) -> Store:
+    """Entries in an existing file that need not be writable: nothing is written, nor can be."""
+    with explained(place):
+        connection = _reading(place, timeout)
+        try:
+            _check_ledger(connection, place)
+            return Store(connection, place, read_only=True)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _reading(place: Path, timeout: float) -> sqlite3.Connection:
+    """A connection that only reads, and leaves no file behind.
+
+    Beside a log SQLite wants its shared memory, which it makes, and takes away again if it may
+    write. Where it may not, a file without a log is whole, and is read as one that nobody changes.
+    """
+    if files.is_writable(place):
+        connection = connect(place, timeout)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+    if not files.has_log(place):
+        return connect(place, timeout, "mode=ro&immutable=1")
+    try:
+        connection = connect(place, timeout, "mode=ro")
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError as error:
+        fail(
+            f"The ledger {place} has a log with entries that only a writable folder can show "
+            f"({error}). Copy {place.name} and {place.name}-wal together to one, and look there.",
+            LedgerError,
+        )
+    return connection
+
+
+def _check_ledger(connection: sqlite3.Connection, place: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+        fail(f"The file {place} is not a ledger: name another one.", LedgerError)
 
 
 @contextmanager

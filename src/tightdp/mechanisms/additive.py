@@ -51,6 +51,13 @@ class PreparedNoise(Covering, Protocol):
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray: ...
 
 
+def lost_to_the_grid(statistic: Statistic, bits: int) -> FloatArray:
+    """How far rounding, of cells to the grid and of doubles, moves the scaled entries at worst."""
+    if statistic.degree == 0:
+        return np.zeros(len(statistic))  # counts are integers, and so are doubles that hold them
+    return statistic.rounding(bits) + _FLOATS * statistic.schema.rows * _LARGEST_ROW
+
+
 class AdditiveMechanism(Mechanism):
     r"""Releases :math:`t(X) + z`: an integer statistic plus the least exact noise.
 
@@ -172,12 +179,8 @@ class AdditiveMechanism(Mechanism):
 
         They count the noise, and what rows lose by being rounded to the grid, at worst.
         """
-        half = self._choice.reach(linear, confidence)
-        if self.statistic.degree == 0:
-            return half  # counts are integers, and so are the doubles that hold them
-        largest = self.statistic.schema.rows * _LARGEST_ROW
-        rounding = self.statistic.rounding(self.bits) + _FLOATS * largest
-        return half + np.abs(linear) @ rounding
+        lost = lost_to_the_grid(self.statistic, self.bits)
+        return self._choice.reach(linear, confidence) + np.abs(linear) @ lost
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect, from public facts alone; costs nothing."""

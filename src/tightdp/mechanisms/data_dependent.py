@@ -12,6 +12,7 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import RandomSource
@@ -124,10 +125,14 @@ class DataDependentMechanism(Mechanism):
         )
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Mean square and half-width of the noise of the worst interval, in user units."""
+        """Mean square and half-width in the worst interval, in user units.
+
+        The half-width counts the noise, and what rows lose by being rounded to the grid, at worst.
+        """
         scale = self._slope / self.resolution
         square = float(self.noise.second_moments().max()) * scale**2
-        return np.array([[square]]), np.array([self.noise.half_width(confidence) * scale])
+        lost = self._slope * lost_to_the_grid(self.statistic, self.bits)
+        return np.array([[square]]), self.noise.half_width(confidence) * scale + lost
 
     # --- the release --------------------------------------------------------------------------
 

@@ -176,6 +176,7 @@ def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
     scaled = np.clip(sums / max(rows, 1.0), -1.0, 1.0)
     slope = np.column_stack([np.eye(len(sums)), -scaled]) / max(rows, 1.0)
     ends = np.array([_fieller(mechanism, j, sums[j], rows, release) for j in range(len(sums))])
+    ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], scaled), np.maximum(ends[:, 1], scaled)
     units, middles = _units(mechanism.statistic)
     return replace(
         release,
@@ -183,6 +184,7 @@ def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
         value=units * scaled + middles,
         covariance=np.outer(units, units) * (slope @ release.covariance @ slope.T),
         half_width=units * np.abs(ends - scaled[:, None]).max(axis=1),
+        ends=units[:, None] * ends + middles[:, None],
     )
 
 
@@ -231,6 +233,7 @@ def variances_of(mechanism: AdditiveMechanism, release: Release) -> Release:
         value=units**2 * value,
         covariance=np.outer(units**2, units**2) * (slope @ release.covariance @ slope.T),
         half_width=units**2 * np.abs(ends - value[:, None]).max(axis=1),
+        ends=units[:, None] ** 2 * ends,
     )
 
 
