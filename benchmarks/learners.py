@@ -61,8 +61,8 @@ from uci import DATA_SETS, between
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.frames import blocks
-from tightdp.inference.class_tables import log_joint, read_classes
 from tightdp.experiments.tables import data_folder
+from tightdp.inference.class_tables import log_joint, read_classes
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.composition import composed_delta, group_cost
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent

@@ -29,10 +29,10 @@ BETA = np.array([0.0, -1.0, -0.5, -0.25, 0.0, 0.75, 1.5])
 EPSILONS = [1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0]
 PEER_EPSILONS = [1 / 16, 1 / 4, 1.0]
 METHODS: dict[str, dict[str, Any]] = {
-    "l1, q = .5": {"norm": "l1", "noise_share": 0.5, "accounting": "split"},
-    "l2, q = .5": {"norm": "l2", "noise_share": 0.5, "accounting": "split"},
-    "linf, q = .5": {"norm": "linf", "noise_share": 0.5, "accounting": "split"},
-    "linf, q = .85": {"norm": "linf", "noise_share": 0.85, "accounting": "split"},
+    "l1, q = .5": {"noise": "l1", "noise_share": 0.5, "accounting": "split"},
+    "l2, q = .5": {"noise": "l2", "noise_share": 0.5, "accounting": "split"},
+    "linf, q = .5": {"noise": "linf", "noise_share": 0.5, "accounting": "split"},
+    "linf, q = .85": {"noise": "linf", "noise_share": 0.85, "accounting": "split"},
     "tightdp": {},
 }
 PEER = """

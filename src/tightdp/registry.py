@@ -243,11 +243,9 @@ def _register_model(
     *,
     features: type | None = None,
     target: type = Interval,
-    words: Mapping[str, str] | None = None,
     **defaults: Any,
 ) -> None:
-    """A model of features and a target; ``words`` are names that the mechanism has for options."""
-    called = {} if words is None else words
+    """A model of features and a target; its options are parameters of the mechanism."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         goal = given["target"]
@@ -256,7 +254,7 @@ def _register_model(
             fail("`features` must name a column besides the target.")
         for column in columns:
             Option("column", "", of=features).check("features", column, schema)
-        stated = {called.get(key, key): _plain(given[key]) for key in options if key in given}
+        stated = {key: _plain(given[key]) for key in options if key in given}
         roles = {"features": columns, "target": goal}
         return mechanism(
             schema.only([*columns, goal]), **roles, epsilon=epsilon, **(defaults | stated)
@@ -293,7 +291,6 @@ _register_model(
         "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25"),
     },
     target=Category,
-    words={"noise": "norm", "interval_share": "information_share"},
 )
 _register_model(
     "quantile_regression",

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.estimators import class_tables
+from tightdp.inference import class_tables
 from tightdp.inference.class_tables import log_joint, read_classes, together, within
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.randomness import source

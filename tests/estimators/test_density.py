@@ -16,8 +16,9 @@ import tightdp as tdp
 from tightdp.audit import audit
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.cell_laws import Flat, Levels, Linear
-from tightdp.estimators.density import Density, on_simplex
+from tightdp.estimators.density import Density
 from tightdp.mechanisms.bins import public_bins
+from tightdp.mechanisms.cells import on_simplex
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import source
 

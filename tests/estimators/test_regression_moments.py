@@ -107,7 +107,7 @@ def test_every_entry_is_noised_and_variances_are_as_stated(seed):
     mechanism = SplitMechanism(
         moments, [Part(p, moments.ball(p), Fraction(1, 3)) for p in moments.parts], epsilon=1
     )
-    draws = mechanism.draw(4_000, rng=seed)
+    draws = mechanism.simulate(4_000, rng=seed)
     ratio = draws.var(axis=0) / np.diag(mechanism.covariance)
     assert np.abs(ratio - 1).max() < 0.25  # 5 s.e. of a variance of heavy tails
     assert np.abs((0.8 * draws).var(axis=0) / np.diag(mechanism.covariance) - 1).min() > 0.25 - 0.2
@@ -119,7 +119,7 @@ def test_a22_cylinder_noise_on_the_lattice(seed):
     moments = moments_of(facts, joint=True, square=False)
     part = Part("moments", moments.ball("moments", "cylinder"), Fraction(1))
     mechanism = SplitMechanism(moments, [part], epsilon=1)
-    squares = (mechanism.draw(20_000, rng=seed) ** 2).mean(axis=1)
+    squares = (mechanism.simulate(20_000, rng=seed) ** 2).mean(axis=1)
     error = squares.std() / np.sqrt(len(squares))
     assert abs(squares.mean() - 856.6) < 5 * error
     assert abs(0.9**2 * squares.mean() - 856.6) > 5 * error  # a scale wrong by 10 %

@@ -22,7 +22,8 @@ from tightdp.data.class_moments import ClassMoments
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.cells import CellCounts
+from tightdp.mechanisms.class_release import ClassMechanism, ClassTables
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
@@ -30,6 +31,8 @@ from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.split import Part, SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.together import Together
@@ -223,6 +226,27 @@ MECHANISMS: dict[type, list[Case]] = {
         )
     ],
     SplitMechanism: [Case("split", split)],
+    SumMechanism: [Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1))],
+    MeanMechanism: [Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1))],
+    VarianceMechanism: [
+        Case(
+            "variance",
+            lambda facts: VarianceMechanism(facts, ["x"], epsilon=1),
+            ("replace-one",),
+        )
+    ],
+    LeastSquares: [
+        Case(
+            f"least squares, {noise}",
+            lambda facts, noise=noise: LeastSquares(facts, ["x"], "y", epsilon=1, noise=noise),
+            ("replace-one",),
+        )
+        for noise in ("split", "hull")
+    ],
+    ClassTables: [
+        Case("class tables", lambda facts: ClassTables(facts, ["x", "k"], "t", epsilon=1))
+    ],
+    CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [
         Case(
             "together",

@@ -93,7 +93,7 @@ OTHERS: dict[str, list[Any]] = {
     "penalty": [Smooth(inside, strength=0.0)],
     "theta_set": [tdp.LpBall(2, 2, 3.0), ConvexSet(inside, reach=2.0)],
     "accounting": list(ACCOUNTING),
-    "information_share": [0.25],
+    "interval_share": [0.25],
     "passes": [2],
     "step_size": [0.5],
     "sweep": [1],

@@ -81,7 +81,7 @@ def test_the_released_parameters_follow_the_density(norm, seed):
     # the whole path, lattice noise and output noise included: E of a probability transform
     x, y = np.array([[1.0, 0.5], [-0.5, 1.0], [0.25, -1.0]]), np.array([1.0, 0.0, 1.0])
     mechanism = ObjectivePerturbation(
-        binary_schema(2, 3), epsilon=2.0, norm=norm, noise_share=0.8, fit_intercept=False
+        binary_schema(2, 3), epsilon=2.0, noise=norm, noise_share=0.8, fit_intercept=False
     )
     bits = source(seed)
     theta = np.array(
@@ -139,7 +139,7 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
     assert gaps.max() <= 2.0
     assert gaps.max() > 1.9  # noise cut by a fifth would not do
     other = ObjectivePerturbation(
-        schema, epsilon=1.0, noise_share=0.9, norm="l2", fit_intercept=intercept
+        schema, epsilon=1.0, noise_share=0.9, noise="l2", fit_intercept=intercept
     )
     assert np.asarray(other.ball.gauge(x)).max() <= 1.0
 
@@ -186,7 +186,7 @@ def test_the_automatic_share_is_public_and_repeatable():
 )  # fmt: skip
 def test_the_papers_simulation_small(norm, share, reference, error, seed):
     # Algorithm 3, n = 1e4, epsilon = 1/16; reference medians of 400 replicates
-    median, spread = simulated(10_000, 1 / 16, seed, 60, norm=norm, noise_share=share)
+    median, spread = simulated(10_000, 1 / 16, seed, 60, noise=norm, noise_share=share)
     assert abs(median - reference) <= 4 * math.hypot(spread, error)
 
 
@@ -219,7 +219,7 @@ def test_the_papers_simulation(epsilon, row, seed):
     settings = [("l1", 0.5), ("l2", 0.5), ("linf", 0.5), ("linf", 0.85)]
     medians = []
     for (norm, share), (reference, error) in zip(settings, row, strict=True):
-        median, spread = simulated(10_000, epsilon, seed, 400, norm=norm, noise_share=share)
+        median, spread = simulated(10_000, epsilon, seed, 400, noise=norm, noise_share=share)
         assert abs(median - reference) <= 4 * math.hypot(spread, error)
         medians.append(median)
     assert medians[0] > medians[1] > medians[2]
@@ -256,7 +256,7 @@ def test_a_release_is_paid_for_once(tmp_path):
     schema = binary_schema(2, 100)
     table = {"x0": np.zeros(100), "x1": np.ones(100), "y": np.zeros(100, dtype=int)}
     ledger = Ledger(epsilon=1.0, path=str(tmp_path / "ledger.db"))
-    mechanism = ObjectivePerturbation(schema, epsilon=0.5, information_share=0.25)
+    mechanism = ObjectivePerturbation(schema, epsilon=0.5, interval_share=0.25)
     first = mechanism.release(table, ledger=ledger, key="fit")
     again = mechanism.release(table, ledger=ledger, key="fit")
     assert first.integers == again.integers
@@ -275,8 +275,8 @@ def test_a_release_is_paid_for_once(tmp_path):
         ({"epsilon": 1e6}, "epsilon"),
         ({"epsilon": -1}, "epsilon"),
         ({"epsilon": 2.0**-39}, "epsilon"),
-        ({"norm": "l3"}, "norm"),
-        ({"norm": LpBall(5, 2)}, "dimension"),
+        ({"noise": "l3"}, "norm"),
+        ({"noise": LpBall(5, 2)}, "dimension"),
         ({"noise_share": 0.0}, "noise_share"),
         ({"noise_share": 1.5}, "noise_share"),
         ({"noise_share": "best"}, "noise_share"),
@@ -290,7 +290,7 @@ def test_a_release_is_paid_for_once(tmp_path):
         ({"penalty": "ridge"}, "penalty"),
         ({"loss": "hinge"}, "loss"),
         ({"loss": "huber"}, "Interval"),
-        ({"information_share": 1.0}, "information_share"),
+        ({"interval_share": 1.0}, "interval_share"),
         ({"features": ["y"]}, "features"),
         ({"features": []}, "features"),
     ],
@@ -317,7 +317,7 @@ def test_a_ball_of_ones_own_is_scaled_to_hold_all_rows():
         [[math.cos(a), math.sin(a)] for a in np.arange(6) * math.pi / 3]
     )
     mechanism = ObjectivePerturbation(
-        binary_schema(2, 100), epsilon=1.0, norm=hexagon, fit_intercept=False
+        binary_schema(2, 100), epsilon=1.0, noise=hexagon, fit_intercept=False
     )
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=2)))
     assert np.asarray(mechanism.ball.gauge(corners)).max() == pytest.approx(1.0, abs=1e-6)

@@ -232,16 +232,19 @@ def test_a_rehearsal_catches_a_kind_that_does_not_pay():
 
     asked = request("sum", schema, epsilon=1)
     asked.rehearse({"x": [0.1, 0.2, 0.3]})
-    free = replace(asked.kind, make=lambda *_: Free())
+    free = replace(asked.kind, build=lambda *_: Free())
     with pytest.raises(LedgerError, match="without a payment"):
-        replace(asked, kind=free, _work=[]).rehearse({"x": [0.1]})
+        replace(asked, kind=free, _made=[]).rehearse({"x": [0.1]})
 
 
 class Free:
-    """Work that forgets to pay."""
+    """A mechanism that forgets to pay."""
 
-    def answer(self, frame, **options):
+    def release(self, frame, **options):
         return None
+
+    def answer(self, release):
+        return release
 
 
 def test_every_problem_has_its_line(plan):

@@ -20,27 +20,18 @@ from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.mechanisms.logistic_intervals import Cloud
-from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.objective import DEPENDENT, SHARE_HELP, ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.noise.rates import check_epsilon
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Category, Schema
+from tightdp.schema import Category
 
-_SHARE_HELP = (
-    "Intervals need the information matrix, which is a release of its own: fit with "
-    "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
-    "`covariates`, public rows of the same population."
-)
 _NOT_COUNTED = (
     "`covariates` say how the columns lie, not how many rows there are, and under add-remove "
     "neighbours that is private: fit with `interval_share`, or state neighbors='replace-one'."
-)
-_DEPENDENT = (
-    "Rows of a person are not independent, and their sampling error is not known: intervals need "
-    "`rows_per_person` = 1."
 )
 _COVERS = "the population's coefficients, if the log odds are linear"
 _LIKE = "the public rows are of the same population"
@@ -157,8 +148,6 @@ class LogisticRegression(TwoClassLogit):
             fail(f"`interval_share` must lie in [0, 1). Got {share:g}.")
         if self.tune is not None and share > 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
-        if share > 0 and isinstance(self.bounds, Schema) and self.bounds.rows_per_person > 1:
-            fail(f"`interval_share` would buy nothing. {_DEPENDENT}")
 
     def _target_column(self, y: Any) -> Column | None:
         return target_classes(self.classes, self.bounds, y, two_labels)
@@ -183,7 +172,7 @@ class LogisticRegression(TwoClassLogit):
     def _mechanism(self, problem: Problem) -> ObjectivePerturbation | TunedPerturbation:
         roles = (problem.schema, problem.features, problem.target)
         own = {
-            "norm": self.noise,
+            "noise": self.noise,
             "noise_share": self.noise_share,
             "ridge": self.ridge,
             "l1": self.l1,
@@ -194,7 +183,7 @@ class LogisticRegression(TwoClassLogit):
                 *roles,
                 epsilon=self.epsilon,
                 fit_intercept=self.fit_intercept,
-                information_share=self.interval_share,
+                interval_share=self.interval_share,
                 **own,
             )
         return TunedPerturbation(
@@ -325,10 +314,10 @@ class LogisticRegression(TwoClassLogit):
         if self.l1 > 0 or self.theta_set is not None:
             return "Intervals are for the plain model: fit without `l1` and without `theta_set`."
         if self.schema_.rows_per_person > 1:
-            return _DEPENDENT
+            return DEPENDENT
         if covariates is not None:
             return None if self.schema_.neighbors is Neighbors.REPLACE_ONE else _NOT_COUNTED
-        return _SHARE_HELP if self.mechanism_.information is None else None
+        return SHARE_HELP if self.mechanism_.information is None else None
 
     def _cloud(self, covariates: Any) -> Cloud:
         check_is_fitted(self, "release_")
@@ -347,11 +336,11 @@ class LogisticRegression(TwoClassLogit):
 
 
 def _settings(tune: Any) -> list[dict[str, Any]]:
-    """Candidates in the words of the mechanism."""
-    known = {"noise": "norm"} | {name: name for name in ("noise_share", "ridge", "l1", "theta_set")}
+    """The candidates, checked."""
+    known = ("noise", "noise_share", "ridge", "l1", "theta_set")
     if isinstance(tune, (str, Mapping)) or not isinstance(tune, Sequence) or not tune:
         fail(f"`tune` must be a list of dicts with parameters among {', '.join(known)}.")
     for given in tune:
         if not isinstance(given, Mapping) or any(name not in known for name in given):
             fail(f"`tune` must hold dicts with parameters among {', '.join(known)}. Got {given!r}.")
-    return [{known[name]: value for name, value in given.items()} for given in tune]
+    return [dict(given) for given in tune]

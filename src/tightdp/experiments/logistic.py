@@ -42,11 +42,11 @@ SERIES = {
     "joint": f"{SYMBOLS['linf']}, costs counted together",
 }
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "l1": {"norm": "l1", "noise_share": 0.5},
-    "l2": {"norm": "l2", "noise_share": 0.5},
-    "linf": {"norm": "linf", "noise_share": 0.5},
-    "linf*": {"norm": "linf", "noise_share": 0.85},
-    "joint": {"norm": "linf", "noise_share": "auto", "accounting": "joint"},
+    "l1": {"noise": "l1", "noise_share": 0.5},
+    "l2": {"noise": "l2", "noise_share": 0.5},
+    "linf": {"noise": "linf", "noise_share": 0.5},
+    "linf*": {"noise": "linf", "noise_share": 0.85},
+    "joint": {"noise": "linf", "noise_share": "auto", "accounting": "joint"},
 }
 
 # Independent simulation: medians of 400 (1e4 rows) and 100 (1e5 rows) replicates, standard errors.

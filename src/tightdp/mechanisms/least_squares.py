@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -139,7 +138,9 @@ class LeastSquares(Reading):
         # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
         half = float(ndtri(1 - (1 - level) / (2 * len(std)))) * std
         assumes = f"{PREVIEWED_ROWS}; shrinkage is not counted"
-        return Preview(self.names, std, half, level, self.guarantee(), self.law, assumes)
+        shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
+        noise = f"{self.law}; shares of epsilon: {shares}"
+        return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
     def expected_std(self) -> FloatArray:
         """Standard deviations to expect of the noise on intercept and slopes, in user units."""
@@ -159,11 +160,6 @@ class LeastSquares(Reading):
     def ridge(self) -> FloatArray:
         """The penalty on every scaled coefficient, divided by the number of rows."""
         return np.asarray(self.alpha / self.schema.rows / self.design.half[:-1] ** 2)
-
-    @property
-    def shares(self) -> dict[str, Fraction]:
-        """Which part of epsilon every kind of moments gets."""
-        return {part.name: part.share for part in self.moments.parts}
 
 
 COVERED = (

@@ -69,7 +69,7 @@ DEPENDENT = (
     "Rows of a person are not independent, and their sampling error is not known: intervals need "
     "`rows_per_person` = 1."
 )
-_SHARE_HELP = (
+SHARE_HELP = (
     "Intervals need the information matrix, which is a release of its own: fit with "
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
@@ -164,7 +164,7 @@ class ObjectivePerturbation(Mechanism):
     loss : {"logistic", "huber", "squared"} or MarginLoss
     epsilon : float, Fraction or Decimal
         In [2**-33, 2**10].
-    norm : {"linf", "l1", "l2"} or NormBall
+    noise : {"linf", "l1", "l2"} or NormBall
         The shape of the noise; a ball is scaled to fit. With categories "linf" is the hull of the
         rows, smaller than the cube.
     noise_share : float or "auto"
@@ -183,7 +183,7 @@ class ObjectivePerturbation(Mechanism):
     fit_intercept : bool
     accounting : {"joint", "split"}
         How the two costs of a row are counted, see step 4.
-    information_share : float
+    interval_share : float
         The part of the budget, below 1, that buys the information matrix at the released point
         (logistic loss only): the entries ``information[j,k]`` of the release, upper triangle, for
         the scaled columns. Intervals need it.
@@ -210,7 +210,7 @@ class ObjectivePerturbation(Mechanism):
         *,
         loss: Any = "logistic",
         epsilon: Any,
-        norm: Any = "linf",
+        noise: Any = "linf",
         noise_share: Any = "auto",
         ridge: float = 0.0,
         l1: float = 0.0,
@@ -218,16 +218,16 @@ class ObjectivePerturbation(Mechanism):
         theta_set: LpBall | ConvexSet | None = None,
         fit_intercept: bool = True,
         accounting: str = "joint",
-        information_share: Any = 0.0,
+        interval_share: Any = 0.0,
     ) -> None:
         self.loss = read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
-        self._budgets(information_share)
         self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
+        self._budgets(interval_share, schema.rows_per_person)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
         self._plain_penalty = l1 == 0 and penalty is None and theta_set is None
-        self.ball = _read_norm(norm, self.rows)
+        self.ball = _read_ball(noise, self.rows)
         self.facts = PublicFacts(
             self.loss,
             len(self.names),
@@ -244,12 +244,14 @@ class ObjectivePerturbation(Mechanism):
         self._calibrate(noise_share, least)
         self.information = self._information()
 
-    def _budgets(self, share: Any) -> None:
-        part = check_real("information_share", share)
+    def _budgets(self, share: Any, rows_per_person: int) -> None:
+        part = check_real("interval_share", share)
         if not 0 <= part < 1:
-            fail(f"`information_share` must lie in [0, 1). Got {part}.")
+            fail(f"`interval_share` must lie in [0, 1). Got {part}.")
+        if part > 0 and rows_per_person > 1:
+            fail(f"`interval_share` would buy nothing. {DEPENDENT}")
         if part > 0 and not isinstance(self.loss, LogisticLoss):
-            fail("`information_share` needs the logistic loss.")
+            fail("`interval_share` needs the logistic loss.")
         self._for_information = check_epsilon(self.epsilon * Fraction(part)) if part > 0 else None
         self._for_estimate = self.epsilon - (self._for_information or 0)
         if self._for_estimate < _LEAST_EPSILON:
@@ -416,7 +418,7 @@ class ObjectivePerturbation(Mechanism):
         """Rows (low, high) from a paid information matrix; or None, and why there are none."""
         lacking = self.no_intervals()
         if lacking is None and self.information is None:
-            lacking = _SHARE_HELP
+            lacking = SHARE_HELP
         if lacking is not None:
             return None, lacking
         try:
@@ -500,14 +502,14 @@ class ObjectivePerturbation(Mechanism):
 # --- reading parameters --------------------------------------------------------------------------
 
 
-def _read_norm(norm: Any, rows: ScaledRows) -> NormBall:
+def _read_ball(noise: Any, rows: ScaledRows) -> NormBall:
     """The ball that is just large enough to hold all rows [P2]."""
     width = len(rows.names)
-    if not isinstance(norm, NormBall) and check_choice("norm", norm, LP_NAMES) == "linf":
+    if not isinstance(noise, NormBall) and check_choice("noise", noise, LP_NAMES) == "linf":
         return rows.ball()
-    ball: NormBall = norm if isinstance(norm, NormBall) else LpBall(width, LP_NAMES[norm])
+    ball: NormBall = noise if isinstance(noise, NormBall) else LpBall(width, LP_NAMES[noise])
     if ball.dim != width or ball.rank != width:
-        fail(f"`norm` must be a ball of dimension and rank {width}.", DimensionError)
+        fail(f"`noise` must be a ball of dimension and rank {width}.", DimensionError)
     cube = LpBall(width, np.inf)
     reach = largest_gauge(cube, ball).upper * (1.0 + ball.gauge_slack)
     return ball if reach <= 1.0 else ball.scaled(reach * (1.0 + 1e-12))

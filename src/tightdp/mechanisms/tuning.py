@@ -21,7 +21,7 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Unknown
 from tightdp.schema import Schema
 
-TUNABLE = ("norm", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")
+TUNABLE = ("noise", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")
 _COST = 2  # budgets of a single run that choosing the best one costs
 _GRID = 1 << 20  # the stopping probability is a multiple of one over it
 
@@ -72,7 +72,7 @@ class TunedPerturbation(Mechanism):
     features, target : optional
         As for :class:`~tightdp.ObjectivePerturbation`; the loss is logistic.
     settings : sequence of dict
-        Public candidates: parameters among ``norm``, ``noise_share``, ``ridge``, ``l1``,
+        Public candidates: parameters among ``noise``, ``noise_share``, ``ridge``, ``l1``,
         ``penalty``, ``theta_set`` and ``accounting``. A setting may occur more than once.
     epsilon : float, Fraction or Decimal
     score_share : float
