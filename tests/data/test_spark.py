@@ -79,6 +79,7 @@ class TestSpark:
         want = integer_sums(table, schema, names, gram, width=36)
         assert integer_sums(frame, schema, names, gram, width=36) == want
 
+    @pytest.mark.slow_for("int64", "float64")
     @pytest.mark.parametrize("kind", ["int64", "string", "float64"])
     def test_persons(self, spark, kind):
         table = visits()

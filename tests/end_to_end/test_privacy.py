@@ -377,6 +377,7 @@ def told_apart(
     return report.violated
 
 
+@pytest.mark.slow_for("variance")
 @pytest.mark.parametrize("name", ["mean", "variance", "count"])
 def test_one_line_helpers_do_not_tell_neighbours_apart(name: str, seed: int) -> None:
     helper, *rows = ONE_LINE[name]

@@ -294,6 +294,7 @@ def test_triangle_needs_less_noise_at_five_features():
     assert mean["nuclear"] < mean["triangle"] < mean["triples"] < mean["cylinder"]
 
 
+@pytest.mark.slow_for("2-nuclear")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2])
 def test_volume_against_the_cube(p, kind):
@@ -320,6 +321,7 @@ def test_volume_by_stages_at_five_features():
 # --- laws of the draws --------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("5-nuclear", "5-triples")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2, 5])
 def test_radial_law(p, kind):
@@ -356,6 +358,7 @@ def test_split_acceptance_at_thirty_features():
     assert share - SIGMAS * error > 0.80
 
 
+@pytest.mark.slow_for("3-nuclear", "3-triples")
 @pytest.mark.parametrize("kind", ["triples", "triangle", "nuclear"])
 @pytest.mark.parametrize("p", [2, 3])
 def test_coupling_agrees_with_rejection_from_the_cylinder(p, kind):
@@ -450,6 +453,7 @@ def test_hull_gauge_at_one_feature():
         MomentHull(4)
 
 
+@pytest.mark.slow_for("3")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_hull_support_is_the_search_and_the_gauge_its_polar(p):
     hull, rng = MomentHull(p), np.random.default_rng(33)

@@ -203,6 +203,7 @@ def test_counts(cells: int, neighbors: str, epsilon: float, seed: int) -> None:
     check(counted("count", cells, 60, neighbors, seed), "best", epsilon, seed)
 
 
+@pytest.mark.slow_for("l1", "l2", "linf", "staircase")
 @pytest.mark.parametrize("noise", [*SHAPES, *PURE, *LOSSY])
 def test_counts_with_every_noise(noise: str, seed: int) -> None:
     for neighbors in RELATIONS:
@@ -216,6 +217,7 @@ def test_sums_of_a_million_rows(name: str, seed: int) -> None:
         check(numeric("sum", name, 10**6, neighbors, seed), "best", epsilon, seed)
 
 
+@pytest.mark.slow_for("l1", "l2", "linf", "tulap", "hull")
 @pytest.mark.parametrize("noise", [*SHAPES[1:], *PURE, *LOSSY])
 def test_sums_with_every_noise(noise: str, seed: int) -> None:
     for neighbors in RELATIONS:
@@ -246,6 +248,7 @@ def test_histograms(neighbors: str, seed: int) -> None:
     check(binned("pay", narrow, 10**5, neighbors, seed), "laplace", 1, seed)
 
 
+@pytest.mark.slow_for("linf-replace-one", "best-add-remove", "laplace-replace-one")
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("noise", ["best", "linf", "laplace"])
 def test_products(noise: str, neighbors: str, seed: int) -> None:

@@ -31,6 +31,7 @@ from tightdp.randomness import source
 TINY = (np.array([[1.0], [-0.5], [0.25]]), np.array([1.0, 0.0, 1.0]))
 
 
+@pytest.mark.slow_for("0.5-*")
 @pytest.mark.parametrize(
     ("share", "ridge", "mean", "sd", "negative"),
     [(0.5, 0.3853735206, 1.90694472, 13.23210061, 0.40176129),

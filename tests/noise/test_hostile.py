@@ -90,6 +90,7 @@ def test_thinning_does_not_overflow(bits):
     assert abs(level.mean() - 200) < 5 * math.sqrt(200 / n)  # Gamma(200)
 
 
+@pytest.mark.slow_for("*-57", "*-58")
 @pytest.mark.parametrize("bits", [40, 57, 58, 59])
 @pytest.mark.parametrize(
     "body",

@@ -143,6 +143,7 @@ def test_law(case: tuple[LatticeBody, str, int], seed: int) -> None:
     assert min(law_p_values(noise, weak.sample(DRAWS, rng=seed), top)) < 1e-6  # noise x 0.9
 
 
+@pytest.mark.slow_for("SumBody(dim=4)-2", "*'triangle')-3/2", "*'cylinder')-3/2")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]!r}-{c[1]}")
 def test_fast_samplers_have_the_law_of_restarting(
     case: tuple[LatticeBody, str, int], seed: int
@@ -205,6 +206,7 @@ def rounded_floats(noise: LatticeNoise, size: int, rng: SeededSource) -> Integer
     return np.rint(continuous.sample(size, rng=rng)).astype(np.int64)
 
 
+@pytest.mark.slow_for("keep_the_level-body2-*", "keep_the_level-body3-*")
 @pytest.mark.parametrize(
     ("mutant", "body", "rate", "top"),
     [
@@ -301,6 +303,7 @@ def test_level_is_the_gauge_rounded_up(body: LatticeBody, seed: int) -> None:
 # --- big integers --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("SumBody(dim=4)-2", "RoundBody(dim=4)-1/2", "RoundBody(dim=3)-4/5", "*'triangle')-3/2", "*'cylinder')-3/2")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]!r}-{c[1]}")
 def test_big_integers_continue_the_same_draw(
     case: tuple[LatticeBody, str, int], seed: int, monkeypatch: pytest.MonkeyPatch
@@ -386,6 +389,7 @@ BALLS: dict[str, tdp.NormBall] = {
 }
 
 
+@pytest.mark.slow_for("triangle")
 @pytest.mark.parametrize("name", BALLS)
 def test_lattice_noise_of_a_ball(name: str, seed: int) -> None:
     """Fine grids approach the continuous law; every integer difference in the ball is paid for."""
