@@ -82,6 +82,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.slow_for("variance")
 @pytest.mark.parametrize("name", SAMPLE)
 def test_intervals_cover_the_sample(name, seed):
     model, options, truth = SAMPLE[name]

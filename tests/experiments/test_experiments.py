@@ -71,7 +71,9 @@ def test_all_figures_and_tables_are_there():
         assert experiment.source
 
 
-@pytest.mark.slow_for("knorm-figure-[345]", "kng-figure-2", "dro-table-1", "dro-figure-[146]", "notes-density")
+@pytest.mark.slow_for(
+    "knorm-figure-[345]", "kng-figure-2", "dro-table-1", "dro-figure-[146]", "notes-density"
+)
 @pytest.mark.parametrize("name", TINY)
 def test_an_experiment_in_small(name, tmp_path):
     result = small(name, tmp_path)

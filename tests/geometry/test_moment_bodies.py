@@ -221,6 +221,7 @@ def test_gauge_is_the_definition(p, kind):
     assert body.gauge(np.zeros(body.dim)) == 0.0
 
 
+@pytest.mark.slow_for("3-nuclear", "2-triples", "2-nuclear")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_support_and_normals(p, kind):
@@ -276,6 +277,7 @@ def test_cylinder_numbers_at_five_features():
     assert not off.any()
 
 
+@pytest.mark.slow
 def test_triples_numbers_at_five_features():
     body = MomentBody(5, kind="triples")
     volume = body.volume_info
@@ -307,6 +309,7 @@ def test_volume_against_the_cube(p, kind):
     assert abs(difference) < SIGMAS * math.hypot(error, volume.standard_error)
 
 
+@pytest.mark.slow
 def test_volume_by_stages_at_five_features():
     # one jump from the cylinder against the staged estimate
     body, cylinder = MomentBody(5), MomentBody(5, "cylinder")

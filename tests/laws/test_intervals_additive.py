@@ -196,6 +196,7 @@ def check(case: Case, noise: str, epsilon: float, seed: int) -> None:
 RELATIONS = ("replace-one", "add-remove")
 
 
+@pytest.mark.slow_for("3-*")
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("cells", [2, 3, 20])
 @pytest.mark.parametrize("epsilon", [0.3, 3, 10])
@@ -211,6 +212,7 @@ def test_counts_with_every_noise(noise: str, seed: int) -> None:
     check(counted("marginals", 3, 60, "replace-one", seed), noise, 2, seed)
 
 
+@pytest.mark.slow_for("pay", "ratings", "nearly constant")
 @pytest.mark.parametrize("name", RULES)
 def test_sums_of_a_million_rows(name: str, seed: int) -> None:
     for neighbors, epsilon in zip(RELATIONS, (10, 1), strict=True):
@@ -240,6 +242,7 @@ def test_means_where_it_is_public(seed: int) -> None:
         check(numeric("mean", name, 10**6, "replace-one", seed), "best", 10, seed)
 
 
+@pytest.mark.slow_for("replace-one")
 @pytest.mark.parametrize("neighbors", RELATIONS)
 def test_histograms(neighbors: str, seed: int) -> None:
     for epsilon in (0.5, 5):

@@ -151,6 +151,7 @@ def linear_errors(
 LINE = np.append(0.0, SLOPES)
 
 
+@pytest.mark.slow
 def test_linear_intervals_hold_on_tables_of_the_model_and_faults_are_seen(seed):
     draw = line("normal", np.random.default_rng(seed))
     options = {"assume": "equal variance"}

@@ -134,7 +134,9 @@ CASES = {
 }
 
 
-@pytest.mark.slow_for("mapped-steep and singular", "all-*singular", "all-outside")
+@pytest.mark.slow_for(
+    "mapped-steep and singular", "mapped-few rows", "mapped-outside", "all-*singular", "all-outside"
+)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("only", ["all", "mapped", "boxes"])
 def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):

@@ -77,6 +77,7 @@ def _slope(theta, x, ridge):
     return float((p * (1 - p)) @ x[:, 0] ** 2 + ridge)
 
 
+@pytest.mark.slow_for("linf")
 @pytest.mark.parametrize("norm", ["linf", "l1", "l2"])
 def test_the_released_parameters_follow_the_density(norm, seed):
     # the whole path, lattice noise and output noise included: E of a probability transform
@@ -177,6 +178,7 @@ def test_the_automatic_share_is_public_and_repeatable():
     assert first == second
 
 
+@pytest.mark.slow_for("l2-*", "linf-0.5-*")
 @pytest.mark.parametrize(
     ("norm", "share", "reference", "error"),
     [("l1", 0.5, 2.664, 0.120), ("l2", 0.5, 1.819, 0.062),

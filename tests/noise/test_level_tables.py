@@ -128,7 +128,9 @@ SMALL: list[tuple[LatticeBody, int]] = [
 ]
 
 
-@pytest.mark.slow_for("HistogramBody(dim=3)-2", "ProductBody(dim=4)-1")
+@pytest.mark.slow_for(
+    "HistogramBody(dim=3)-2", "ProductBody(dim=4)-1", "*'triangle')-1", "*'cylinder')-1"
+)
 @pytest.mark.parametrize(("body", "top"), SMALL, ids=repr)
 def test_proposals_have_their_probability_exactly(body, top):
     """Each point of l B with probability c / ((l+o+1)...(l+o+r)), one c for all l and o."""
