@@ -71,6 +71,7 @@ class TestSpark:
         schema = Schema({"a.`b": Interval(0, 1)}, rows=1, bits=1)
         assert quantized_matrix(odd, schema, ["a.`b"]).tolist() == [[2]]
 
+    @pytest.mark.slow
     def test_a_million_rows(self, spark, tmp_path):
         table, schema = million()
         path = ENGINES["parquet-folder"](table, tmp_path)

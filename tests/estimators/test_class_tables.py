@@ -159,7 +159,16 @@ def differences(kind, epsilon, seed, doubt):
     return np.array(out)
 
 
-@pytest.mark.slow_for("*-0.001", "*-50.0", "tables-2.0", "mixed-2.0", "pairs-0.3")
+@pytest.mark.slow_for(
+    "*-0.001",
+    "*-50.0",
+    "tables-2.0",
+    "mixed-2.0",
+    "pairs-0.3",
+    "pairs-2.0",
+    "mixed-0.03",
+    "tables-0.03",
+)
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3, 2.0, 50.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_probabilities_can_be_taken_at_their_word(kind, epsilon, seed):

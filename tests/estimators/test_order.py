@@ -110,7 +110,7 @@ POPULATION = {
 }
 
 
-@pytest.mark.slow_for("variance")
+@pytest.mark.slow_for("variance", "mean")
 @pytest.mark.parametrize("name", POPULATION)
 def test_intervals_cover_the_population(name, seed):
     model, options, truth = POPULATION[name]

@@ -72,7 +72,11 @@ def test_all_figures_and_tables_are_there():
 
 
 @pytest.mark.slow_for(
-    "knorm-figure-[345]", "kng-figure-2", "dro-table-1", "dro-figure-[146]", "notes-density"
+    "knorm-figure-[345]",
+    "kng-figure-2",
+    "dro-table-1",
+    "dro-figure-[1456]",
+    "notes-density",
 )
 @pytest.mark.parametrize("name", TINY)
 def test_an_experiment_in_small(name, tmp_path):

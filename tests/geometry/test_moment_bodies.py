@@ -122,6 +122,7 @@ def test_k3_numbers():
     assert max(body.gauge(a - b) for a in corners for b in corners) == 1.0
 
 
+@pytest.mark.slow_for("K2")
 @pytest.mark.parametrize("body", [K2(), K3()], ids=["K2", "K3"])
 def test_small_hulls_support_normals_and_draws(body):
     rng = np.random.default_rng(1)
@@ -287,6 +288,7 @@ def test_triples_numbers_at_five_features():
     assert within(mean.mean(), mean.std() / math.sqrt(len(mean)), 697.6, 0.8)
 
 
+@pytest.mark.slow
 def test_triangle_needs_less_noise_at_five_features():
     length = {kind: (MomentBody(5, kind).sample(8_000, rng=7) ** 2).sum(axis=1) for kind in KINDS}
     mean = {kind: value.mean() for kind, value in length.items()}
@@ -456,7 +458,7 @@ def test_hull_gauge_at_one_feature():
         MomentHull(4)
 
 
-@pytest.mark.slow_for("3")
+@pytest.mark.slow_for("3", "2")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_hull_support_is_the_search_and_the_gauge_its_polar(p):
     hull, rng = MomentHull(p), np.random.default_rng(33)

@@ -120,6 +120,7 @@ def test_gauge_is_a_norm(ball: NormBall, seed: int) -> None:
     assert (ball.gauge(x + y) <= (g + ball.gauge(y)) * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow_for("MomentHull-26")
 def test_contains_means_gauge_at_most_one(ball: NormBall, seed: int) -> None:
     x = directions(ball, seed)
     np.testing.assert_array_equal(ball.contains(x), ball.gauge(x) <= 1)

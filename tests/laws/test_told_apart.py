@@ -64,6 +64,13 @@ FIRST = [
 TURNS = {name: -(i % 2) for i, name in enumerate(dict.fromkeys(case.name for case, _ in FIRST))}
 
 
+@pytest.mark.slow_for(
+    "table, best-*",
+    "products, best-*",
+    "squares, best-*",
+    "classes, laplace-*",
+    "classes, gaussian-*",
+)
 @pytest.mark.parametrize(
     ("case", "relation"),
     [

@@ -135,7 +135,12 @@ CASES = {
 
 
 @pytest.mark.slow_for(
-    "mapped-steep and singular", "mapped-few rows", "mapped-outside", "all-*singular", "all-outside"
+    "mapped-steep and singular",
+    "mapped-few rows",
+    "mapped-outside",
+    "all-*singular",
+    "all-outside",
+    "mapped-singular",
 )
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("only", ["all", "mapped", "boxes"])

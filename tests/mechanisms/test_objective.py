@@ -77,7 +77,7 @@ def _slope(theta, x, ridge):
     return float((p * (1 - p)) @ x[:, 0] ** 2 + ridge)
 
 
-@pytest.mark.slow_for("linf")
+@pytest.mark.slow_for("linf", "l2")
 @pytest.mark.parametrize("norm", ["linf", "l1", "l2"])
 def test_the_released_parameters_follow_the_density(norm, seed):
     # the whole path, lattice noise and output noise included: E of a probability transform

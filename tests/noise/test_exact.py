@@ -96,7 +96,7 @@ def test_geometric_has_its_law(num, den, seed):
     assert p_value(words.geometrics(num, den, FAST, rng), tail) > LEVEL
 
 
-@pytest.mark.slow_for("9/10", "4/5", "3/2", "2/3")
+@pytest.mark.slow_for("9/10", "4/5", "3/2", "2/3", "7/9")
 @pytest.mark.parametrize(("num", "den"), RATES, ids=IDS)
 def test_discrete_laplace_has_its_law(num, den, seed):
     rng, tail = SeededSource(seed), laplace_tail(num / den)
