@@ -214,6 +214,7 @@ def coverage(*args, **options):
     return inside_whole_and_cut(*args, **options).mean(axis=(0, 2))
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_narrow_ones_are_caught(seed, monkeypatch):
     # these tables are of the model: without the room for others the intervals are sharp
     monkeypatch.setattr("tightdp.inference.logistic_intervals._ROOM", 1.0)

@@ -198,6 +198,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert resumed.rows == whole.rows
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_whole_cells(tmp_path):
     code = (
         "from tightdp.experiments import reproduce\n"

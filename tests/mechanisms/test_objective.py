@@ -143,6 +143,7 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
     assert np.asarray(other.ball.gauge(x)).max() <= 1.0
 
 
+@pytest.mark.slow
 def test_the_density_ratio_with_a_category():
     schema = Schema(
         {"k": Category(["a", "b", "c"], other="a"), "y": Category([0, 1], other=0)}, rows=1
