@@ -3,16 +3,20 @@
 ``TIGHTDP_SEED=7`` runs every statistical test with seed 7, ``TIGHTDP_SEED=0-99`` with each of the
 seeds 0 to 99. Without the variable the suite is deterministic.
 
+``@pytest.mark.slow_for("*-400", "hull")`` leaves the named cases of a test to ``make slow``.
+
 One local session of Spark serves the whole run. Tests that need it are skipped without Java.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +67,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneSpark(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs Spark is in a class ``TestSpark``, and so in one process of the run."""
+@pytest.hookimpl(tryfirst=True)  # before the expression of -m is asked
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cases that a test is slow for are marked; what needs Spark is in a class ``TestSpark``.
+
+    A case is named as between the brackets of its test, without the seed; ``*`` and ``?`` stand
+    for anything. A name without a case is an error, for the case may have been renamed.
+    """
+    names: dict[tuple[str, str], bool] = {}
+    for item in items:
+        case = item.name.partition("[")[2].removesuffix("]")
+        case = re.sub("^seed=[0-9]+-", "", case)
+        for mark in item.iter_markers("slow_for"):
+            for name in mark.args:
+                key = (item.nodeid.partition("[")[0], name)
+                names[key] = names.get(key, False) or fnmatchcase(case, name)
+            if any(fnmatchcase(case, name) for name in mark.args):
+                item.add_marker(pytest.mark.slow)
+    if not any("::" in word for word in config.args):  # all cases of the tests are here
+        lost = [f"{test}: {name}" for (test, name), found in names.items() if not found]
+        if lost:
+            raise pytest.UsageError(f"slow_for names no case: {'; '.join(lost)}")
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and "::TestSpark::" not in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid} needs Spark: put it into a class TestSpark.")

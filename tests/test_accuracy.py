@@ -92,6 +92,7 @@ def test_the_whole_way_errs_as_the_noise_alone(seed):
     assert np.sqrt(np.mean((errors / SUMS.preview().std) ** 2)) == pytest.approx(1, abs=0.3)
 
 
+@pytest.mark.slow_for("0.1")
 @pytest.mark.parametrize("tau", [0.5, 0.1])
 def test_quantiles_err_as_predicted_on_even_rows(tau, seed):
     asked = request("quantile", EVEN, epsilon=0.5, column="age", tau=tau)
@@ -261,6 +262,7 @@ MODELLED = Schema(
 )
 
 
+@pytest.mark.slow_for("logistic")
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

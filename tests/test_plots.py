@@ -112,6 +112,9 @@ DRAW = {
 }
 
 
+@pytest.mark.slow_for(
+    "pure design", "flat ranking", "wide noise", "thin noise", "median rates", "plane law"
+)
 @pytest.mark.parametrize("name", DRAW)
 def test_a_plot_is_labelled_whole_and_saved(name, tmp_path):
     drawn = np.atleast_1d(DRAW[name]())

@@ -26,6 +26,8 @@ def sum(
     Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
     ``rng``, ``progress``), and ``noise`` and ``delta``.
 
+    >>> import numpy as np
+    >>> from tightdp import Interval, Schema
     >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
     >>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
     >>> release.names, release.guarantee.epsilon
@@ -39,7 +41,8 @@ def count(
 ) -> Release:
     """Private counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
 
-    >>> from tightdp import Category
+    >>> import numpy as np
+    >>> from tightdp import Category, Schema
     >>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
     >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
     >>> release.names, int(release.value.sum())  # the total is public
@@ -59,6 +62,8 @@ def histogram(
 ) -> Release:
     """A private histogram of a numeric column with public bins.
 
+    >>> import numpy as np
+    >>> from tightdp import Interval, Schema
     >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
     >>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
     >>> release.names
@@ -77,6 +82,8 @@ def mean(
     noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
     first order, and the intervals are those of Fieller (1954), for the law of the noise.
 
+    >>> import numpy as np
+    >>> from tightdp import Interval, Schema
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
     >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
     1.5
@@ -92,6 +99,8 @@ def variance(
     Values are moved into the range that a variance can have; standard errors are of first order,
     and the intervals hold for the law of the noise, second order included.
 
+    >>> import numpy as np
+    >>> from tightdp import Interval, Schema
     >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
     >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
     1.0

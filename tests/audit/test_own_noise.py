@@ -30,6 +30,7 @@ def moves(noise, reach):
     return around[noise.body.level(around) <= noise.sensitivity]
 
 
+@pytest.mark.slow_for("K3-*")
 @pytest.mark.parametrize("staircase", [None, 0.3])
 @pytest.mark.parametrize("name", BALLS)
 def test_every_body_holds_its_epsilon_exactly(name, staircase):

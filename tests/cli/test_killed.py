@@ -97,6 +97,7 @@ def kill_at_times(folder: Path, seed: int, kills: int) -> None:
     assert len(last["lost"]) <= killed  # a kill loses one release at most
 
 
+@pytest.mark.slow
 def test_killed_at_random_times(tmp_path, seed):
     kill_at_times(tmp_path, seed, 8)
 

@@ -275,6 +275,7 @@ def test_a_full_disk_behind_the_output_is_said_to_be_paid(here, monkeypatch, cap
     assert spent(here) == 2.0
 
 
+@pytest.mark.slow_for("words1")
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_a_full_disk_behind_a_replay_is_no_fault(here, tightdp, words):
     """Before: exit 70, 'a fault of tightdp itself'; and 120 from Python when a run had paid."""

@@ -167,6 +167,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, first == seco
 """
 
 
+@pytest.mark.slow_for("returns", "plain", "quoted")
 @pytest.mark.parametrize("cell", ["plain", "quoted", "quoted lines", "many cells", "returns"])
 def test_one_long_cell_takes_no_memory(cell, tmp_path):
     """A small file that expands to a hundred megabytes in one line."""

@@ -146,6 +146,7 @@ def test_a_changed_cell_is_seen(seed):
     assert vector(changed, 2000) != vector(data, 2000)
 
 
+@pytest.mark.slow
 def test_a_million_rows_of_all_types(tmp_path):
     data = table(1_000_000, 3)
     want = vector(data, 1_000_000)
@@ -167,6 +168,7 @@ class TestSpark:
         if rows > 1:
             assert vector(frame.repartition(3, "digit"), rows, 1) == vector(data, rows, 1)
 
+    @pytest.mark.slow
     def test_a_million_rows_of_all_types(self, spark, tmp_path):
         data = table(1_000_000, 3)
         frame = spark.read.parquet(str(parquet(data, tmp_path)))

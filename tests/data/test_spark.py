@@ -71,6 +71,7 @@ class TestSpark:
         schema = Schema({"a.`b": Interval(0, 1)}, rows=1, bits=1)
         assert quantized_matrix(odd, schema, ["a.`b"]).tolist() == [[2]]
 
+    @pytest.mark.slow
     def test_a_million_rows(self, spark, tmp_path):
         table, schema = million()
         path = ENGINES["parquet-folder"](table, tmp_path)
@@ -79,6 +80,7 @@ class TestSpark:
         want = integer_sums(table, schema, names, gram, width=36)
         assert integer_sums(frame, schema, names, gram, width=36) == want
 
+    @pytest.mark.slow_for("int64", "float64")
     @pytest.mark.parametrize("kind", ["int64", "string", "float64"])
     def test_persons(self, spark, kind):
         table = visits()

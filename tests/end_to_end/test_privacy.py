@@ -164,6 +164,9 @@ def worst_level(given: Case, seed: int, count: int) -> int:
     return max(given.level(*pair) for pair in some(given, seed, count))
 
 
+@pytest.mark.slow_for(
+    "*, 3, 'best')", "*add-remove', 1, 'best')", "('moments', 'replace-one', 0, 'best')"
+)
 @pytest.mark.parametrize("which", ALL + SHAPED, ids=str)
 def test_no_neighbour_moves_the_integers_beyond_the_noise(which: Any, seed: int) -> None:
     """Exact, over 39 x 150 pairs; they come so near the bound that noise cut by 20 % would fail."""
@@ -180,6 +183,7 @@ def test_no_neighbour_moves_the_integers_beyond_the_noise_at_length(which: Any, 
     assert worst_level(given, seed, 3_000) <= given.noise.sensitivity
 
 
+@pytest.mark.slow_for("*, 3, 'best')", "*add-remove', 1, 'best')")
 @pytest.mark.parametrize("which", ALL, ids=str)
 def test_no_neighbour_moves_an_entry_beyond_its_law(which: Any, seed: int) -> None:
     """Laws entry by entry: how far each one moves, and how many at once. Exact, 32 x 100 pairs."""
@@ -288,6 +292,9 @@ def audited(given: Case, seed: int, pairs: int, releases: int, alpha: float) -> 
     return found
 
 
+@pytest.mark.slow_for(
+    "*, 3, 'best')", "*add-remove', 1, 'best')", "('moments', 'replace-one', 0, 'best')"
+)
 @pytest.mark.parametrize("which", ALL, ids=str)
 def test_no_pair_of_neighbours_is_told_apart(which: Any, seed: int) -> None:
     """32 x 7 pairs; a correct package fails somewhere with probability at most 1e-6."""
@@ -377,6 +384,7 @@ def told_apart(
     return report.violated
 
 
+@pytest.mark.slow_for("variance", "count")
 @pytest.mark.parametrize("name", ["mean", "variance", "count"])
 def test_one_line_helpers_do_not_tell_neighbours_apart(name: str, seed: int) -> None:
     helper, *rows = ONE_LINE[name]

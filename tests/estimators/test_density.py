@@ -26,6 +26,7 @@ CELLS = "an error about a cell would tell that the cell is there; the schema's p
 DRAWS = 20_000
 
 
+@pytest.mark.slow_for("*-check_dtype_object")
 @parametrize_with_checks(
     [Density(bounds=(-5, 5), bins=2)],
     expected_failed_checks=lambda estimator: {"check_dtype_object": CELLS},

@@ -299,6 +299,7 @@ def test_preview_looks_at_shapes_only(seed):
 # --- odd and bad input ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("1e-09-3", "1.0-400")
 @pytest.mark.parametrize(("epsilon", "rows"), [(1e-9, 3), (1.0, 1), (1.0, 400), (1000.0, 400)])
 def test_degenerate_tables_give_a_sane_estimate(epsilon, rows, seed):
     rng = np.random.default_rng(seed)

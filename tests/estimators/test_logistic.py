@@ -214,6 +214,7 @@ def coverage(*args, **options):
     return inside_whole_and_cut(*args, **options).mean(axis=(0, 2))
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_narrow_ones_are_caught(seed, monkeypatch):
     # these tables are of the model: without the room for others the intervals are sharp
     monkeypatch.setattr("tightdp.mechanisms.logistic_intervals._ROOM", 1.0)
@@ -386,7 +387,7 @@ def test_a_preview_looks_at_shapes_only(seed):
         ({"bounds": [(-1, 1)]}, "bounds"),
         ({"epsilon": 0}, "epsilon"),
         ({"epsilon": 1e6}, "epsilon"),
-        ({"noise": "l7"}, "norm"),
+        ({"noise": "l7"}, "noise"),
         ({"noise_share": 2.0}, "noise_share"),
         ({"ridge": -1.0}, "ridge"),
         ({"classes": [0, 1, 2]}, "binary"),

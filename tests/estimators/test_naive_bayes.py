@@ -196,6 +196,7 @@ CALIBRATION = {0.01: (0.061, 0.055), 0.3: (0.066, 0.042), 5: (0.023, 0.015), 100
 """Mean and standard deviation of :func:`calibration` over 80 tables, each with its own noise."""
 
 
+@pytest.mark.slow_for("0.01", "5")
 @pytest.mark.parametrize("epsilon", CALIBRATION)
 def test_probabilities_are_calibrated(epsilon, seed):
     """Rows from the model itself: what is said to be likely happens, as far as noise lets know.

@@ -82,6 +82,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.slow_for("variance")
 @pytest.mark.parametrize("name", SAMPLE)
 def test_intervals_cover_the_sample(name, seed):
     model, options, truth = SAMPLE[name]
@@ -109,6 +110,7 @@ POPULATION = {
 }
 
 
+@pytest.mark.slow_for("variance", "mean")
 @pytest.mark.parametrize("name", POPULATION)
 def test_intervals_cover_the_population(name, seed):
     model, options, truth = POPULATION[name]

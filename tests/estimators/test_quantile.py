@@ -141,6 +141,7 @@ def mean_distance(n, replicates, seed):
     return np.mean(distances), np.std(distances) / np.sqrt(replicates)
 
 
+@pytest.mark.slow
 def test_a24_the_reference_simulation_at_100_rows(seed):
     found, error = mean_distance(100, 60, seed)
     expected, their_error = REFERENCE[100]

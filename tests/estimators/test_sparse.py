@@ -291,6 +291,7 @@ def differences(epsilon, seed, **options):
     return np.array(out)
 
 
+@pytest.mark.slow_for("2.0", "0.001", "0.3")
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3, 2.0])
 def test_probabilities_can_be_taken_at_their_word(epsilon, seed):
     """Of predictions that are said to be right with probability p, a share of p is."""

@@ -71,6 +71,13 @@ def test_all_figures_and_tables_are_there():
         assert experiment.source
 
 
+@pytest.mark.slow_for(
+    "knorm-figure-[345]",
+    "kng-figure-2",
+    "dro-table-1",
+    "dro-figure-[1456]",
+    "notes-density",
+)
 @pytest.mark.parametrize("name", TINY)
 def test_an_experiment_in_small(name, tmp_path):
     result = small(name, tmp_path)
@@ -191,6 +198,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert resumed.rows == whole.rows
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_whole_cells(tmp_path):
     code = (
         "from tightdp.experiments import reproduce\n"

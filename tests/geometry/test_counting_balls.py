@@ -327,6 +327,7 @@ def test_histogram_noise_has_the_reference_variance():
 # --- size, speed of setup, errors ------------------------------------------------------------
 
 
+@pytest.mark.slow_for("PosetBall(dim=500)3498")
 @pytest.mark.parametrize("ball", LARGE, ids=name)
 def test_five_hundred_dimensions(ball):
     points = ball.sample(400, rng=19)

@@ -122,6 +122,7 @@ def test_k3_numbers():
     assert max(body.gauge(a - b) for a in corners for b in corners) == 1.0
 
 
+@pytest.mark.slow_for("K2")
 @pytest.mark.parametrize("body", [K2(), K3()], ids=["K2", "K3"])
 def test_small_hulls_support_normals_and_draws(body):
     rng = np.random.default_rng(1)
@@ -221,6 +222,7 @@ def test_gauge_is_the_definition(p, kind):
     assert body.gauge(np.zeros(body.dim)) == 0.0
 
 
+@pytest.mark.slow_for("3-nuclear", "2-triples", "2-nuclear")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_support_and_normals(p, kind):
@@ -276,6 +278,7 @@ def test_cylinder_numbers_at_five_features():
     assert not off.any()
 
 
+@pytest.mark.slow
 def test_triples_numbers_at_five_features():
     body = MomentBody(5, kind="triples")
     volume = body.volume_info
@@ -285,6 +288,7 @@ def test_triples_numbers_at_five_features():
     assert within(mean.mean(), mean.std() / math.sqrt(len(mean)), 697.6, 0.8)
 
 
+@pytest.mark.slow
 def test_triangle_needs_less_noise_at_five_features():
     length = {kind: (MomentBody(5, kind).sample(8_000, rng=7) ** 2).sum(axis=1) for kind in KINDS}
     mean = {kind: value.mean() for kind, value in length.items()}
@@ -294,6 +298,7 @@ def test_triangle_needs_less_noise_at_five_features():
     assert mean["nuclear"] < mean["triangle"] < mean["triples"] < mean["cylinder"]
 
 
+@pytest.mark.slow_for("2-nuclear")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2])
 def test_volume_against_the_cube(p, kind):
@@ -306,6 +311,7 @@ def test_volume_against_the_cube(p, kind):
     assert abs(difference) < SIGMAS * math.hypot(error, volume.standard_error)
 
 
+@pytest.mark.slow
 def test_volume_by_stages_at_five_features():
     # one jump from the cylinder against the staged estimate
     body, cylinder = MomentBody(5), MomentBody(5, "cylinder")
@@ -320,6 +326,7 @@ def test_volume_by_stages_at_five_features():
 # --- laws of the draws --------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("5-nuclear", "5-triples")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("p", [1, 2, 5])
 def test_radial_law(p, kind):
@@ -356,6 +363,7 @@ def test_split_acceptance_at_thirty_features():
     assert share - SIGMAS * error > 0.80
 
 
+@pytest.mark.slow_for("3-nuclear", "3-triples")
 @pytest.mark.parametrize("kind", ["triples", "triangle", "nuclear"])
 @pytest.mark.parametrize("p", [2, 3])
 def test_coupling_agrees_with_rejection_from_the_cylinder(p, kind):
@@ -450,6 +458,7 @@ def test_hull_gauge_at_one_feature():
         MomentHull(4)
 
 
+@pytest.mark.slow_for("3", "2")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_hull_support_is_the_search_and_the_gauge_its_polar(p):
     hull, rng = MomentHull(p), np.random.default_rng(33)

@@ -28,6 +28,7 @@ def ranking(request: pytest.FixtureRequest) -> tdp.NormRanking:
     return tdp.rank_norms(SPACES[request.param], 1.0)
 
 
+@pytest.mark.slow_for("regression moments")
 def test_the_hull_is_never_worse(ranking: tdp.NormRanking) -> None:
     hull = ranking["hull"]
     assert ranking.recommendation == "hull"

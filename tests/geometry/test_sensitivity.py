@@ -91,6 +91,7 @@ def test_sensitivity_is_never_exceeded(space: tdp.SensitivitySpace, p: float, se
         assert found >= 0.99 * delta
 
 
+@pytest.mark.slow_for("moments, replace-one")
 def test_any_ball_gives_a_sensitivity(space: tdp.SensitivitySpace, seed: int) -> None:
     ball = tdp.LpBall(space.dim, 2, np.linspace(1, 2, space.dim))
     delta = space.sensitivity(ball=ball)

@@ -32,6 +32,7 @@ from tightdp.mechanisms import additive, ball_noise, reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.ball_noise import BallNoise
 from tightdp.mechanisms.means import mean_statistic, means_of, sums_of, variances_of
+from tightdp.privacy import Guarantee
 from tightdp.release import Release
 
 CONFIDENCE, LEAST = 0.95, 0.93
@@ -156,9 +157,9 @@ def coverage(case: Case, noise: str, epsilon: float, seed: int) -> float:
     delta = 1e-6 if noise in LOSSY else 0
     mechanism = AdditiveMechanism(case.statistic, noise=noise, epsilon=epsilon, delta=delta)
     exact = measured(case, mechanism)
-    draws, held = how_often(case), 0
+    draws, held, promise = how_often(case), 0, mechanism.guarantee()
     for z in np.asarray(mechanism.noise.sample(draws, rng=seed)).tolist():
-        release = released(mechanism, tuple(t + e for t, e in zip(exact, z, strict=True)))
+        release = released(mechanism, promise, tuple(t + e for t, e in zip(exact, z, strict=True)))
         if case.reads is not None:
             release = case.reads(mechanism, release)
         low, high = release.interval.T
@@ -178,9 +179,9 @@ def measured(case: Case, mechanism: AdditiveMechanism) -> list[int]:
     return case.integers[mechanism.resolution]
 
 
-def released(mechanism: AdditiveMechanism, noisy: tuple[int, ...]) -> Release:
-    said = {"guarantee": mechanism.guarantee(), "noise": mechanism.law, "confidence": CONFIDENCE}
-    return Release.published(mechanism.draft(noisy, CONFIDENCE), **said)
+def released(mechanism: AdditiveMechanism, promise: Guarantee, noisy: tuple[int, ...]) -> Release:
+    drawn = mechanism.draft(noisy, CONFIDENCE)
+    return Release.published(drawn, guarantee=promise, noise=mechanism.law, confidence=CONFIDENCE)
 
 
 def tolerance(draws: int) -> float:
@@ -196,6 +197,7 @@ def check(case: Case, noise: str, epsilon: float, seed: int) -> None:
 RELATIONS = ("replace-one", "add-remove")
 
 
+@pytest.mark.slow_for("3-*")
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("cells", [2, 3, 20])
 @pytest.mark.parametrize("epsilon", [0.3, 3, 10])
@@ -203,6 +205,7 @@ def test_counts(cells: int, neighbors: str, epsilon: float, seed: int) -> None:
     check(counted("count", cells, 60, neighbors, seed), "best", epsilon, seed)
 
 
+@pytest.mark.slow_for("l1", "l2", "linf", "staircase")
 @pytest.mark.parametrize("noise", [*SHAPES, *PURE, *LOSSY])
 def test_counts_with_every_noise(noise: str, seed: int) -> None:
     for neighbors in RELATIONS:
@@ -210,12 +213,14 @@ def test_counts_with_every_noise(noise: str, seed: int) -> None:
     check(counted("marginals", 3, 60, "replace-one", seed), noise, 2, seed)
 
 
+@pytest.mark.slow_for("pay", "ratings", "nearly constant")
 @pytest.mark.parametrize("name", RULES)
 def test_sums_of_a_million_rows(name: str, seed: int) -> None:
     for neighbors, epsilon in zip(RELATIONS, (10, 1), strict=True):
         check(numeric("sum", name, 10**6, neighbors, seed), "best", epsilon, seed)
 
 
+@pytest.mark.slow_for("l1", "l2", "linf", "tulap", "hull")
 @pytest.mark.parametrize("noise", [*SHAPES[1:], *PURE, *LOSSY])
 def test_sums_with_every_noise(noise: str, seed: int) -> None:
     for neighbors in RELATIONS:
@@ -238,6 +243,7 @@ def test_means_where_it_is_public(seed: int) -> None:
         check(numeric("mean", name, 10**6, "replace-one", seed), "best", 10, seed)
 
 
+@pytest.mark.slow_for("replace-one")
 @pytest.mark.parametrize("neighbors", RELATIONS)
 def test_histograms(neighbors: str, seed: int) -> None:
     for epsilon in (0.5, 5):
@@ -246,6 +252,9 @@ def test_histograms(neighbors: str, seed: int) -> None:
     check(binned("pay", narrow, 10**5, neighbors, seed), "laplace", 1, seed)
 
 
+@pytest.mark.slow_for(
+    "linf-replace-one", "best-add-remove", "laplace-replace-one", "linf-add-remove"
+)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("noise", ["best", "linf", "laplace"])
 def test_products(noise: str, neighbors: str, seed: int) -> None:

@@ -119,12 +119,14 @@ def coverage(face: str, rows: str, covers: str, seed: int, *, narrowed: float = 
     return float(np.mean(hits))
 
 
+@pytest.mark.slow_for("normal", "even")
 @pytest.mark.parametrize("rows", KINDS)
 def test_intervals_cover_the_quantile_of_the_rows(rows: str, seed: int) -> None:
     face = list(FACES)[list(KINDS).index(rows) % len(FACES)]
     assert coverage(face, rows, "sample", seed) >= LEVEL - SLACK
 
 
+@pytest.mark.slow_for("crowded", "even")
 @pytest.mark.parametrize("rows", POPULATION)
 def test_intervals_cover_the_quantile_of_the_population(rows: str, seed: int) -> None:
     face = list(FACES)[list(POPULATION).index(rows) % len(FACES)]

@@ -149,6 +149,7 @@ def linear_errors(
 LINE = np.append(0.0, SLOPES)
 
 
+@pytest.mark.slow
 def test_linear_intervals_hold_on_tables_of_the_model_and_faults_are_seen(seed):
     draw = line("normal", np.random.default_rng(seed))
     options = {"assume": "equal variance"}
@@ -159,6 +160,7 @@ def test_linear_intervals_hold_on_tables_of_the_model_and_faults_are_seen(seed):
     assert short(errors, halves)
 
 
+@pytest.mark.slow_for("correlated .95")
 @pytest.mark.parametrize("kind", ["correlated .95", "skewed"])
 def test_linear_intervals_hold_without_any_assumption(kind, seed):
     draw = line(kind, np.random.default_rng(seed))

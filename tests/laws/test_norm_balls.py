@@ -110,6 +110,7 @@ def boxed(ball: NormBall, seed: int, count: int) -> tuple[FloatArray, float]:
     return cube @ basis, float(np.log(2 * half).sum())
 
 
+@pytest.mark.slow_for("MomentHull-26")
 def test_gauge_is_a_norm(ball: NormBall, seed: int) -> None:
     x, y = directions(ball, seed), directions(ball, seed + 1)
     g = ball.gauge(x)
@@ -119,6 +120,7 @@ def test_gauge_is_a_norm(ball: NormBall, seed: int) -> None:
     assert (ball.gauge(x + y) <= (g + ball.gauge(y)) * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow_for("MomentHull-26")
 def test_contains_means_gauge_at_most_one(ball: NormBall, seed: int) -> None:
     x = directions(ball, seed)
     np.testing.assert_array_equal(ball.contains(x), ball.gauge(x) <= 1)
@@ -126,6 +128,7 @@ def test_contains_means_gauge_at_most_one(ball: NormBall, seed: int) -> None:
     assert not ball.contains(x / ball.gauge(x)[:, None] * (1 + 1e-6)).any()
 
 
+@pytest.mark.slow_for("Intersection-14", "MomentBody-23", "MomentBody-24")
 def test_support_and_gauge_are_polar(ball: NormBall, seed: int) -> None:
     c = directions(ball, seed)
     reach, points = ball.support(c), ball.support_point(c)
@@ -140,6 +143,7 @@ def test_support_and_gauge_are_polar(ball: NormBall, seed: int) -> None:
     np.testing.assert_allclose(ball.bounding_box(), ball.support(np.eye(ball.dim)), rtol=1e-7)
 
 
+@pytest.mark.slow_for("MomentHull-26")
 def test_volume_against_monte_carlo(ball: NormBall, seed: int) -> None:
     draws = affordable(ball, 40_000)
     points, box = boxed(ball, seed, draws)
@@ -154,6 +158,7 @@ def uniform_p_value(ball: NormBall, points: FloatArray) -> float:
     return float(stats.kstest(ball.gauge(points) ** ball.rank, "uniform").pvalue)
 
 
+@pytest.mark.slow_for("MomentHull-26")
 def test_samples_are_uniform(ball: NormBall, seed: int) -> None:
     size = affordable(ball, 20_000)
     points = ball.sample(size, rng=seed)
@@ -169,6 +174,7 @@ def test_samples_are_uniform(ball: NormBall, seed: int) -> None:
         assert stats.ks_2samp(points @ c, reference @ c).pvalue > 1e-5
 
 
+@pytest.mark.slow_for("MomentHull-26", "MomentBody-23", "MomentBody-24")
 def test_second_moment(ball: NormBall, seed: int) -> None:
     points, info = ball.sample(affordable(ball, 40_000), rng=seed), ball.second_moment
     mean = points.T @ points / len(points)
@@ -177,6 +183,7 @@ def test_second_moment(ball: NormBall, seed: int) -> None:
     assert (np.abs(mean - info.value) <= 5.5 * error + 1e-12).all()
 
 
+@pytest.mark.slow_for("Intersection-14", "MomentHull-26", "MomentBody-23", "MomentBody-24")
 def test_scaling_is_equivariant(ball: NormBall, seed: int) -> None:
     big, x = ball.scaled(3.0), directions(ball, seed)
     np.testing.assert_allclose(big.gauge(x), ball.gauge(x) / 3.0, rtol=1e-9)

@@ -114,6 +114,7 @@ def test_every_kind_is_enrolled():
     assert {asked.kind for asked in ASKED} == set(KINDS)
 
 
+@pytest.mark.slow_for("quantile_regression-*")
 @pytest.mark.parametrize(("asked", "relation"), ALL, ids=str)
 def test_an_error_that_depends_on_rows_says_for_which(asked, relation):
     preview = asked.at(relation).preview()
@@ -121,6 +122,15 @@ def test_an_error_that_depends_on_rows_says_for_which(asked, relation):
         assert preview.assumes
 
 
+@pytest.mark.slow_for(
+    "mean-add-remove",
+    "quantiles-replace-one",
+    "sum-add-remove",
+    "density-add-remove",
+    "count-add-remove",
+    "sample-add-remove",
+    "products-add-remove",
+)
 @pytest.mark.parametrize(("asked", "relation"), [p for p in ALL if p[0].quick], ids=str)
 def test_releases_err_as_foreseen(asked, relation, seed):
     draws, factor = QUICK

@@ -203,6 +203,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow_for("classes-add-remove")
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("name", SMALL)
 def test_the_sampler_has_the_law(name: str, relation: str, seed: int) -> None:

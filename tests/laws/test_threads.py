@@ -150,11 +150,13 @@ def test_everything_that_draws_is_enrolled():
     assert mechanisms() == set(MECHANISMS)
 
 
+@pytest.mark.slow_for("AnalyticGaussian")
 @pytest.mark.parametrize("kind", LAWS, ids=lambda kind: kind.__name__)
 def test_threads_share_a_law(kind):
     assert same_law(lambda: LAWS[kind](Fraction(1, 2), 6), draw_law)
 
 
+@pytest.mark.slow_for("SumBody", "RecordBody", "RoundBody", "SquareBody", "PolytopeBody", "BoxBody")
 @pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
 def test_threads_share_a_body(kind):
     assert same_law(BODIES[kind], draw_body)
@@ -175,6 +177,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_for("tuned", "squared loss", "together", "split", "row gradient", "joint sample")
 @pytest.mark.parametrize("case", CASES)
 def test_threads_share_a_mechanism(case):
     assert same_law(lambda: second(lambda: case.build(case.relations[0])), release)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -32,11 +33,15 @@ def log_density(theta, x, y, *, rate, ridge, ball, loss):
     return -rate * np.asarray(ball.gauge(-pull)) + np.linalg.slogdet(hessian)[1]
 
 
+@functools.cache
+def _outcomes(width, span):
+    axis = np.linspace(-span, span, {1: 48_001, 2: 241}[width])
+    return np.array(list(itertools.product(axis, repeat=width)))
+
+
 def largest_ratio(x, y, other, label, mechanism, *, rate=1.0, ridge=1.0, span=12.0):
     """The largest log ratio when the first row becomes ``other``, over a grid of outcomes."""
-    width = x.shape[1]
-    axis = np.linspace(-span, span, {1: 48_001, 2: 241}[width])
-    theta = np.array(list(itertools.product(axis, repeat=width)))
+    theta = _outcomes(x.shape[1], span)
     facts = {
         "rate": mechanism.calibration.rate * rate,
         "ridge": mechanism.calibration.ridge * ridge,

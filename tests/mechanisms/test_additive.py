@@ -422,6 +422,7 @@ def test_one_line_helpers(seed: int) -> None:
         one_line.variance(frame, ["x"], **added)
 
 
+@pytest.mark.slow_for("add-remove")
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_means_and_variances_cover(neighbors: str, seed: int) -> None:
     """Simultaneous intervals of nonlinear statistics hold at least as often as they say."""

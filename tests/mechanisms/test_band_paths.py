@@ -153,6 +153,7 @@ def draws(
     return Counter(tuple(map(int, levels.draw(bits))) for _ in range(1500))
 
 
+@pytest.mark.slow_for("table[013467]-*")
 @pytest.mark.parametrize(("table", "size", "rate"), ATOMS)
 def test_draws_near_atoms_follow_the_enumerated_law(table, size, rate, seed) -> None:
     assert misfit(draws(table, size, rate, seed), law(table, size, rate)) > 1e-5
@@ -161,11 +162,13 @@ def test_draws_near_atoms_follow_the_enumerated_law(table, size, rate, seed) -> 
 SPREAD = ((1, 2, 0, 0, 1), 4, Fraction(1, 10))
 
 
+@pytest.mark.slow_for("case1")
 @pytest.mark.parametrize("case", [ATOMS[0], SPREAD])
 def test_the_law_does_not_depend_on_the_windows(case, seed) -> None:
     assert misfit(draws(*case, seed, Short), law(*case)) > 1e-5
 
 
+@pytest.mark.slow_for("case0")
 @pytest.mark.parametrize("case", [ATOMS[0], SPREAD])
 def test_the_law_does_not_depend_on_the_floors(case, seed, monkeypatch) -> None:
     trim(monkeypatch, 3.0)
@@ -301,6 +304,7 @@ def test_a_taut_string_bends_only_around_edges(seed) -> None:
             assert (np.diff(points) > 0).all()
 
 
+@pytest.mark.slow_for("epsilon[12]")
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
 def test_atoms_of_larger_tables_simply_finish(epsilon, seed) -> None:
     rows, size, cells = 100_000, 2000, 300

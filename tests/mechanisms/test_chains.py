@@ -34,6 +34,7 @@ def law(found, rate):
     return points, logs - logs.max() - math.log(np.exp(logs - logs.max()).sum())
 
 
+@pytest.mark.slow_for("l1")
 @pytest.mark.parametrize("shape", ["l1", "box"])
 def test_long_chains_have_the_law(shape, seed):
     """The kept half of one long chain, thinned until steps are nearly independent."""

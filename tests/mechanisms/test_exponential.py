@@ -134,6 +134,7 @@ def tried_in_all_orders(coins: Any) -> Any:
     return p
 
 
+@pytest.mark.slow_for("1000.0-False", "0.5-False", "3.0-True", "1e-06-True")
 @pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5, 3.0, 1e3])
 def test_finite_draws(flip: bool, epsilon: float, seed: int) -> None:

@@ -36,6 +36,7 @@ def test_the_pair_that_breaks_the_published_constant() -> None:
     assert violates(*cut, 1)  # noise cut by a fifth
 
 
+@pytest.mark.slow_for("tau[12]")
 @pytest.mark.parametrize("tau", TAUS)
 def test_replacing_a_row_costs_at_most_epsilon(tau: Fraction, seed: int) -> None:
     rng, most = np.random.default_rng(seed), 0.0
@@ -47,6 +48,7 @@ def test_replacing_a_row_costs_at_most_epsilon(tau: Fraction, seed: int) -> None
     assert 0.3 < most <= 1 + 1e-12
 
 
+@pytest.mark.slow_for("tau[12]")
 @pytest.mark.parametrize("tau", TAUS)
 def test_adding_a_row_costs_at_most_epsilon(tau: Fraction, seed: int) -> None:
     rng, most = np.random.default_rng(seed), 0.0

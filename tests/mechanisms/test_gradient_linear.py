@@ -134,6 +134,14 @@ CASES = {
 }
 
 
+@pytest.mark.slow_for(
+    "mapped-steep and singular",
+    "mapped-few rows",
+    "mapped-outside",
+    "all-*singular",
+    "all-outside",
+    "mapped-singular",
+)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("only", ["all", "mapped", "boxes"])
 def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
@@ -147,6 +155,7 @@ def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
     assert fit(sampler, *law(mech, rows), 1000, seed) > 1e-5
 
 
+@pytest.mark.slow_for("turns1-1")
 @pytest.mark.parametrize(("turns", "copies"), [((True,), 10), ((False,), 1)])
 def test_a_rate_wrong_by_a_fifth_is_caught(turns, copies, seed, monkeypatch):
     monkeypatch.setattr("tightdp.mechanisms.linear_norms._TURNS", turns)

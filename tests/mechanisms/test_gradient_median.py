@@ -87,6 +87,7 @@ def test_bounds_hold_on_every_box(seed):
             assert max(inner) <= most
 
 
+@pytest.mark.slow_for("2-replace-one")
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("dim", [1, 2])
 def test_no_pair_of_neighbours_loses_more_than_epsilon(dim, neighbors, seed):
@@ -103,6 +104,7 @@ def test_no_pair_of_neighbours_loses_more_than_epsilon(dim, neighbors, seed):
     assert broken > 1  # the audit has power
 
 
+@pytest.mark.slow_for("20-4-False", "4-3-False")
 @pytest.mark.parametrize(
     ("epsilon", "grid", "wrong"), [(4, 3, False), (20, 4, False), (12, 3, True)]
 )

@@ -207,6 +207,7 @@ def test_large_epsilon_recovers_the_regression_quantile(seed):
     assert again.integers == release.integers
 
 
+@pytest.mark.slow_for("rows2-1000.0")
 @pytest.mark.parametrize("epsilon", [1e-6, 1, 1e3])
 @pytest.mark.parametrize("rows", [[[0.5, 0.5]], [[0.25, -0.5]] * 50, ROWS])
 def test_odd_tables_and_budgets_give_a_release(rows, epsilon, seed):

@@ -45,6 +45,7 @@ def law(mech, rows, rate=None):
 ROWS = np.array([[-1, -0.5], [-0.5, 0.25], [0.6, 0.9], [1, 1]])
 
 
+@pytest.mark.slow_for("replace-one")
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_clipping_enforces_the_sensitivity(neighbors, seed):
     rng = np.random.default_rng(seed)

@@ -30,6 +30,14 @@ def enumerated(law: JointLaw) -> tuple[list[tuple[int, ...]], Any]:
     return tuples, weights / weights.sum()
 
 
+@pytest.mark.slow_for(
+    "rows0-rate[013]",
+    "rows1-rate[12]",
+    "rows2-rate[23]",
+    "rows3-rate[02]",
+    "rows1-rate3",
+    "rows3-rate3",
+)
 @pytest.mark.parametrize("rate", [HALF, Fraction(1, 10**6), Fraction(5), Fraction(300)])
 @pytest.mark.parametrize("rows", [[1, 1, 4, 6, 7], [3], [], [2] * 6])
 def test_joint_draws_follow_the_law(rate: Fraction, rows: list[int], seed: int) -> None:

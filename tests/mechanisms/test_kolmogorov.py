@@ -39,6 +39,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow_for("table[0-24578]-*")
 @pytest.mark.parametrize(("table", "size", "rate"), CASES)
 def test_draws_follow_the_enumerated_law(table, size, rate, seed) -> None:
     levels = BandLevels(BandPaths(np.cumsum(table), size), rate)

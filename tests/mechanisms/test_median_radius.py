@@ -117,6 +117,7 @@ def test_shares_of_epsilon_add_up():
     assert both.rate * 2 == plain.rate
 
 
+@pytest.mark.slow_for("add-remove")
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_radii_cover_the_sample_median(neighbors, seed):
     rng = np.random.default_rng(seed)

@@ -31,6 +31,7 @@ from tightdp.randomness import source
 TINY = (np.array([[1.0], [-0.5], [0.25]]), np.array([1.0, 0.0, 1.0]))
 
 
+@pytest.mark.slow_for("0.5-*")
 @pytest.mark.parametrize(
     ("share", "ridge", "mean", "sd", "negative"),
     [(0.5, 0.3853735206, 1.90694472, 13.23210061, 0.40176129),
@@ -76,6 +77,7 @@ def _slope(theta, x, ridge):
     return float((p * (1 - p)) @ x[:, 0] ** 2 + ridge)
 
 
+@pytest.mark.slow_for("linf", "l2")
 @pytest.mark.parametrize("norm", ["linf", "l1", "l2"])
 def test_the_released_parameters_follow_the_density(norm, seed):
     # the whole path, lattice noise and output noise included: E of a probability transform
@@ -144,6 +146,7 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
     assert np.asarray(other.ball.gauge(x)).max() <= 1.0
 
 
+@pytest.mark.slow
 def test_the_density_ratio_with_a_category():
     schema = Schema(
         {"k": Category(["a", "b", "c"], other="a"), "y": Category([0, 1], other=0)}, rows=1
@@ -179,6 +182,7 @@ def test_the_automatic_share_is_public_and_repeatable():
     assert first == second
 
 
+@pytest.mark.slow_for("l2-*", "linf-0.5-*")
 @pytest.mark.parametrize(
     ("norm", "share", "reference", "error"),
     [("l1", 0.5, 2.664, 0.120), ("l2", 0.5, 1.819, 0.062),
@@ -275,7 +279,7 @@ def test_a_release_is_paid_for_once(tmp_path):
         ({"epsilon": 1e6}, "epsilon"),
         ({"epsilon": -1}, "epsilon"),
         ({"epsilon": 2.0**-39}, "epsilon"),
-        ({"noise": "l3"}, "norm"),
+        ({"noise": "l3"}, "noise"),
         ({"noise": LpBall(5, 2)}, "dimension"),
         ({"noise_share": 0.0}, "noise_share"),
         ({"noise_share": 1.5}, "noise_share"),

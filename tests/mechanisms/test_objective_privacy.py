@@ -187,6 +187,7 @@ PAIRS = [  # rows, labels, the row that replaces the first one
 ]
 
 
+@pytest.mark.slow_for("0.85-joint", "0.5-split")
 @pytest.mark.parametrize("accounting", ["joint", "split"])
 @pytest.mark.parametrize("share", [0.5, 0.85])
 def test_the_exact_density_ratio_stays_below_epsilon(accounting, share):

@@ -15,6 +15,9 @@ from tightdp.randomness import source
 FACTS = {"x": tdp.Interval(0, 10), "y": tdp.Interval(-8, -6)}
 
 
+@pytest.mark.slow_for(
+    "replace-one-l2", "replace-one-laplace", "add-remove-laplace", "add-remove-best"
+)
 @pytest.mark.parametrize("noise", ["best", "laplace", "l2"])
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_sums_are_in_the_units_of_their_columns(neighbors: str, noise: str, seed: int) -> None:

@@ -88,6 +88,7 @@ def test_bernoulli_has_its_law(num, den, seed):
         assert abs(hits - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1
 
 
+@pytest.mark.slow_for("9/10", "4/5", "3/2", "2/3")
 @pytest.mark.parametrize(("num", "den"), RATES, ids=IDS)
 def test_geometric_has_its_law(num, den, seed):
     rng, tail = SeededSource(seed), geometric_tail(num / den)
@@ -95,6 +96,7 @@ def test_geometric_has_its_law(num, den, seed):
     assert p_value(words.geometrics(num, den, FAST, rng), tail) > LEVEL
 
 
+@pytest.mark.slow_for("9/10", "4/5", "3/2", "2/3", "7/9")
 @pytest.mark.parametrize(("num", "den"), RATES, ids=IDS)
 def test_discrete_laplace_has_its_law(num, den, seed):
     rng, tail = SeededSource(seed), laplace_tail(num / den)
@@ -102,6 +104,7 @@ def test_discrete_laplace_has_its_law(num, den, seed):
     assert p_value(words.discrete_laplaces(num, den, FAST, rng), tail) > LEVEL
 
 
+@pytest.mark.slow_for("100")
 @pytest.mark.parametrize("sigma2", VARIANCES, ids=str)
 def test_discrete_gaussian_has_its_law(sigma2, seed):
     rng, tail = SeededSource(seed), gaussian_tail(sigma2)

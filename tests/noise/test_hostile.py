@@ -81,15 +81,23 @@ def test_tests_do_not_overflow_below_the_safe_level(body):
     assert (big == (body.level(corners) <= int(level[0]))).all()
 
 
-@pytest.mark.parametrize("bits", [53, 57])
-def test_thinning_does_not_overflow(bits):
-    """Sums of 200 entries pass 2**63 before the entries pass 2**62."""
-    body, n = SumBody(200, 50), 50
-    z = lattice._under_diamond(50)(body, 1, 1 << bits, n, SeededSource(3))
+@pytest.mark.parametrize(
+    ("dim", "bits"),
+    [
+        (40, 59),
+        pytest.param(200, 53, marks=pytest.mark.slow),
+        pytest.param(200, 57, marks=pytest.mark.slow),
+    ],
+)
+def test_thinning_does_not_overflow(dim, bits):
+    """Sums of so many entries pass 2**63 before the entries pass 2**62."""
+    body, n = SumBody(dim, dim // 4), 50
+    z = lattice._under_diamond(dim // 4)(body, 1, 1 << bits, n, SeededSource(3))
     level = np.array([float(value) for value in body.level(z.astype(object))]) / 2.0**bits
-    assert abs(level.mean() - 200) < 5 * math.sqrt(200 / n)  # Gamma(200)
+    assert abs(level.mean() - dim) < 5 * math.sqrt(dim / n)  # Gamma(dim)
 
 
+@pytest.mark.slow_for("*-57", "*-58")
 @pytest.mark.parametrize("bits", [40, 57, 58, 59])
 @pytest.mark.parametrize(
     "body",

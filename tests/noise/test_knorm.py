@@ -130,6 +130,7 @@ def test_cautionary_example_by_simulation(seed: int) -> None:
             assert abs(norms.mean() - value) < 5 * norms.std() / np.sqrt(DRAWS)
 
 
+@pytest.mark.slow_for("moments", "mixed")
 @pytest.mark.parametrize("name", ["sum and squares", "histogram", "mixed", "box", "moments"])
 def test_privacy_audit(name: str, seed: int) -> None:
     """Exact log density ratios over neighbours: at most epsilon, attained for exact hulls.

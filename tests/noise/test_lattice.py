@@ -130,6 +130,16 @@ def law_p_values(noise: LatticeNoise, z: Integers, top: int) -> tuple[float, flo
     return points, chi_square(seen[mass > 0], mass[mass > 0])
 
 
+@pytest.mark.slow_for(
+    "ProductBody(dim=4)-3/2_1",
+    "RoundBody(dim=[23])-*",
+    "SumBody(dim=3)-*",
+    "HistogramBody(dim=[23])-*",
+    "*'cylinder')-3/2",
+    "*'triples')-3/2",
+    "CountBody(dim=2)-2/3",
+    "BoxBody(dim=2)-*",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]!r}-{c[1]}")
 def test_law(case: tuple[LatticeBody, str, int], seed: int) -> None:
     body, rate, top = case
@@ -143,6 +153,13 @@ def test_law(case: tuple[LatticeBody, str, int], seed: int) -> None:
     assert min(law_p_values(noise, weak.sample(DRAWS, rng=seed), top)) < 1e-6  # noise x 0.9
 
 
+@pytest.mark.slow_for(
+    "SumBody(dim=4)-2",
+    "*'triangle')-3/2",
+    "*'cylinder')-3/2",
+    "BoxBody(dim=[12])-*",
+    "ProductBody(dim=4)-3/2_1",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]!r}-{c[1]}")
 def test_fast_samplers_have_the_law_of_restarting(
     case: tuple[LatticeBody, str, int], seed: int
@@ -205,6 +222,7 @@ def rounded_floats(noise: LatticeNoise, size: int, rng: SeededSource) -> Integer
     return np.rint(continuous.sample(size, rng=rng)).astype(np.int64)
 
 
+@pytest.mark.slow_for("keep_the_level-body2-*", "keep_the_level-body3-*")
 @pytest.mark.parametrize(
     ("mutant", "body", "rate", "top"),
     [
@@ -301,6 +319,15 @@ def test_level_is_the_gauge_rounded_up(body: LatticeBody, seed: int) -> None:
 # --- big integers --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for(
+    "SumBody(dim=4)-2",
+    "RoundBody(dim=4)-1/2",
+    "RoundBody(dim=3)-4/5",
+    "*'triangle')-3/2",
+    "*'cylinder')-3/2",
+    "CountBody(dim=3)-1",
+    "SumBody(dim=3)-1",
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]!r}-{c[1]}")
 def test_big_integers_continue_the_same_draw(
     case: tuple[LatticeBody, str, int], seed: int, monkeypatch: pytest.MonkeyPatch
@@ -386,6 +413,7 @@ BALLS: dict[str, tdp.NormBall] = {
 }
 
 
+@pytest.mark.slow_for("triangle", "cylinder")
 @pytest.mark.parametrize("name", BALLS)
 def test_lattice_noise_of_a_ball(name: str, seed: int) -> None:
     """Fine grids approach the continuous law; every integer difference in the ball is paid for."""

@@ -167,6 +167,7 @@ def test_fine_lattices_keep_the_continuous_law():
     np.testing.assert_allclose(exact, np.eye(3) * 8, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow_for("1-*-l2")
 @pytest.mark.parametrize("noise", ["l1", "l2", "linf", "hull", "best"])
 @pytest.mark.parametrize("terms", [["k"], ["j", "k"], ["j:k", "k"]], ids=",".join)
 @pytest.mark.parametrize("epsilon", [1, 4])

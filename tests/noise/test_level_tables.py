@@ -118,6 +118,7 @@ SMALL: list[tuple[LatticeBody, int]] = [
     (CountBody(3, 2), 2),
     (PolytopeBody(np.array([[2, 1], [1, 3]]), np.array([3, 4]), [9, 8], 5), 3),
     (HistogramBody(2), 4),
+    (HistogramBody(3), 1),
     (HistogramBody(3), 2),
     (MomentLatticeBody(1, "cylinder"), 1),
     (MomentLatticeBody(1, "triples"), 1),
@@ -127,6 +128,9 @@ SMALL: list[tuple[LatticeBody, int]] = [
 ]
 
 
+@pytest.mark.slow_for(
+    "HistogramBody(dim=3)-2", "ProductBody(dim=4)-1", "*'triangle')-1", "*'cylinder')-1"
+)
 @pytest.mark.parametrize(("body", "top"), SMALL, ids=repr)
 def test_proposals_have_their_probability_exactly(body, top):
     """Each point of l B with probability c / ((l+o+1)...(l+o+r)), one c for all l and o."""
@@ -139,6 +143,7 @@ def test_proposals_have_their_probability_exactly(body, top):
     assert len(constants) == 1
 
 
+@pytest.mark.slow_for("HistogramBody(dim=4)-1")
 @pytest.mark.parametrize(("body", "top"), [*SMALL, (HistogramBody(4), 1)], ids=repr)
 def test_candidates_are_uniform_exactly(body, top):
     for level in range(top + 1):

@@ -54,8 +54,12 @@ class CellCounts(Reading):
         check_choice("smoothing", smoothing, SMOOTHINGS)
         self.schema, self.statistic = schema, public_cells(schema, bins, spent, smoothing)
         self.counts = AdditiveMechanism(self.statistic, noise="hull", epsilon=spent)
-        self._read_from(self.counts)
+        self._take_price()
         self.names = self.statistic.names
+
+    @property
+    def source(self) -> AdditiveMechanism:
+        return self.counts
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The noise of the counts, before they are made consistent."""

@@ -161,7 +161,11 @@ class ClassTables(Reading):
         self.statistic = ClassMoments(schema, features, target)
         options = {"noise": noise, "epsilon": epsilon, "delta": delta, "count_share": count_share}
         self.moments = ClassMechanism(self.statistic, **options)
-        self._read_from(self.moments)
+        self._take_price()
+
+    @property
+    def source(self) -> ClassMechanism:
+        return self.moments
 
     def tables(self, release: Release) -> ClassTable:
         """What a release says about the classes, in scaled units."""

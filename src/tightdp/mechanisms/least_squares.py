@@ -106,9 +106,13 @@ class LeastSquares(Reading):
         chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
         self.statistic = chosen.moments
         self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
-        self._read_from(self.moments)
+        self._take_price()
         self.design = DesignMatrix(*roles)
         self.names = self.design.names if self.fit_intercept else self.design.design
+
+    @property
+    def source(self) -> SplitMechanism:
+        return self.moments
 
     # --- reading it ---------------------------------------------------------------------------
 

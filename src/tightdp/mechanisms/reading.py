@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from tightdp.mechanisms.base import Mechanism
@@ -18,15 +19,16 @@ class Reading(Mechanism):
     of a release share it, and the second one is free.
     """
 
-    _source: Mechanism
-
-    def _read_from(self, source: Mechanism) -> None:
-        self._source, self.neighbors = source, source.neighbors
-        self.epsilon, self.delta, self.numerics = source.epsilon, source.delta, source.numerics
-
     @property
+    @abstractmethod
     def source(self) -> Mechanism:
-        return self._source
+        """What is paid for and draws."""
+
+    def _take_price(self) -> None:
+        """Promise what the source promises; to be called when it is made."""
+        source = self.source
+        self.epsilon, self.delta = source.epsilon, source.delta
+        self.neighbors, self.numerics = source.neighbors, source.numerics
 
     @property
     def law(self) -> str:
