@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tightdp.mechanisms.class_noise import BodyNoise, GaussianClassNoise
 from tightdp.mechanisms.class_release import ClassMechanism
-from tightdp.mechanisms.step_noise import GaussianSteps, RangeSteps, StepNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import source
+from tightdp.shaping.class_noise import BodyNoise, GaussianClassNoise
+from tightdp.shaping.step_noise import GaussianSteps, RangeSteps, StepNoise
 
 _BITS = 52
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.noise import exact, words
-from tightdp.noise.lattice_points import box_points, simplex_points
+from tightdp.exact import integer_draws as exact
+from tightdp.exact import word_draws as words
+from tightdp.exact.lattice_points import box_points, simplex_points
 from tightdp.randomness import SecureSource
 
 BATCH = 1 << 20

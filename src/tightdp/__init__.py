@@ -59,11 +59,11 @@ from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
-from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.gradient_linear import KNormLinearRegression
-from tightdp.mechanisms.gradient_median import KNormGeometricMedian
-from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
-from tightdp.mechanisms.gradient_user import KNormRowGradient
+from tightdp.mechanisms.gradients.gradient import KNormGradient
+from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
+from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_user import KNormRowGradient
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation

@@ -28,8 +28,8 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, Preview, of_rows, spread
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource, source

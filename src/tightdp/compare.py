@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import TightdpError, check_probability, fail
-from tightdp.mechanisms.ball_noise import SHAPES
-from tightdp.mechanisms.coordinate_noise import LOSSY, PURE
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import most, percent
+from tightdp.shaping.ball_noise import SHAPES
+from tightdp.shaping.coordinate_noise import LOSSY, PURE
 from tightdp.tables import html_table, text_table
 
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")

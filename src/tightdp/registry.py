@@ -17,8 +17,7 @@ from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.cells import CellCounts
 from tightdp.mechanisms.class_release import ClassTables
-from tightdp.mechanisms.coordinate_noise import PURE
-from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
@@ -27,6 +26,7 @@ from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.options import Option
 from tightdp.schema import Category, Interval, Schema
+from tightdp.shaping.coordinate_noise import PURE
 
 Options = Mapping[str, Any]
 Build = Callable[[Schema, Options, Fraction], Mechanism]

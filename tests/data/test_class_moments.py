@@ -11,7 +11,7 @@ import tightdp as tdp
 from tightdp.data.blocks import Block
 from tightdp.data.class_moments import ClassMoments, RecordLayout
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.class_noise import record_body
+from tightdp.shaping.class_noise import record_body
 
 COLUMNS = {
     "x": tdp.Interval(-2, 6),

@@ -24,10 +24,10 @@ import tightdp as tdp
 from tightdp.audit import audit
 from tightdp.data.statistics import Statistic
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.coordinate_noise import CoordinateNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
+from tightdp.shaping.coordinate_noise import CoordinateNoise
 
 NAN, INF = math.nan, math.inf
 FAMILY = 1e-6

@@ -14,10 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
 from tightdp.audit import audit
+from tightdp.data.public_bins import public_bins
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.cell_laws import Flat, Levels, Linear
 from tightdp.estimators.density import Density
-from tightdp.mechanisms.bins import public_bins
 from tightdp.mechanisms.cells import on_simplex
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import source

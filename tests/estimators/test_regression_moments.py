@@ -12,8 +12,9 @@ import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments, measured
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.estimators.linear import LinearRegression
-from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.split import SplitMechanism
 from tightdp.randomness import SeededSource
+from tightdp.shaping.moment_noise import Part
 
 NUMERIC = {f"x{j}": tdp.Interval(-1, 1) for j in range(3)}
 MIXED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from tightdp.mechanisms import reach
+from tightdp.shaping import reach
 
 
 def forget() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
@@ -19,7 +18,10 @@ from tightdp.noise.lattice_bodies import (
     SquareBody,
     SumBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.exact.lattice_records import RecordBody
+from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     DiscreteTulap,
@@ -27,8 +29,6 @@ from tightdp.noise.lattice_laws import (
     LatticeSteps,
     TruncatedGeometric,
 )
-from tightdp.noise.lattice_moments import MomentLatticeBody
-from tightdp.noise.lattice_records import RecordBody
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.piecewise import PiecewiseNoise

@@ -33,10 +33,11 @@ from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
-from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.split import SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.together import Together
 from tightdp.mechanisms.tuning import TunedPerturbation
+from tightdp.shaping.moment_noise import Part
 
 Make = Callable[[tdp.Schema], Any]
 BOTH = ("replace-one", "add-remove")

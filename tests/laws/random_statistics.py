@@ -37,12 +37,13 @@ from tightdp.data.statistics import (
 )
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
-from tightdp.mechanisms.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.mechanisms.class_release import ClassMechanism
-from tightdp.mechanisms.coordinate_noise import CoordinateNoise
-from tightdp.mechanisms.planar_noise import PlanarNoise
-from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.split import SplitMechanism
+from tightdp.shaping.ball_noise import SHAPES, BallNoise
+from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
+from tightdp.shaping.coordinate_noise import CoordinateNoise
+from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.planar_noise import PlanarNoise
 
 Generator = np.random.Generator
 PARTS = 8  # cells are multiples of 1/8 of half an interval

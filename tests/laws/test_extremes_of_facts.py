@@ -24,13 +24,13 @@ from watched import WatchedArray, watched
 import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import TightdpError
-from tightdp.mechanisms import median_radius
-from tightdp.mechanisms.band_paths import BandPaths
+from tightdp.exact.band_paths import BandPaths
+from tightdp.exact.lattice_bodies import BoxBody, LatticeBody, PolytopeBody, ProductBody, TestedBody
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.median_radius import MedianRadius
+from tightdp.mechanisms.gradients import median_radius
+from tightdp.mechanisms.gradients.median_radius import MedianRadius
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import BoxBody, LatticeBody, PolytopeBody, ProductBody, TestedBody
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import source

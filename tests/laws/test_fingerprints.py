@@ -20,13 +20,13 @@ from enrolled import MECHANISMS, mapping, plain_rows, schema
 
 import tightdp as tdp
 from tightdp import parameters
+from tightdp.convex.calibration import ACCOUNTING
+from tightdp.convex.margin_losses import HuberLoss
+from tightdp.convex.penalties import ConvexSet, Smooth
 from tightdp.errors import ParameterError, TightdpError
-from tightdp.mechanisms.calibration import ACCOUNTING
-from tightdp.mechanisms.chains import SAMPLERS
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
-from tightdp.mechanisms.gradient_planes import SHAPES
-from tightdp.mechanisms.losses import HuberLoss
-from tightdp.mechanisms.penalties import ConvexSet, Smooth
+from tightdp.mechanisms.gradients.chains import SAMPLERS
+from tightdp.mechanisms.gradients.gradient_planes import SHAPES
 from tightdp.mechanisms.reading import Reading
 from tightdp.parameters import Recorded, function_code, parameter_text
 

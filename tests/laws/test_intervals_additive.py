@@ -28,12 +28,13 @@ from tightdp.data.statistics import (
     SumsAndSquares,
 )
 from tightdp.geometry import orders
-from tightdp.mechanisms import additive, ball_noise, reach
+from tightdp.mechanisms import additive
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.ball_noise import BallNoise
 from tightdp.mechanisms.means import mean_statistic, means_of, sums_of, variances_of
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
+from tightdp.shaping import ball_noise, reach
+from tightdp.shaping.ball_noise import BallNoise
 
 CONFIDENCE, LEAST = 0.95, 0.93
 DRAWS = 2_000

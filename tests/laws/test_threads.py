@@ -27,18 +27,18 @@ from draws import BODIES, LAWS
 from enrolled import MECHANISMS, every, mapping, mechanisms, plain_rows
 
 import tightdp as tdp
-from tightdp.mechanisms import reach
-from tightdp.noise.knorm import KNormNoise
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     LatticeBody,
     ProductBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.laws import Laplace
 from tightdp.randomness import SecureSource, _keystream, _Stream
+from tightdp.shaping import reach
 
 THREADS = 8
 PAUSES, OFTEN = 300, 0.05

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
+from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Budget, Ledger
 from tightdp.ledger.amounts import DENOMINATOR_BITS, check_amount, from_text, to_text, unrounded
-from tightdp.noise.enclosures import float_up
 from tightdp.privacy import Guarantee
 
 TENTH = Fraction(1, 10)

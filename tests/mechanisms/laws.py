@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.mechanisms.exponential.pieces import PieceLaw
-from tightdp.noise.enclosures import exp_minus_bounds
 
 BITS = 400
 

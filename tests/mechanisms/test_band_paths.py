@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from path_laws import law, misfit, path_weight
 
-from tightdp.mechanisms import band_paths
-from tightdp.mechanisms.band_levels import BandLevels
-from tightdp.mechanisms.band_paths import Band, BandPaths, Row, exp_up, step_weights
-from tightdp.mechanisms.taut_strings import skeleton, taut_string
+from tightdp.exact import band_paths
+from tightdp.exact.band_levels import BandLevels
+from tightdp.exact.band_paths import Band, BandPaths, Row, exp_up, step_weights
+from tightdp.exact.taut_strings import skeleton, taut_string
 from tightdp.randomness import source
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tightdp.mechanisms.composition import (
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.shaping.composition import (
     composed_delta,
     exp_up,
     group_budget,
     group_cost,
     most_each,
 )
-from tightdp.noise.enclosures import exp_minus_bounds
 
 
 def enumerated(each: float, lost: float, times: int, epsilon: float) -> float:

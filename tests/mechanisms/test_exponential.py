@@ -18,11 +18,11 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, DataError, ParameterError
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.tilted import ExpTable, TiltedLaw, below_exp, permute_and_flip
 from tightdp.mechanisms.exponential.boxes import BoxLaw, BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceLaw, PieceMechanism
 from tightdp.mechanisms.exponential.utilities import integer_levels
-from tightdp.noise.enclosures import exp_minus_bounds
-from tightdp.noise.tilted import ExpTable, TiltedLaw, below_exp, permute_and_flip
 from tightdp.randomness import source
 
 ORACLES = runpy.run_path(str(Path(__file__).with_name("laws.py")))

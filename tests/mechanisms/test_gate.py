@@ -18,9 +18,10 @@ from tightdp.errors import ParameterError, UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.mechanisms.class_noise import BodyNoise
 from tightdp.mechanisms.class_release import ClassMechanism
-from tightdp.mechanisms.split import Part, SplitMechanism
+from tightdp.mechanisms.split import SplitMechanism
+from tightdp.shaping.class_noise import BodyNoise
+from tightdp.shaping.moment_noise import Part
 
 FACTS = {
     "sex": tdp.Category(["f", "m"], other="f"),
@@ -73,7 +74,7 @@ def test_every_order_of_terms_is_certified(
     mechanism = tdp.AdditiveMechanism(statistic, noise="best", epsilon=1.0)
     assert mechanism.certified == "exact"
     (ball,) = statistic.outer_balls()
-    monkeypatch.setattr("tightdp.mechanisms.ball_noise.BallNoise._shape", lambda self, noise: ball)
+    monkeypatch.setattr("tightdp.shaping.ball_noise.BallNoise._shape", lambda self, noise: ball)
     assert tdp.AdditiveMechanism(statistic, noise="best", epsilon=1.0).certified == "exact"
 
 
@@ -89,7 +90,7 @@ def test_the_old_order_does_not_pass(
     monkeypatch.setattr(Products, "outer_balls", in_the_order_of_the_caller)
     statistic = Products(schema(neighbors), terms)
     (ball,) = statistic.outer_balls()
-    monkeypatch.setattr("tightdp.mechanisms.ball_noise.BallNoise._shape", lambda self, noise: ball)
+    monkeypatch.setattr("tightdp.shaping.ball_noise.BallNoise._shape", lambda self, noise: ball)
     with pytest.raises(UncoveredMoveError, match="Nothing was spent"):
         tdp.AdditiveMechanism(statistic, noise="best", epsilon=1.0)
 
@@ -148,14 +149,14 @@ def test_noise_for_smaller_moves_does_not_pass(cut: float, monkeypatch: pytest.M
     ):
         ball = statistic.sensitivity_space().hull().scaled(cut)
         monkeypatch.setattr(
-            "tightdp.mechanisms.ball_noise.BallNoise._shape", lambda self, noise, b=ball: b
+            "tightdp.shaping.ball_noise.BallNoise._shape", lambda self, noise, b=ball: b
         )
         with pytest.raises(UncoveredMoveError):
             tdp.AdditiveMechanism(statistic, noise="best", epsilon=1.0)
 
 
 def test_laws_for_smaller_moves_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tightdp.mechanisms.coordinate_noise import CoordinateNoise
+    from tightdp.shaping.coordinate_noise import CoordinateNoise
 
     steps = CoordinateNoise._steps
     for statistic in (tdp.Sums(schema(), ["age", "pay"]), SumsAndSquares(schema(), ["pay"])):

@@ -12,8 +12,12 @@ import pytest
 from lattice_fit import chi_square
 
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.box_sampling import BoxSampler
-from tightdp.mechanisms.gradient_median import PLACES, DirectionLevels, KNormGeometricMedian
+from tightdp.exact.box_sampling import BoxSampler
+from tightdp.mechanisms.gradients.gradient_median import (
+    PLACES,
+    DirectionLevels,
+    KNormGeometricMedian,
+)
 from tightdp.randomness import source
 from tightdp.schema import Category, Interval, Schema
 

@@ -10,8 +10,8 @@ import pytest
 from lattice_fit import chi_square
 
 from tightdp.errors import DataError, ParameterError
-from tightdp.mechanisms.box_sampling import BoxSampler
-from tightdp.mechanisms.gradient_user import KNormRowGradient
+from tightdp.exact.box_sampling import BoxSampler
+from tightdp.mechanisms.gradients.gradient_user import KNormRowGradient
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
 

@@ -15,9 +15,9 @@ from scipy.stats import chi2
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.exact.band_levels import BandLevels
+from tightdp.exact.band_paths import BandPaths, exp_up, step_weights
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.band_levels import BandLevels
-from tightdp.mechanisms.band_paths import BandPaths, exp_up, step_weights
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.randomness import source
 

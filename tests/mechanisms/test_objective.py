@@ -20,10 +20,10 @@ from tightdp import (
     Polytope,
     Schema,
 )
-from tightdp.mechanisms.calibration import PublicFacts, best_share, corrected_ridge
-from tightdp.mechanisms.losses import LogisticLoss
-from tightdp.mechanisms.minimise import Objective, minimise
-from tightdp.mechanisms.penalties import NoPenalty, Smooth
+from tightdp.convex.calibration import PublicFacts, best_share, corrected_ridge
+from tightdp.convex.margin_losses import LogisticLoss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.penalties import NoPenalty, Smooth
 from tightdp.randomness import source
 
 # --- the law of a release ------------------------------------------------------------------------

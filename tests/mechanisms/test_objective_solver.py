@@ -11,9 +11,9 @@ from objective_tables import algorithm_three, binary_schema
 from scipy import optimize
 
 from tightdp import Category, Interval, LpBall, ObjectivePerturbation, ParameterError, Schema
-from tightdp.mechanisms.losses import HuberLoss, LogisticLoss, SquaredLoss
-from tightdp.mechanisms.minimise import Objective, minimise
-from tightdp.mechanisms.penalties import ConvexSet, Lasso, NoPenalty, Smooth, Within
+from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, SquaredLoss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.penalties import ConvexSet, Lasso, NoPenalty, Smooth, Within
 from tightdp.randomness import source
 
 # --- the solver ----------------------------------------------------------------------------------

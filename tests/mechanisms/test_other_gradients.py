@@ -12,7 +12,7 @@ from quantile_laws import HALF, TENTH, schema
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.gradient import mean_noise
+from tightdp.mechanisms.gradients.gradient import mean_noise
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.randomness import source
 

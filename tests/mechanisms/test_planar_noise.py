@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, DimensionError, ParameterError, UndecidedError
-from tightdp.mechanisms import planar_noise
-from tightdp.mechanisms.planar_noise import PlanarNoise
+from tightdp.shaping import planar_noise
+from tightdp.shaping.planar_noise import PlanarNoise
 
 # a large delta makes short laws
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tightdp.errors import ParameterError
-from tightdp.noise import exact, words
-from tightdp.noise.lazy_uniform import LOG_SLACK, LazyUniform, minus_log
+from tightdp.exact import integer_draws as exact
+from tightdp.exact import word_draws as words
+from tightdp.exact.lazy_uniform import LOG_SLACK, LazyUniform, minus_log
 from tightdp.randomness import RandomSource, SeededSource, source
 
 # Common factors are where rational arithmetic has gone wrong elsewhere.

@@ -12,10 +12,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterError, TightdpError
-from tightdp.noise import lattice
-from tightdp.noise.gaussian_laws import DiscreteGaussian, gaussian_delta
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
@@ -25,8 +22,11 @@ from tightdp.noise.lattice_bodies import (
     SquareBody,
     SumBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
-from tightdp.noise.lattice_moments import MomentLatticeBody
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.noise import lattice
+from tightdp.noise.gaussian_laws import DiscreteGaussian, gaussian_delta
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.randomness import RandomSource, SeededSource
 

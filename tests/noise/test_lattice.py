@@ -13,9 +13,7 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
-from tightdp.noise import lattice
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
@@ -28,12 +26,14 @@ from tightdp.noise.lattice_bodies import (
     TestedBody,
     ceil_sqrt,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
-from tightdp.noise.lattice_moments import MomentLatticeBody
-from tightdp.noise.lattice_points import Integers
-from tightdp.noise.lattice_records import RecordBody
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.exact.lattice_points import Integers
+from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
+from tightdp.noise import lattice
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
-from tightdp.noise.words import discrete_laplaces, geometric_sums
 from tightdp.privacy import Numerics
 from tightdp.randomness import SeededSource
 

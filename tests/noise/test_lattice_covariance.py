@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.geometry import orders
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     DiamondBody,
     LatticeBody,
@@ -20,7 +18,9 @@ from tightdp.noise.lattice_bodies import (
     RoundBody,
     SquareBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.geometry import orders
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 
 BODIES = [

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
+from tightdp.exact.lattice_records import RecordBody
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_records import RecordBody
 
 
 def images(columns: int, cells: int) -> np.ndarray:

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
 from tightdp.noise import steps as steps_module
-from tightdp.noise.enclosures import coins, exp_minus_bounds, float_up
 from tightdp.noise.gaussian_laws import AnalyticGaussian, Gaussian, gaussian_delta
 from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.steps import Steps

@@ -12,9 +12,7 @@ import pytest
 from scipy import stats
 
 from tightdp.errors import InfeasibleSamplingError
-from tightdp.noise import lattice
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
@@ -25,10 +23,12 @@ from tightdp.noise.lattice_bodies import (
     SquareBody,
     SumBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
-from tightdp.noise.lattice_moments import MomentLatticeBody
-from tightdp.noise.level_tables import LevelTable
-from tightdp.noise.words import discrete_laplaces, geometrics
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.exact.level_tables import LevelTable
+from tightdp.exact.word_draws import discrete_laplaces, geometrics
+from tightdp.noise import lattice
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, SeededSource
 
 # --- every draw of a body, followed to its end ----------------------------------------------------

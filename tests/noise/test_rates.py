@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tightdp.errors import ParameterError
-from tightdp.noise.rates import check_epsilon, exact_amount, exact_fraction, rate
+from tightdp.exact.rates import check_epsilon, exact_amount, exact_fraction, rate
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.audit.report import AuditReport, Finding
 from tightdp.errors import DimensionError, fail
-from tightdp.noise.rates import exact_fraction
+from tightdp.exact.rates import exact_fraction
 from tightdp.progress import progress_bar
 
 Integers = NDArray[Any]

@@ -17,8 +17,8 @@ import numpy as np
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
 from tightdp.audit.report import AuditReport, Finding
 from tightdp.errors import DimensionError, fail
-from tightdp.noise.enclosures import float_up
-from tightdp.noise.rates import exact_fraction
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import exact_fraction
 
 Weights = Mapping[Any, Any] | Iterable[Any]
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from tightdp.errors import fail
-from tightdp.noise.enclosures import exp_minus_bounds
-from tightdp.noise.rates import EPSILON_CEILING, exact_amount
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.rates import EPSILON_CEILING, exact_amount
 
 
 def check_exponent(name: str, value: Any) -> Fraction:

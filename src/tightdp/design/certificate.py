@@ -12,7 +12,7 @@ from tightdp.design import verifier
 from tightdp.design.losses import Loss
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import ParameterError, UndecidedError, fail
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
 from tightdp.noise.lattice_laws import DiscreteStaircase
 from tightdp.noise.laws import Staircase
 from tightdp.noise.piecewise import PiecewiseNoise

@@ -30,8 +30,8 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.range_noise import needed_shifts
-from tightdp.noise.rates import check_epsilon
 
 _TOTAL = 1 << 52
 _SPARED = (1e-8, 1e-6, 1e-4, 1e-2)  # shares of delta left for rounding, tried in turn

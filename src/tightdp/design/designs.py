@@ -34,7 +34,7 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
 from tightdp.privacy import text_down, text_up
 

@@ -25,7 +25,7 @@ from tightdp.errors import (
     fail,
     shown,
 )
-from tightdp.noise.rates import check_epsilon
+from tightdp.exact.rates import check_epsilon
 
 _WEIGHT_BITS = 52
 _ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.noise.enclosures import exp_minus_bounds
+from tightdp.exact.enclosures import exp_minus_bounds
 
 Indices = NDArray[np.int64]
 Shift = tuple[int, int]

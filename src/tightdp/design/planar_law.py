@@ -31,8 +31,8 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.noise.enclosures import float_up
-from tightdp.noise.rates import check_epsilon
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.randomness import source
 

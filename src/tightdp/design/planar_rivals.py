@@ -16,9 +16,9 @@ from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.range_programs import RangeProgram
 from tightdp.errors import check_count, check_positive, exact_amount
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.laws import TruncatedLaplace
-from tightdp.noise.rates import check_epsilon
 
 _SPLITS = 20
 _SHARES = tuple(Fraction(s, 20) for s in range(8, 20))

@@ -8,8 +8,8 @@ from typing import Any
 
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import exact_amount, exact_fraction, fail, shown
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
-from tightdp.noise.rates import check_epsilon
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tightdp.design.range_bound import RangeBound
 from tightdp.design.records import check_format, complete, read_record
 from tightdp.design.verifier import rational
 from tightdp.errors import UndecidedError, check_choice, fail
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 

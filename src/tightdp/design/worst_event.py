@@ -16,8 +16,8 @@ from typing import Any
 
 from tightdp.design.rounding import exponential
 from tightdp.errors import DimensionError, check_count, exact_fraction, fail
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
-from tightdp.noise.rates import check_epsilon
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from tightdp.estimators.inputs import (
 )
 from tightdp.estimators.lost_ledgers import check_not_lost, left_behind
 from tightdp.estimators.pipelines import warn_of_learned_steps
-from tightdp.noise.rates import check_epsilon
+from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.frames import blocks
+from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
-from tightdp.mechanisms.bins import SMOOTHINGS
 from tightdp.mechanisms.cells import CellCounts
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
@@ -56,7 +56,7 @@ class Density(Untargeted):
         Public facts; categories are allowed in a Schema.
     bins : "auto", int, or one entry per column
         Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
-        the public n and epsilon (:mod:`tightdp.mechanisms.bins`). At most 1024 cells in all.
+        the public n and epsilon (:mod:`tightdp.data.public_bins`). At most 1024 cells in all.
     smoothing : {"linear", "none"}
         "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
         one. "none": constant in every cell.

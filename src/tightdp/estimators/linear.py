@@ -18,10 +18,10 @@ from tightdp.estimators.coefficient_tables import (
 from tightdp.estimators.inputs import Problem
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares, LinearFit
-from tightdp.mechanisms.moment_noise import NOISES
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
+from tightdp.shaping.moment_noise import NOISES
 
 
 class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]

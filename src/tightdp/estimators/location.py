@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
+from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
+from tightdp.mechanisms.gradients.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,
@@ -24,7 +25,6 @@ from tightdp.mechanisms.means import (
     variances_of,
 )
 from tightdp.mechanisms.together import Together
-from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Release

@@ -19,10 +19,10 @@ from tightdp.estimators.coefficient_tables import (
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import DEPENDENT, SHARE_HELP, ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Problem
-from tightdp.mechanisms.chains import SAMPLERS
-from tightdp.mechanisms.gradient_planes import SHAPES, check_radius
-from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.chains import SAMPLERS
+from tightdp.mechanisms.gradients.gradient_planes import SHAPES, check_radius
+from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.randomness import RandomSource
 from tightdp.release import Release

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -20,10 +21,9 @@ from tightdp.errors import (
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
-from tightdp.mechanisms.bins import SMOOTHINGS
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.kolmogorov import KolmogorovSample, public_size
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, listed_size
-from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema

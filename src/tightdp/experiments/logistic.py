@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tightdp.convex.margin_losses import LogisticLoss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.penalties import read_penalty
 from tightdp.errors import FloatArray
 from tightdp.experiments.curves import draw_curves, level_line
 from tightdp.experiments.experiment import (
@@ -24,10 +27,7 @@ from tightdp.experiments.experiment import (
     pooled,
 )
 from tightdp.experiments.results import Quote, Row, median_and_error, simulated_quote
-from tightdp.mechanisms.losses import LogisticLoss
-from tightdp.mechanisms.minimise import Objective, minimise
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.penalties import read_penalty
 from tightdp.plots.canvas import SYMBOLS, panels_for
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema

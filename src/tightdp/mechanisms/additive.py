@@ -16,15 +16,15 @@ from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.mechanisms.ball_noise import SHAPES, BallNoise
 from tightdp.mechanisms.base import Mechanism, warn_of_delta
-from tightdp.mechanisms.coordinate_noise import FAMILIES, CoordinateNoise, check_share
-from tightdp.mechanisms.gate import Covering, certify_moves
-from tightdp.mechanisms.planar_noise import PlanarNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
+from tightdp.shaping.ball_noise import SHAPES, BallNoise
+from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
+from tightdp.shaping.gate import Covering, certify_moves
+from tightdp.shaping.planar_noise import PlanarNoise
 
 _WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
@@ -65,7 +65,7 @@ class AdditiveMechanism(Mechanism):
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
     person with at most ``rows_per_person`` rows; delta is 0 for balls.
     Needs: [P1] the ball contains the sensitivity space, or the laws cover the moves of their
-    entries (certified at construction, :mod:`tightdp.mechanisms.gate`); [P2] t(X) is the exact
+    entries (certified at construction, :mod:`tightdp.shaping.gate`); [P2] t(X) is the exact
     integer vector of quantised rows; [P3] the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference

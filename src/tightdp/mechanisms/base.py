@@ -14,11 +14,11 @@ import numpy as np
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fail
+from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
 from tightdp.ledger.terms import FINGERPRINTS
-from tightdp.noise.enclosures import float_up
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up

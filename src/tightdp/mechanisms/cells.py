@@ -9,11 +9,11 @@ import numpy as np
 
 from tightdp.answer import Answer
 from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.mechanisms.reading import Reading
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
@@ -31,7 +31,7 @@ class CellCounts(Reading):
     schema : Schema
     bins : int, list of edges, or "auto"
         Of the numeric columns; "auto" chooses from public facts, see
-        :func:`~tightdp.mechanisms.bins.public_bins`.
+        :func:`~tightdp.data.public_bins.public_bins`.
     epsilon : float, Fraction or Decimal
     smoothing : {"none", "linear"}
         For which density the number of bins is chosen.

@@ -20,15 +20,15 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
+from tightdp.exact.rates import check_epsilon
 from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
-from tightdp.mechanisms.coordinate_noise import FAMILIES, check_share
 from tightdp.mechanisms.reading import Reading
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.rates import check_epsilon
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
+from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
+from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 
 NOISES = ("hull", *FAMILIES)
 
@@ -42,9 +42,9 @@ class ClassMechanism(AdditiveMechanism):
     Needs: [P1] t(X) is the exact integer vector of quantised rows of
     :class:`~tightdp.data.class_moments.ClassMoments`; [P2] classes, levels and bounds are public;
     [P3] the noise is private for the changes of t(X):
-    :class:`~tightdp.mechanisms.class_noise.BodyNoise`,
-    :class:`~tightdp.mechanisms.class_noise.LawNoise` and
-    :class:`~tightdp.mechanisms.class_noise.GaussianClassNoise` prove it.
+    :class:`~tightdp.shaping.class_noise.BodyNoise`,
+    :class:`~tightdp.shaping.class_noise.LawNoise` and
+    :class:`~tightdp.shaping.class_noise.GaussianClassNoise` prove it.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) as the Lemma of
     ClassMoments says [P1, P2], and the noise was made for such moves [P3].
     Numerics: ``exact``.
@@ -62,7 +62,7 @@ class ClassMechanism(AdditiveMechanism):
         For laws. Those that spend none themselves spend it on composition.
     count_share : float or "auto"
         The part of the budget for the counts of classes, in (0, 1), for families other than
-        "gaussian". "auto" is :func:`~tightdp.mechanisms.class_noise.best_count_share`.
+        "gaussian". "auto" is :func:`~tightdp.shaping.class_noise.best_count_share`.
 
     Examples
     --------

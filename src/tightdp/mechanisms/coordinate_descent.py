@@ -21,16 +21,16 @@ from tightdp.errors import (
     check_real,
     fail,
 )
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism, warn_of_delta
-from tightdp.mechanisms.coordinate_noise import check_share
 from tightdp.mechanisms.descent_plan import best_passes, best_step
-from tightdp.mechanisms.step_noise import StepNoise, step_noise
-from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import DEPENDS, Draft
 from tightdp.schema import OTHER_HELP, Category, Interval, Schema
+from tightdp.shaping.coordinate_noise import check_share
+from tightdp.shaping.step_noise import StepNoise, step_noise
 
 _GRID = 20  # coefficients of scaled columns are multiples of 2**-20
 _LARGEST = 64 << _GRID  # and at most 64 in size
@@ -62,7 +62,7 @@ class CoordinateDescent(Mechanism):
     by at most :math:`\sigma(r + |h_l|)`, replacing one by at most
     :math:`\sigma(r + |h_l|) + \max_{0 \le z \le 1} z\,\sigma(r - |h_l| z)`; [P3] the noise of
     a step is private for that sensitivity, and all of it together is (epsilon, delta)-DP
-    (:mod:`~tightdp.mechanisms.step_noise`).
+    (:mod:`~tightdp.shaping.step_noise`).
     Proof: 1. h is a function of public facts and of answers before: the query and its sensitivity
     are known before it is asked [P1]. 2. The slope of a row is :math:`z\,\sigma(v)`, z = -y x_l in
     [-1, 1] and v at most :math:`r + z h_l`; so slopes lie between

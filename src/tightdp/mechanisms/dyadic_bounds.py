@@ -10,10 +10,10 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
 from tightdp.mechanisms.ranks import Ranks
-from tightdp.noise.rates import check_epsilon
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.convex.margin_losses import MarginLoss
 from tightdp.errors import FloatArray
+from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.losses import MarginLoss
 from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.randomness import RandomSource
 
 _BLOCK_ROWS = 8192

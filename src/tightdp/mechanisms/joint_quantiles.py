@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, fail
-from tightdp.mechanisms.band_paths import exp_up
+from tightdp.exact.band_paths import exp_up
+from tightdp.exact.level_sums import LevelSums
+from tightdp.exact.tilted import below_exp
 from tightdp.mechanisms.exponential.grids import on_grid
-from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.level_sums import LevelSums
-from tightdp.mechanisms.plane_lines import chosen
+from tightdp.mechanisms.gradients.gradient import KNormGradient
+from tightdp.mechanisms.gradients.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
-from tightdp.noise.tilted import below_exp
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
@@ -56,7 +56,7 @@ class JointLaw:
               G_j(p) = \sum_{q > p} e^{-r \lvert q - p - n_j \rvert} E_j(q).
 
     These sums are made once, backwards, as whole levels and logarithms
-    (:mod:`~tightdp.mechanisms.level_sums`). A draw goes forwards: a piece with weight
+    (:mod:`~tightdp.exact.level_sums`). A draw goes forwards: a piece with weight
     :math:`e^{-r\lvert q - p - n_j\rvert} E_j(q)`, the length of the run in it, uniform points in
     order, and so on. Every step is taken with integer weights, so the probability of a proposal is
     a ratio of integers that is known exactly; it is kept with probability (weight of the points) /

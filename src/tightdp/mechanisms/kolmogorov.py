@@ -14,10 +14,10 @@ from tightdp.answer import Answer
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Histogram
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, check_count, fail
-from tightdp.mechanisms.band_levels import BandLevels
-from tightdp.mechanisms.band_paths import BandPaths, any_sample
+from tightdp.exact.band_levels import BandLevels
+from tightdp.exact.band_paths import BandPaths, any_sample
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import Preview, of_rows, spread
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomSource, source
@@ -50,7 +50,7 @@ class KolmogorovSample(Mechanism):
     :math:`S_j` or :math:`S_j - k`, at most k as well. So the score has sensitivity 1 (r for r
     rows). 2. This is the exponential mechanism with that score; the factor 2 pays for its
     normaliser. 3. Counts stand for :math:`k!/\prod c_j!` samples, and paths of cumulative counts
-    are drawn with that weight, exactly (:mod:`tightdp.mechanisms.band_levels`) [P2].
+    are drawn with that weight, exactly (:mod:`tightdp.exact.band_levels`) [P2].
     Numerics: ``exact``. The running time depends on the data: where an observer can time single
     releases, answer at fixed times.
 
@@ -135,7 +135,7 @@ class KolmogorovSample(Mechanism):
 
         The number of rows does not enter: under add-remove it is a bound, and tables with few rows
         have wide bands. What passes has m k <= 2**29 and m k**2 <= 2**44, as the rounding of bands
-        asks (:mod:`tightdp.mechanisms.band_paths`).
+        asks (:mod:`tightdp.exact.band_paths`).
         """
         cells, root = len(self.statistic), math.sqrt(self.size)
         # rows of a band: their states and steps, some ten standard deviations on both sides; those

@@ -21,19 +21,19 @@ from tightdp.errors import (
     check_real,
     fail,
 )
+from tightdp.exact.rates import check_epsilon
 from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_intervals import Candidates, candidates, moved
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.moment_noise import LENGTH, choose_noise
 from tightdp.mechanisms.reading import Reading
 from tightdp.mechanisms.split import SplitMechanism
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import SeededSource
 from tightdp.release import Release
 from tightdp.schema import Schema
+from tightdp.shaping.moment_noise import LENGTH, choose_noise
 
 POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)

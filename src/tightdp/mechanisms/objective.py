@@ -12,6 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.answer import Answer
+from tightdp.convex.calibration import (
+    LEAST_RATE,
+    Calibration,
+    PublicFacts,
+    best_share,
+    calibrate,
+)
+from tightdp.convex.margin_losses import LogisticLoss, read_loss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -22,28 +32,18 @@ from tightdp.errors import (
     check_real,
     fail,
 )
+from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.calibration import (
-    LEAST_RATE,
-    Calibration,
-    PublicFacts,
-    best_share,
-    calibrate,
-)
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.logistic_intervals import Cloud
-from tightdp.mechanisms.losses import LogisticLoss, read_loss
-from tightdp.mechanisms.minimise import Objective, minimise
-from tightdp.mechanisms.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.mechanisms.scaled_rows import MOST_TIMES, ScaledRows
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import BoxBody
 from tightdp.noise.on_lattice import lattice_body
-from tightdp.noise.rates import check_epsilon
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource
@@ -147,7 +147,7 @@ class ObjectivePerturbation(Mechanism):
     Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
     what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
     Errata to [1]: Algorithm 2 prints a negative ridge (see
-    :func:`~tightdp.mechanisms.calibration.corrected_ridge`); its proof needs Hessians of rank one
+    :func:`~tightdp.convex.calibration.corrected_ridge`); its proof needs Hessians of rank one
     and the exact minimiser, which no solver returns; for m >= 2 and unbounded parameters the cube
     is the hull of the logistic sensitivity space, so that "linf" is optimal rather than nearly so;
     for m = 1 the bound is 1.0517, not 2.
@@ -169,16 +169,16 @@ class ObjectivePerturbation(Mechanism):
         rows, smaller than the cube.
     noise_share : float or "auto"
         The papers' q: the part of the budget that the noise spends, in (0, 1]. "auto" comes from a
-        public simulation (see :func:`~tightdp.mechanisms.calibration.best_share`).
+        public simulation (see :func:`~tightdp.convex.calibration.best_share`).
     ridge : float
         At least so much; the guarantee may need more.
     l1 : float
         Weight of an l1 penalty: with the ridge, the elastic net.
     penalty : Penalty, optional
-        A convex penalty instead, such as :class:`~tightdp.mechanisms.penalties.Smooth`.
+        A convex penalty instead, such as :class:`~tightdp.convex.penalties.Smooth`.
     theta_set : LpBall or ConvexSet, optional
         Parameters of the scaled columns are kept in it: a ball (p = 1, 2 or inf), or any bounded
-        convex set by its projection (:class:`~tightdp.mechanisms.penalties.ConvexSet`). A small
+        convex set by its projection (:class:`~tightdp.convex.penalties.ConvexSet`). A small
         set lowers the noise.
     fit_intercept : bool
     accounting : {"joint", "split"}

@@ -21,7 +21,7 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential.grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
-from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.gradients.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
@@ -54,7 +54,7 @@ class KNormQuantile(KNormGradient):
     :math:`-\tau`. A maximum of functions changes by at most the largest change: s has sensitivity
     :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
-    integers and lazily settled coins (:mod:`tightdp.noise.tilted`), then a uniform point.
+    integers and lazily settled coins (:mod:`tightdp.exact.tilted`), then a uniform point.
     Numerics: ``exact``. With ``interval`` three such releases share epsilon: a fifth is for the
     quantile, two fifths are for each end; epsilons add.
 

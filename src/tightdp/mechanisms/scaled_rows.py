@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_flag, check_list, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.mechanisms.losses import LogisticLoss, MarginLoss
 from tightdp.randomness import RandomSource
 from tightdp.schema import OTHER_HELP, Category, Interval, Schema
 
@@ -48,7 +48,7 @@ class ScaledRows:
 
     Examples
     --------
-    >>> from tightdp.mechanisms.losses import HuberLoss
+    >>> from tightdp.convex.margin_losses import HuberLoss
     >>> schema = Schema({"x": Interval(0, 4), "y": Interval(-1, 1)}, rows=2, bits=4)
     >>> rows = ScaledRows(schema, loss=HuberLoss(), intercept=True)
     >>> rows.read({"x": [0, 3], "y": [1, 0.5]})

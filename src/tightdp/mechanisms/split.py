@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -16,28 +15,19 @@ from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
-from tightdp.geometry.norm_balls import NormBall
-from tightdp.mechanisms.ball_noise import levels_at_most
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.gate import certify_moves
-from tightdp.mechanisms.reach import lattice_radius, upwards
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
-from tightdp.noise.rates import check_epsilon
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Known
+from tightdp.shaping.ball_noise import levels_at_most
+from tightdp.shaping.gate import certify_moves
+from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.reach import lattice_radius, upwards
 
 _SMALL = Fraction(1, 256)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Consecutive entries of a statistic, the body of their changes and a share of epsilon."""
-
-    name: str
-    ball: NormBall
-    share: Fraction
 
 
 class SplitMechanism(Mechanism):

@@ -13,7 +13,9 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.errors import FloatArray, check_count, fail, shown
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon, exact_fraction
+from tightdp.exact.word_draws import discrete_gaussians
 from tightdp.noise.law import (
     Integers,
     LatticeLaw,
@@ -21,8 +23,6 @@ from tightdp.noise.law import (
     check_delta,
     check_sensitivity,
 )
-from tightdp.noise.rates import check_epsilon, exact_fraction
-from tightdp.noise.words import discrete_gaussians
 from tightdp.randomness import RandomSource
 
 _MARGIN = 2.0**-46  # of the larger term: some forty times what the special functions lose

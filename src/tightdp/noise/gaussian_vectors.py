@@ -10,9 +10,9 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.errors import FloatArray, check_count
+from tightdp.exact.word_draws import discrete_gaussians
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import DELTA_FLOOR
-from tightdp.noise.words import discrete_gaussians
 from tightdp.randomness import source
 
 # Lattice points in a sigma, or more for tiny deltas: an entry is within 2**-99 of a rounded one.

@@ -1,6 +1,6 @@
 r"""Exact K-norm noise on the integer lattice: integers from the random bits to the released value.
 
-For a body B with integer levels (:mod:`~tightdp.noise.lattice_bodies`) and a rational rate eta, the
+For a body B with integer levels (:mod:`~tightdp.exact.lattice_bodies`) and a rational rate eta, the
 noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`. The sampler draws a level j as
 a sum of r + 1 exact geometrics, asks the body for a point of j B, and **starts again from a new
 level** whenever it gets none. Then
@@ -27,8 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail, shown
-from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     LEAST_SHARE,
     CountBody,
     DiamondBody,
@@ -38,10 +37,11 @@ from tightdp.noise.lattice_bodies import (
     SumBody,
     ceil_sqrt,
 )
-from tightdp.noise.lattice_points import Integers, roomy
-from tightdp.noise.level_tables import LevelTable
-from tightdp.noise.rates import check_epsilon, exact_fraction, rate
-from tightdp.noise.words import discrete_laplaces, geometric_sums, geometrics
+from tightdp.exact.lattice_points import Integers, roomy
+from tightdp.exact.level_tables import LevelTable
+from tightdp.exact.rates import check_epsilon, exact_fraction, rate
+from tightdp.exact.word_draws import discrete_laplaces, geometric_sums, geometrics
+from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, text_up
 from tightdp.randomness import RandomSource, SeededSource, source
 
@@ -77,7 +77,7 @@ class LatticeNoise:
     subadditive, being gauges rounded up, so level(z - t') <= level(z - t) + L [P1]; f is
     nondecreasing and f(r + 1) <= f(r) + 1, so log P changes by at most epsilon at every z [P3].
     Numerics: ``exact``; floats serve as filters with a proven margin only (see
-    :mod:`~tightdp.noise.words`).
+    :mod:`~tightdp.exact.word_draws`).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class LatticeNoise:
 
     Examples
     --------
-    >>> from tightdp.noise.lattice_bodies import DiamondBody
+    >>> from tightdp.exact.lattice_bodies import DiamondBody
     >>> noise = LatticeNoise(DiamondBody(3), epsilon=1.0, sensitivity=2)
     >>> noise.sample(5, rng=1).dtype, noise.sample(5, rng=1).shape
     (dtype('int64'), (5, 3))

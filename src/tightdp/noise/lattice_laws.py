@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, check_count
-from tightdp.noise.enclosures import coins, exp_minus_bounds, float_up
-from tightdp.noise.lattice_points import box_points
+from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
+from tightdp.exact.lattice_points import box_points
+from tightdp.exact.rates import exact_amount, rate
+from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
 from tightdp.noise.law import Integers, LatticeLaw, check_delta
-from tightdp.noise.rates import exact_amount, rate
 from tightdp.noise.steps import Steps
-from tightdp.noise.words import SAFE, discrete_laplaces, geometrics
 from tightdp.randomness import RandomSource
 
 _BITS = 512
@@ -229,7 +229,7 @@ class Geometric(LatticeSteps):
 
     **Privacy.**
     Statement: adding Z to an integer statistic that moves by at most L is epsilon-DP.
-    Needs: integers; the exact sampler (:func:`tightdp.noise.words.discrete_laplaces`).
+    Needs: integers; the exact sampler (:func:`tightdp.exact.word_draws.discrete_laplaces`).
     Proof: :class:`LatticeSteps` with w = r = 1, where the level of z is :math:`|z|`.
     Numerics: ``exact``.
     References: A. Ghosh, T. Roughgarden and M. Sundararajan (2009), Universally utility-maximizing

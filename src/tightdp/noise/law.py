@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import FloatArray, check_count, check_positive, check_real, fail, shown
-from tightdp.noise.rates import exact_fraction
+from tightdp.exact.rates import exact_fraction
 from tightdp.noise.steps import Steps
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, check_probability
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     Geometric,
@@ -23,7 +24,6 @@ from tightdp.noise.law import (
     check_sensitivity,
     grid_steps,
 )
-from tightdp.noise.rates import check_epsilon
 from tightdp.noise.steps import Steps
 
 

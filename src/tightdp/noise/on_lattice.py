@@ -16,14 +16,7 @@ from tightdp.errors import (
     check_flag,
     fail,
 )
-from tightdp.geometry.combine import Product, Scaled
-from tightdp.geometry.containment import largest_gauge
-from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
-from tightdp.geometry.moment_bodies import MomentBody
-from tightdp.geometry.moment_hulls import K2, K3
-from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.lattice_bodies import (
+from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
@@ -34,9 +27,16 @@ from tightdp.noise.lattice_bodies import (
     SquareBody,
     SumBody,
 )
-from tightdp.noise.lattice_histograms import HistogramBody
-from tightdp.noise.lattice_moments import LATTICE_KINDS, MomentLatticeBody
-from tightdp.noise.rates import check_epsilon
+from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody
+from tightdp.exact.rates import check_epsilon
+from tightdp.geometry.combine import Product, Scaled
+from tightdp.geometry.containment import largest_gauge
+from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
+from tightdp.geometry.moment_bodies import MomentBody
+from tightdp.geometry.moment_hulls import K2, K3
+from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
+from tightdp.noise.lattice import LatticeNoise
 
 Shape = tuple[LatticeBody, Fraction]
 """A body B and a radius: the ball lies inside radius * B, and usually is it."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, fail, shown
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
-from tightdp.noise.rates import check_epsilon, exact_fraction
 from tightdp.noise.table_noise import CellWeights, TableNoise
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
-from tightdp.noise.enclosures import exp_minus_bounds
-from tightdp.noise.rates import check_epsilon
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
 

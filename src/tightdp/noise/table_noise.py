@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import DimensionError, FloatArray, check_count, fail
-from tightdp.noise.enclosures import exp_minus_bounds, float_up
+from tightdp.exact.enclosures import exp_minus_bounds, float_up
+from tightdp.exact.rates import check_epsilon
+from tightdp.exact.word_draws import SAFE
 from tightdp.noise.law import Integers, LatticeLaw
-from tightdp.noise.rates import check_epsilon
-from tightdp.noise.words import SAFE
 from tightdp.randomness import RandomSource
 
 _BITS = 128

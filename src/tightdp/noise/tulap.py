@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import check_real
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice_laws import DiscreteTulap
 from tightdp.noise.law import SteppedLaw, check_delta, check_sensitivity
-from tightdp.noise.rates import check_epsilon
 from tightdp.noise.steps import Steps
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tightdp.errors import DimensionError, FloatArray, fail
-from tightdp.mechanisms.box_sampling import BoxSampler
-from tightdp.mechanisms.gradient_quantile import KNormQuantileRegression
+from tightdp.exact.box_sampling import BoxSampler
+from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.plots.canvas import INK, NAMED, axes_for, check_planar, legend_below

@@ -14,12 +14,12 @@ from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.ball_noise import BallNoise
 from tightdp.plans.request import Request
 from tightdp.printed import percent
 from tightdp.privacy import text_up
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
+from tightdp.shaping.ball_noise import BallNoise
 
 _COUNTS = ("count", "histogram", "sample", "density")
 _IN_RANGE = ("mean", "quantile", "median", "quantiles")

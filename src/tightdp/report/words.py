@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import exp
 
-from tightdp.noise.enclosures import float_up
+from tightdp.exact.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics, marks, text_up
 
 NEIGHBOURS = {

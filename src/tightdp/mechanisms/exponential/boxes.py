@@ -8,6 +8,8 @@ from math import prod
 from typing import Any
 
 from tightdp.errors import exact_fraction, fail
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.tilted import below_exp
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import (
     check_bits,
@@ -17,8 +19,6 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.noise.enclosures import exp_minus_bounds
-from tightdp.noise.tilted import below_exp
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import DataError, DimensionError, check_flag, check_list, exact_fraction, fail
+from tightdp.exact.tilted import Integers, TiltedLaw, permute_and_flip
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.noise.tilted import Integers, TiltedLaw, permute_and_flip
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
@@ -53,7 +53,7 @@ class ExponentialMechanism(Mechanism):
     by 1/c, and :math:`\int_0^1 \prod(1 - p_j v/c)\,dv = c \int_0^{1/c} \prod(1 - p_j v)\,dv \le
     c \int_0^1 \prod(1 - p_j v)\,dv`: together at most :math:`e^{r(b-a)}`.
     4. The draw has exactly this law: integers and lazily settled coins
-    (:mod:`tightdp.noise.tilted`).
+    (:mod:`tightdp.exact.tilted`).
     Numerics: ``exact``. The running time depends on the utilities.
 
     Parameters

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import DataError, FloatArray, fail
+from tightdp.exact.tilted import Integers, TiltedLaw
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
-from tightdp.noise.tilted import Integers, TiltedLaw
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tightdp.errors import DataError, exact_fraction, fail
-from tightdp.noise.rates import check_epsilon
-from tightdp.noise.tilted import Integers
+from tightdp.exact.rates import check_epsilon
+from tightdp.exact.tilted import Integers
 from tightdp.privacy import Neighbors
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Losses, penalties and a minimiser whose error is certified."""

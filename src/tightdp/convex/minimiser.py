@@ -1,0 +1,346 @@
+"""Certified minimisers of strongly convex objectives: how far the answer is from the true one.
+
+The objective is ``sum_i loss(theta . x_i, y_i) + (ridge / 2) |theta|^2 + V . theta + r(theta)``
+with a convex ``r`` that may be a penalty, or infinite outside a convex set. The unknown is the
+point ``p = theta + c * nu`` with ``nu`` in the subdifferential of ``r`` at ``theta``, so that
+``theta = prox(p)``. The residual ``F(p) = G(theta) + (p - theta) / c`` is zero at the minimiser,
+and a point with residual e minimises the objective for ``V - e`` exactly: its distance from the
+true minimiser is at most ``|e| / ridge``. Floating-point error of ``F`` is counted in e.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tightdp.convex.margin_losses import MarginLoss
+from tightdp.convex.penalties import Penalty
+from tightdp.errors import FloatArray, TightdpError, fail
+
+_UNIT = 2.0**-53
+_FAST_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
+_SPLIT_ROWS = 1 << 12
+_SPLIT = 2.0**30  # terms are cut into multiples of 2**-30, whose sums are exact, and a small rest
+_STEEPEST = 64.0  # up to this slope
+_MOST_STEPS, _HALVINGS, _DESCENTS = 500, 4, 40
+_MODEL_STEPS, _POLISHING = 10_000, 8
+_WITHIN_ROUNDING = 64.0
+_LEAST_CAUTION = 2.0**-40
+_NEAR = 1e-3  # moves of every margin by less leave the Hessian as it is
+
+
+class ConvergenceError(TightdpError):
+    """No point within the promised distance of the minimiser was found."""
+
+
+class Precision(IntEnum):
+    """How sums over rows are made: by products of doubles, without rounding, or wider."""
+
+    FAST = 0
+    SPLIT = 1
+    EXTENDED = 2
+
+
+class Derivatives(NamedTuple):
+    """Gradient and Hessian of the smooth part, and the sum of the losses' curvatures."""
+
+    gradient: FloatArray
+    hessian: FloatArray
+    bend: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """The perturbed sum over rows.
+
+    Attributes
+    ----------
+    rows : array, shape (n, m)
+        Rows in [-1, 1]^m.
+    target : array, shape (n,)
+    loss : MarginLoss
+    ridge : float
+        Strong convexity added by the mechanism.
+    noise : array, shape (m,)
+    penalty : Penalty
+    """
+
+    rows: FloatArray
+    target: FloatArray
+    loss: MarginLoss
+    ridge: float
+    noise: FloatArray
+    penalty: Penalty
+
+    @property
+    def convexity(self) -> float:
+        """A lower bound on the curvature in every direction."""
+        return self.ridge + self.penalty.strength
+
+    def _blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for start in range(0, len(self.rows), size):
+            part = slice(start, start + size)
+            yield self.rows[part], self.target[part]
+
+    def derivatives(self, theta: FloatArray) -> Derivatives:
+        """Gradient and Hessian of the smooth part, in one pass."""
+        sums, width, bend = [], len(theta), 0.0
+        hessian = np.zeros((width, width))
+        for x, y in self._blocks(_FAST_ROWS):
+            first, second = self.loss.both(x @ theta, y)
+            sums.append(first @ x)
+            hessian += (x.T * second) @ x
+            bend += float(second.sum())
+        hessian += self.ridge * np.eye(width) + self.penalty.hessian(theta)
+        return Derivatives(self._total(sums, theta), hessian, bend)
+
+    def majorant(self, theta: FloatArray) -> FloatArray:
+        """Hessian of a parabola that touches the smooth part and is nowhere below it.
+
+        Of the losses and the ridge, that is: a smooth penalty enters with its Hessian.
+        """
+        width = len(theta)
+        hessian = self.ridge * np.eye(width) + self.penalty.hessian(theta)
+        for x, y in self._blocks(_SPLIT_ROWS):
+            hessian += (x.T * self.loss.majorant(x @ theta, y)) @ x
+        return np.asarray(hessian)
+
+    def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
+        """Gradient of the smooth part: summed without rounding, or in extended precision."""
+        if precision is Precision.EXTENDED:
+            wide: Any = theta.astype(np.longdouble)  # no change if it is so already
+            products: list[Any] = []
+            for x, y in self._blocks(_FAST_ROWS):
+                cells: Any = x.astype(np.longdouble)
+                products.append(self.loss.first(cells @ wide, y) @ cells)
+            return self._total(products, theta)
+        sums = []
+        for x, y in self._blocks(_SPLIT_ROWS):
+            terms = self.loss.first(x @ theta, y)[:, None] * x
+            whole = np.rint(terms * _SPLIT)
+            terms -= whole / _SPLIT  # exact: the rest of a division
+            sums += [whole.sum(axis=0) / _SPLIT, terms.sum(axis=0)]
+        return self._total(sums, theta)
+
+    def _total(self, sums: list[Any], theta: FloatArray) -> FloatArray:
+        # fsum adds without rounding, so the rows of one block are all that rounding sees
+        smooth = self.penalty.gradient(theta)
+        columns = [[float(part[j]) for part in sums] for j in range(len(theta))]
+        return np.array(
+            [
+                math.fsum([*column, self.ridge * theta[j], self.noise[j], smooth[j]])
+                for j, column in enumerate(columns)
+            ]
+        )
+
+    def rounding(self, theta: FloatArray, bend: float, precision: Precision) -> float:
+        """A bound on the Euclidean floating-point error of the gradient.
+
+        Row by row: the margin is off by at most e = (m + 2) u |theta|_1, its slope by e times the
+        curvature, by the error of the slope itself and by its rounding, and a term by one rounding
+        more; a product over a block of b rows adds (b - 1) u times the slope, and the sum of all
+        blocks is rounded once. ``bend`` is the sum of the curvatures at ``theta``.
+        """
+        n, m = self.rows.shape
+        extended = precision is Precision.EXTENDED
+        unit = float(np.finfo(np.longdouble).eps) / 2.0 if extended else _UNIT
+        length = float(np.abs(theta).sum())
+        steep = min(self.loss.slope(math.inf), length + 1.0)
+        if precision is Precision.SPLIT and steep > _STEEPEST:
+            return math.inf
+        margin = (m + 2) * length * unit
+        moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
+        added = 3.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS)) + 2.0
+        per_row = (self.loss.rounding + added * steep) * unit
+        stored = 2.0 * _UNIT * n * steep if extended else 0.0  # of blocks, and then of all
+        # ridge, noise and penalty: each is rounded once, and so is the sum
+        parts = [self.ridge * theta, self.noise, self.penalty.gradient(theta)]
+        rest = 2.0 * _UNIT * sum(float(np.linalg.norm(part)) for part in parts)
+        return float(math.sqrt(m) * (moved + n * per_row + stored) + rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A minimiser, and a bound on its Euclidean distance from the exact one."""
+
+    theta: FloatArray
+    distance: float
+    steps: int
+
+
+def minimise(objective: Objective, tolerance: float) -> Certified:
+    """Find a point whose residual, floating-point error included, is at most ``tolerance``.
+
+    Newton's method on the residual where it shrinks fast; elsewhere the minimum of a parabola that
+    is nowhere below the objective, which always leads down, whatever kinks there are. The gradient
+    is taken in extended precision if doubles cannot certify the tolerance.
+    """
+    search = _Search(objective)
+    for step in range(_MOST_STEPS):
+        size, error = search.size, search.rounding()
+        if size + error <= tolerance:
+            return Certified(search.theta, (size + error) / objective.convexity, step)
+        if error > 0.75 * tolerance and size <= 4.0 * error and search.refine():
+            continue
+        search.advance()
+    fail(
+        "The minimiser could not be certified to the promised distance; nothing was released. "
+        "A larger `ridge` or a smaller `theta_set` makes the problem easier.",
+        ConvergenceError,
+    )
+
+
+class _Search:
+    """The current point p, with what is known there."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.precision = Precision.FAST
+        self.caution = 1.0
+        self.moved = 0.0  # in p, since the Hessian was taken
+        self.best = math.inf  # the least residual that a Newton step has led to
+        start = np.zeros(objective.rows.shape[1])
+        self.here = objective.derivatives(start)
+        # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
+        bound = objective.loss.curvature * objective.rows.size + np.trace(self.here.hessian)
+        self.c = 1.0 / float(bound)
+        self._take(start, *self._at(start))
+
+    def _at(self, p: FloatArray, *, near: bool = False) -> tuple[FloatArray, Derivatives, float]:
+        """Parameters, derivatives and the size of the residual; ``near`` keeps the Hessian."""
+        theta = self.objective.penalty.prox(p, self.c)[0]
+        precise = self.precision is not Precision.FAST
+        here = self.here
+        if not (precise and near):
+            here = self.objective.derivatives(theta.astype(np.float64))
+        if precise:
+            here = here._replace(gradient=self.objective.gradient(theta, self.precision))
+        return theta, here, float(np.linalg.norm(self._residual(p, theta, here)))
+
+    def _residual(self, p: FloatArray, theta: FloatArray, here: Derivatives) -> FloatArray:
+        return np.asarray(here.gradient + (p - theta) / self.c, dtype=np.float64)
+
+    def _take(self, p: FloatArray, theta: FloatArray, here: Derivatives, size: float) -> None:
+        self.p, self.theta, self.here, self.size = p, theta, here, size
+
+    def rounding(self) -> float:
+        """Floating-point error of the residual."""
+        # the Hessian may be that of a nearby point: curvatures there differ by less than a tenth
+        found = self.objective.rounding(self.theta, 1.1 * self.here.bend, self.precision)
+        if self.objective.penalty.smooth:
+            return found
+        # a proximal map is rounded, too: 1 / c bounds what that does to the gradient
+        return found + self.objective.penalty.error(self.p) / self.c
+
+    def refine(self) -> bool:
+        """Sum more precisely from here on; False if that is not possible."""
+        if self.precision is Precision.EXTENDED:
+            return False
+        self.precision = Precision(self.precision + 1)
+        self.best = math.inf  # what was less may have been rounding
+        wide = self.precision is Precision.EXTENDED
+        p: Any = self.p.astype(np.longdouble) if wide else self.p  # the point itself gets finer
+        self._take(p, *self._at(p, near=True))
+        return True
+
+    def advance(self) -> None:
+        """A Newton step if it shrinks the residual well; else a step that is sure to lead down.
+
+        The residual must fall below all that Newton steps have reached before: they may lead up in
+        the objective, and would else undo what the sure steps gain, in circles.
+        """
+        slope = self.objective.penalty.prox(self.p, self.c)[1].astype(np.float64)
+        rest = (np.eye(len(self.p)) - slope) / self.c
+        residual = self._residual(self.p, self.theta, self.here)
+        direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
+        moved = self.moved + float(np.abs(direction).sum())
+        near = moved <= _NEAR
+        for halving in range(_HALVINGS):
+            trial = self.p - direction / 2.0**halving
+            found = self._at(trial, near=near)
+            if found[2] <= min(self.size, self.best) * (1.0 - 0.25 / 2.0**halving):
+                self.best = found[2]
+                kept = near and self.precision is not Precision.FAST
+                self.moved = moved if kept else 0.0
+                return self._take(trial, *found)
+        if self.size <= _WITHIN_ROUNDING * self.rounding() and self.refine():
+            return None  # nothing but rounding was left to shrink
+        return self._descend()
+
+    def _descend(self) -> None:
+        """A move that is sure to lead down, then a proximal gradient step.
+
+        The Hessian H of the model lies between that of the objective and that of a parabola above
+        it. The minimum of the model makes -(gradient + H d) a subgradient of the penalty at its
+        end, so along the move d the objective falls at least as fast as the integral of
+        D(t) = (gradient(t) - gradient(0)) . d - d H d, which grows with t. If D(1/2) + D(1) is well
+        below zero, the objective is lower at the end; for the parabola it is. The model leans to
+        the objective after a success and to the parabola after a failure.
+        """
+        objective, theta = self.objective, self.theta.astype(np.float64)
+        start, above = objective.derivatives(theta), objective.majorant(theta)
+        for _ in range(_DESCENTS):
+            hessian = start.hessian + self.caution * (above - start.hessian)
+            move = _to_the_minimum(objective.penalty, theta, start.gradient, hessian)
+            end, middle = (objective.derivatives(theta + t * move).gradient for t in (1.0, 0.5))
+            drop = float(move @ hessian @ move)
+            if (end + middle - 2.0 * start.gradient) @ move <= 1.8 * drop:
+                self.caution = max(self.caution / 8.0, _LEAST_CAUTION)
+                break
+            self.caution *= 4.0  # beyond 1 where a smooth penalty or rounding asks for it
+        step = (theta + move - self.c * end).astype(self.p.dtype)  # as precise as before
+        self.moved = 0.0
+        self._take(step, *self._at(step))
+
+
+def _to_the_minimum(
+    penalty: Penalty, theta: FloatArray, gradient: FloatArray, hessian: FloatArray
+) -> FloatArray:
+    """The move to the minimum of ``gradient . d + d H d / 2`` plus the penalty; no row is read.
+
+    Accelerated proximal gradient steps, restarted where they turn back, and now and then Newton
+    steps, which finish once the right face of the penalty is found.
+    """
+    if penalty.smooth:
+        return -np.asarray(np.linalg.solve(hessian, gradient))
+    c = 1.0 / float(np.linalg.eigvalsh(hessian)[-1])
+    here, ahead, speed = theta, theta, 1.0
+    for k in range(_MODEL_STEPS):
+        p = ahead - c * (gradient + hessian @ (ahead - theta))
+        found = penalty.prox(p, c)[0]
+        back = ahead - found
+        if np.linalg.norm(back) <= 1e-6 * np.linalg.norm(found - theta):
+            return found - theta
+        finish = _polished(penalty, theta, gradient, hessian, p, c) if k % 32 == 0 else None
+        if finish is not None:
+            return finish - theta
+        if back @ (found - here) > 0:
+            here, ahead, speed = found, found, 1.0
+            continue
+        faster = (1.0 + math.sqrt(1.0 + 4.0 * speed * speed)) / 2.0
+        here, ahead, speed = found, found + (speed - 1.0) / faster * (found - here), faster
+    return here - theta
+
+
+def _polished(
+    penalty: Penalty,
+    theta: FloatArray,
+    gradient: FloatArray,
+    hessian: FloatArray,
+    p: FloatArray,
+    c: float,
+) -> FloatArray | None:
+    """The minimum of the model by Newton steps from p, or None if they do not reach it."""
+    small = 1e-9 * float(np.linalg.norm(gradient))
+    for _ in range(_POLISHING):
+        found, slope = penalty.prox(p, c)
+        residual = gradient + hessian @ (found - theta) + (p - found) / c
+        if np.linalg.norm(residual) <= small:
+            return found
+        p = p - np.linalg.solve(hessian @ slope + (np.eye(len(p)) - slope) / c, residual)
+    return None

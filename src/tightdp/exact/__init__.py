@@ -1,0 +1,1 @@
+"""Exact sampling: random bits to integers, with no rounding on the way."""

@@ -1,0 +1,288 @@
+r"""Exact draws from :math:`P(z) \propto e^{-r k(z)}` on the lattice points of a box.
+
+The levels k are integers with certified bounds on boxes, in few dimensions. The box is cut where
+the law has its mass; every cell carries what is already known there, so that bounds of small cells
+are cheap. Nothing here knows about data or budgets, and no float decides about a draw: floats only
+choose which cell is cut next.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from itertools import product
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tightdp.errors import DataError, FloatArray, fail
+from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.tilted import below_exp
+from tightdp.randomness import RandomSource
+
+Point = tuple[int, ...]
+State = TypeVar("State")
+
+_KEPT = 0.25  # cut until at least this share of the proposals is kept, as far as bounds can tell
+_MOST_CELLS = 1 << 13  # cut ahead of the draw; later only where a proposal is refused
+_GUARD = 24
+
+
+class BoxLevels(ABC, Generic[State]):
+    """Integer levels of the lattice points of a box, with bounds on every box inside it.
+
+    Attributes
+    ----------
+    low, high : tuples of int
+        Corners of the box, both included.
+    radius : int, optional
+        If given, only points whose absolute values add up to at most ``radius`` can be drawn.
+    """
+
+    low: Point
+    high: Point
+    radius: int | None = None
+
+    @abstractmethod
+    def start(self) -> State:
+        """What is known on the whole box."""
+
+    @abstractmethod
+    def bounds(self, known: State, low: Point, high: Point) -> tuple[int, int, State]:
+        """Integers around all levels on a box, and what is known there.
+
+        ``known`` belongs to a box around it. On a box of one point both integers are its level.
+        """
+
+    def stretch(self) -> FloatArray:
+        """How fast the level changes along every axis: which sides are cut first."""
+        return np.ones(len(self.low))
+
+    def level(self, point: Point) -> int:
+        """The level of one point."""
+        return self.bounds(self.start(), point, point)[0]
+
+    def inside(self, point: Point) -> bool:
+        """Whether a point can be drawn."""
+        return self.radius is None or sum(map(abs, point)) <= self.radius
+
+    def points(self) -> list[Point]:
+        """All points that can be drawn, for tests on small lattices."""
+        sides = [range(a, b + 1) for a, b in zip(self.low, self.high, strict=True)]
+        return [point for point in product(*sides) if self.inside(point)]
+
+
+class Cell(Generic[State]):
+    """A box of lattice points with bounds of its levels, and its two halves once it is cut."""
+
+    __slots__ = ("cover", "halves", "high", "known", "least", "low", "most", "size", "weight")
+
+    def __init__(self, low: Point, high: Point, known: State, least: int, most: int) -> None:
+        self.low, self.high, self.known, self.least, self.most = low, high, known, least, most
+        self.size = math.prod(b - a + 1 for a, b in zip(low, high, strict=True))
+        self.halves: tuple[Cell[State], Cell[State]] | None = None
+        self.cover = self.weight = 0
+
+    def empty(self, radius: int | None) -> bool:
+        """Whether no point of the cell lies within the radius."""
+        if radius is None:
+            return False
+        return sum(max(0, a, -b) for a, b in zip(self.low, self.high, strict=True)) > radius
+
+    def whole(self, radius: int | None) -> bool:
+        """Whether all points of the cell lie within the radius."""
+        if radius is None:
+            return True
+        return sum(max(-a, b) for a, b in zip(self.low, self.high, strict=True)) <= radius
+
+
+class BoxSampler(Generic[State]):
+    r"""Draws lattice points with :math:`P(z) \propto e^{-r k(z)}`, exactly.
+
+    A cell c is proposed with the integer weight :math:`|c| T_c`,
+    :math:`T_c \ge 2^P e^{-r(\underline k_c - \underline k)}`, and a uniform point z of it is kept
+    with probability :math:`2^P e^{-r(k(z) - \underline k)}/T_c`, a coin settled by enclosures. A
+    cell whose point was refused is cut.
+
+    Proof. Given the partition, the chance to propose and keep z is
+    :math:`|c| T_c / W \cdot 1/|c| \cdot 2^P e^{-r(k(z) - \underline k)}/T_c`, which is
+    :math:`e^{-r k(z)}` times a number that does not depend on z. The partition of a trial depends
+    on refused trials only. So whatever came before, a point that is kept has the law.
+
+    Parameters
+    ----------
+    levels : BoxLevels
+    rate : Fraction > 0
+
+    Examples
+    --------
+    >>> from tightdp.randomness import source
+    >>> class Distance(BoxLevels[None]):  # k(z) = |z|, from 0 at the origin
+    ...     low, high = (-1000,), (1000,)
+    ...     def start(self): return None
+    ...     def bounds(self, known, low, high):
+    ...         far = max(-low[0], high[0])
+    ...         return (0 if low[0] <= 0 <= high[0] else min(abs(low[0]), abs(high[0]))), far, None
+    >>> sampler = BoxSampler(Distance(), Fraction(1))
+    >>> max(abs(sampler.draw(source(1))[0]) for _ in range(20)) < 20
+    True
+    """
+
+    def __init__(self, levels: BoxLevels[State], rate: Fraction) -> None:
+        if not rate > 0:
+            fail("`rate` must be > 0.")
+        self.levels, self.rate, self._slope = levels, rate, float(rate)
+        self._stretch = [max(float(s), 1e-12) for s in levels.stretch()]
+        start = levels.start()
+        least, most, known = levels.bounds(start, levels.low, levels.high)
+        self.root = Cell(levels.low, levels.high, known, least, most)
+        self._cut_ahead()
+        self._reference = self._lowest()
+        # cells too light for this many places have weights below 2**-_GUARD of the best point's
+        self._places = self.root.size.bit_length() + _GUARD
+        self._weigh_all()
+
+    # --- the partition ------------------------------------------------------------------------
+
+    def _leaves(self) -> list[Cell[State]]:
+        found, open_cells = [], [self.root]
+        while open_cells:
+            cell = open_cells.pop()
+            if cell.halves is None:
+                found.append(cell)
+            else:
+                open_cells.extend(cell.halves)
+        return found
+
+    def _lowest(self) -> int:
+        radius = self.levels.radius
+        return min(cell.least for cell in self._leaves() if not cell.empty(radius))
+
+    def _cut(self, cell: Cell[State]) -> tuple[Cell[State], Cell[State]]:
+        """The two halves of a cell across its longest side, in units of the change of levels."""
+        sides = [
+            (b - a) * s if b > a else -1.0
+            for a, b, s in zip(cell.low, cell.high, self._stretch, strict=True)
+        ]
+        axis = sides.index(max(sides))
+        middle = (cell.low[axis] + cell.high[axis]) // 2
+        left = (*cell.high[:axis], middle, *cell.high[axis + 1 :])
+        right = (*cell.low[:axis], middle + 1, *cell.low[axis + 1 :])
+        cell.halves = self._inside(cell, cell.low, left), self._inside(cell, right, cell.high)
+        del cell.known  # only leaves remember
+        return cell.halves
+
+    def _inside(self, cell: Cell[State], low: Point, high: Point) -> Cell[State]:
+        least, most, known = self.levels.bounds(cell.known, low, high)
+        # bounds of the larger cell hold, too
+        return Cell(low, high, known, max(least, cell.least), min(most, cell.most))
+
+    def _cut_ahead(self) -> None:
+        """Cut the heaviest cells until most proposals are kept."""
+        heap: list[tuple[float, int, Cell[State]]] = []
+        self._offer(heap, self.root, 0)
+        count, check = 1, 2
+        while heap and count < _MOST_CELLS:
+            if count >= check:
+                if self._share() >= _KEPT:
+                    return
+                check = count + count // 3 + 1
+            _, _, cell = heapq.heappop(heap)
+            for half in self._cut(cell):
+                count += 1
+                self._offer(heap, half, count)
+
+    def _offer(self, heap: list[Any], cell: Cell[State], order: int) -> None:
+        radius = self.levels.radius
+        settled = cell.least == cell.most and cell.whole(radius)
+        if cell.size > 1 and not settled and not cell.empty(radius):
+            heapq.heappush(heap, (cell.least * self._slope - math.log(cell.size), order, cell))
+
+    def _share(self) -> float:
+        """The share of proposals that is kept, at least, apart from cells across the radius."""
+        radius = self.levels.radius
+        cells = [cell for cell in self._leaves() if not cell.empty(radius)]
+        lowest = min(cell.least for cell in cells)
+        size = np.log(np.array([float(cell.size) for cell in cells]))
+        known = np.array([0.0 if cell.whole(radius) else math.log(2.0) for cell in cells])
+        least, most = (
+            np.array([float(end - lowest) for end in ends]) * self._slope
+            for ends in ([c.least for c in cells], [c.most for c in cells])
+        )
+        top = (size - least).max()
+        kept = np.exp(np.maximum(size - known - most - top, -700.0)).sum()
+        return float(kept / np.exp(np.maximum(size - least - top, -700.0)).sum())
+
+    # --- weights ------------------------------------------------------------------------------
+
+    def _weigh(self, cell: Cell[State]) -> None:
+        if cell.empty(self.levels.radius):
+            cell.cover = cell.weight = 0
+            return
+        above = self.rate * max(0, cell.least - self._reference)
+        cell.cover = max(1, exp_minus_bounds(above, self._places)[1])
+        cell.weight = cell.size * cell.cover
+
+    def _weigh_all(self) -> None:
+        order = [self.root]
+        for cell in order:
+            if cell.halves is not None:
+                order.extend(cell.halves)
+        for cell in reversed(order):
+            if cell.halves is None:
+                self._weigh(cell)
+            else:
+                cell.weight = cell.halves[0].weight + cell.halves[1].weight
+
+    # --- a draw -------------------------------------------------------------------------------
+
+    def draw(self, rng: RandomSource) -> Point:
+        """One lattice point."""
+        found = self.attempt(rng, math.inf)
+        assert found is not None  # no number of proposals is too large
+        return found
+
+    def attempt(self, rng: RandomSource, most: float) -> Point | None:
+        """One lattice point, or None after ``most`` refused proposals.
+
+        Whoever stops here and draws in another way still has the law: refusals tell nothing of it.
+        """
+        refused, next_look = 0, 64
+        while refused < most:
+            value, cell, path = rng.below(self.root.weight), self.root, []
+            while cell.halves is not None:
+                path.append(cell)
+                left, right = cell.halves
+                cell, value = (left, value) if value < left.weight else (right, value - left.weight)
+            point = tuple(
+                a + rng.below(b - a + 1) for a, b in zip(cell.low, cell.high, strict=True)
+            )
+            if self.levels.inside(point) and self._keeps(cell, point, rng):
+                return point
+            refused += 1
+            if cell.size > 1:
+                for part in self._cut(cell):
+                    self._weigh(part)
+                for part in reversed([*path, cell]):
+                    assert part.halves is not None
+                    part.weight = part.halves[0].weight + part.halves[1].weight
+            if refused >= next_look:  # the least level may be known better by now
+                next_look *= 2
+                self._look_again()
+        return None
+
+    def _keeps(self, cell: Cell[State], point: Point, rng: RandomSource) -> bool:
+        level = self.levels.bounds(cell.known, point, point)[0]
+        if level < cell.least:
+            fail("The bounds of the levels do not hold: a point lies below its box.", DataError)
+        above = self.rate * (level - self._reference)
+        word = int(rng.words(1)[0])
+        return below_exp(word, above, rng, num=1 << self._places, den=cell.cover)
+
+    def _look_again(self) -> None:
+        lowest = self._lowest()
+        if lowest > self._reference:
+            self._reference = lowest
+            self._weigh_all()

@@ -1,0 +1,1 @@
+"""The K-norm gradient mechanism: means, medians, quantiles and regressions."""

@@ -1,0 +1,1 @@
+"""Noise made for a statistic: its shape, its reach, and the gate that it passes."""

@@ -1,0 +1,169 @@
+r"""How far the noise of a release reaches: half-widths that hold for integers, never an ulp short.
+
+Noise lives on a lattice, and so do its quantiles. Three ways lead to half-widths of a linear image
+:math:`Az/R` of integer noise z, R the resolution; all of them hold with the stated confidence for
+all entries at once, and the smallest is taken:
+
+1. one entry of geometric noise: the quantile of the integers (:func:`laplace_reach`);
+2. the concentration set of the continuous law, enlarged for what the lattice changes, or where it
+   changes much the levels that hold enough of the weight (:func:`lattice_radius`);
+3. draws from the law itself, public and with a fixed seed: an order statistic that is at least the
+   quantile but for one case in a million (:func:`simultaneous`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from tightdp.errors import FloatArray
+from tightdp.exact.lattice_bodies import LatticeBody
+from tightdp.geometry import orders
+from tightdp.geometry.norm_balls import NormBall
+from tightdp.noise.lattice import LatticeNoise
+
+DRAWS = 10_000
+PUBLIC_SEED = 20_000  # for error bars only; it never touches a release
+_ENTRIES = 300_000  # of all draws together: long vectors would take minutes
+_RISK = 1e-6
+_UP = 1 + 2.0**-40  # more than the rounding of all that is computed here, and of who uses it
+_FOUND: dict[tuple[object, ...], FloatArray] = {}  # half-widths, which equal public facts share
+_REMEMBERED = 64
+
+
+def upwards(half: FloatArray, *, whole: bool = False) -> FloatArray:
+    """Half-widths that rounding does not cut: a little larger, or the integers that they hold.
+
+    >>> upwards(np.array([2.9999999999999996, 3.2]), whole=True)
+    array([3., 3.])
+    """
+    larger = np.asarray(half) * _UP
+    return np.floor(larger) if whole else larger
+
+
+def is_whole(linear: FloatArray, resolution: int) -> bool:
+    """Whether the image of the lattice consists of integers."""
+    return resolution == 1 and bool((linear == np.rint(linear)).all())
+
+
+def laplace_reach(rate: Fraction, confidence: float) -> int:
+    """The least h with P(abs(z) <= h) >= confidence for integers with weight exp(-rate abs(z)).
+
+    >>> laplace_reach(Fraction(1), 0.95)  # 2 q^(h+1) / (1 + q) <= 0.05
+    3
+    """
+    eta, miss = float(rate), (1 - confidence) * (1 - 1e-12)
+    # 2 q^(h+1) / (1 + q) <= miss
+    return max(0, math.ceil((math.log(2 / miss) - math.log1p(math.exp(-eta))) / eta - 1))
+
+
+def lattice_spread(ball: NormBall, resolution: int) -> float:
+    """The largest gauge of a vector with entries of at most one lattice step; infinite if flat."""
+    if ball.rank < ball.dim:
+        return math.inf
+    return float(np.sum(ball.gauge(np.eye(ball.dim)))) / resolution  # gauges are subadditive
+
+
+def lattice_excess(ball: NormBall, epsilon: float, resolution: int, levels: int) -> float:
+    r"""A bound on the log of how much likelier a tail is on the lattice than in the continuum.
+
+    Spread every lattice point evenly over its cell, of gauge at most C. The gauge g is counted in
+    L levels a unit, rounded up, so the density at y is between
+    :math:`e^{-\epsilon(g(y)+C+1/L)}` and :math:`e^{-\epsilon(g(y)-C)}` times a constant: at most
+    :math:`e^{\epsilon(2C+1/L)}` times that of the continuous law.
+    """
+    return epsilon * (2 * lattice_spread(ball, resolution) + 1 / levels)
+
+
+def level_reach(body: LatticeBody, rate: Fraction, confidence: float) -> int:
+    r"""An l with P(level(z) <= l) >= confidence, whatever the body and however coarse the rate.
+
+    With q = exp(-rate) the weights :math:`q^{level(z)}` add up to at least 1. Since at most
+    :math:`A(j+1)\cdots(j+r)` points have a level of at most j, those beyond l have at most the
+    weight :math:`A\,r!\,(1-q)^{-r} P(N > l)`, N negative binomial with r + 1 terms; and
+    :math:`P(N > l) \le e^{-t(l+1)}\{(1-q)/(1-u)\}^{r+1}` for every :math:`u = qe^t` below 1.
+    """
+    eta, r, factor = float(rate), body.rank, body.factor
+    size = math.log(factor.numerator) - math.log(factor.denominator) + math.lgamma(r + 1)
+    t = eta * (1 - np.geomspace(1e-6, 0.999, 400))
+    log_u = t - eta
+    weight = size + math.log(-math.expm1(-eta)) - (r + 1) * np.log(-np.expm1(log_u))
+    return math.ceil(float(((weight - math.log((1 - confidence) * (1 - 1e-9))) / t).min()))
+
+
+def lattice_radius(
+    ball: NormBall, noise: LatticeNoise, resolution: int, confidence: float
+) -> float:
+    """A t with P(z/R in t K) >= confidence for lattice noise in the shape of K."""
+    epsilon, levels = float(noise.rate) * noise.sensitivity, noise.sensitivity
+    by_levels = level_reach(noise.body, noise.rate, confidence) / levels
+    spread = lattice_spread(ball, resolution)
+    excess = lattice_excess(ball, epsilon, resolution, levels)
+    if excess > 20:  # flat, or so coarse that the continuum tells nothing
+        return by_levels
+    miss = (1 - confidence) * math.exp(-excess)
+    if miss < 2.0**-50:
+        return by_levels
+    return min(by_levels, orders.concentration_radius(ball, epsilon, 1 - miss) + spread)
+
+
+def remembered(
+    key: tuple[object, ...], linear: FloatArray, find: Callable[[], FloatArray]
+) -> FloatArray:
+    """What was found for equal public facts, or what is found now."""
+    whole = (*key, linear.shape, hashlib.sha256(linear.tobytes()).digest())
+    found = _FOUND.get(whole)
+    if found is None:
+        found = find()
+        for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
+            _FOUND.pop(oldest, None)  # another thread may have been quicker
+        _FOUND[whole] = found
+    return found.copy()
+
+
+def how_many(dim: int, confidence: float) -> int:
+    """Draws of vectors for :func:`simultaneous`: enough, and not more than memory likes."""
+    needed = math.ceil(1.2 * math.log(_RISK) / math.log(confidence))
+    return min(DRAWS, max(_ENTRIES // dim, needed))
+
+
+def smaller(first: FloatArray, second: FloatArray, spread: FloatArray) -> FloatArray:
+    """One of two simultaneous half-widths, compared in standard deviations, as units differ."""
+    noised = spread > 0
+    if not noised.any():
+        return first
+    better = np.mean(first[noised] / spread[noised]) < np.mean(second[noised] / spread[noised])
+    return first if better else second
+
+
+def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
+    r"""The smallest multiple of ``spread`` that all entries stay within at once.
+
+    The k-th smallest of N draws of :math:`\max_j |e_j|/s_j` is at least its quantile except with
+    probability P(Binomial(N, confidence) >= k), and k is taken so large that this is below 1e-6.
+    """
+    rank = _rank(len(errors), confidence)
+    if rank is None:
+        return np.full_like(spread, np.inf)
+    worst = (np.abs(errors) / np.where(spread > 0, spread, 1.0)).max(axis=1)
+    return upwards(float(np.partition(worst, rank - 1)[rank - 1]) * spread)
+
+
+@lru_cache(maxsize=256)
+def _rank(draws: int, confidence: float) -> int | None:
+    """The least k with P(Binomial(draws, confidence) >= k) within the risk; None if there is none.
+
+    >>> _rank(10_000, 0.95), _rank(10, 0.95)
+    (9601, None)
+    """
+    from scipy.special import bdtrc
+
+    ranks = range(1, draws + 1)
+    place = bisect_left(ranks, True, key=lambda k: bool(bdtrc(k - 1, draws, confidence) <= _RISK))
+    return place + 1 if place < draws else None
