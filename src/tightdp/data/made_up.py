@@ -13,7 +13,8 @@ from tightdp.schema import Category, Schema
 def made_up_table(schema: Schema, rng: RandomSource) -> dict[str, Any]:
     """Independent columns that fill their bounds evenly; everybody has one row.
 
-    >>> from tightdp import Interval, source
+    >>> from tightdp import Interval
+    >>> from tightdp.randomness import source
     >>> table = made_up_table(Schema({"x": Interval(0, 10)}, rows=3), source(1))
     >>> len(table["x"]), bool(0 <= min(table["x"]))
     (3, True)

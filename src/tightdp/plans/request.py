@@ -121,6 +121,7 @@ def request(kind: str, schema: Schema, *, epsilon: Any, **options: Any) -> Reque
 
     Examples
     --------
+    >>> from tightdp import Interval
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
     >>> ages = request("histogram", schema, epsilon=1, column="age", bins=4)
     >>> ages.preview().std.round(2)
