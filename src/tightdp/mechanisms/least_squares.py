@@ -79,6 +79,11 @@ class LeastSquares(Reading):
     array([1., 3.])
     """
 
+    why = (
+        "Noise is added to the sums of squares and products that the fit needs, in the shape, "
+        "and with the split of the budget, that moves the coefficients least."
+    )
+
     def __init__(
         self,
         schema: Schema,
