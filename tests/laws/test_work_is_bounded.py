@@ -177,8 +177,8 @@ def test_a_steep_geometric_median_of_a_hundred_times_the_rows_ends(seed: int) ->
     x, y = np.random.default_rng(seed).uniform(0, 1, (2, 30_000))
     with clock(SECONDS):
         mechanism.release({"x": x, "y": y}, rng=seed)
+    three = tdp.Schema({c: tdp.Interval(0, 1) for c in "xyz"}, rows=300)
     with pytest.raises(tdp.ParameterError, match="grid"):  # known before payment
-        three = tdp.Schema({c: tdp.Interval(0, 1) for c in "xyz"}, rows=300)
         tdp.KNormGeometricMedian(three, epsilon=1, grid=20)
 
 
