@@ -1,4 +1,7 @@
-"""Tables for people: rows of cells as text and as HTML. No other module draws one."""
+"""Tables for people: rows of cells as text and as HTML.
+
+No other module draws one.
+"""
 
 from __future__ import annotations
 
