@@ -39,7 +39,17 @@ from tightdp.errors import (
     UndecidedError,
 )
 from tightdp.estimators.doors import attributes as __attributes
-from tightdp.functions import count, histogram, mean, sum, variance
+from tightdp.functions import (
+    count,
+    histogram,
+    mean,
+    median,
+    quantile,
+    quantiles,
+    share,
+    sum,
+    variance,
+)
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
 from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
@@ -67,7 +77,6 @@ from tightdp.mechanisms.gradients.gradient_user import KNormRowGradient
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.order_statistics import median, quantile, quantiles
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
@@ -240,6 +249,7 @@ __all__ = [
     "quantile",
     "quantiles",
     "rank_norms",
+    "share",
     "split_budget",
     "suboptimality",
     "sum",
