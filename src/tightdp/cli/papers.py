@@ -14,6 +14,7 @@ from typing import Any
 from tightdp.cli.arguments import command
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import MissingDependencyError, check_choice, fail
+from tightdp.tables import text_facts
 
 
 def add(commands: Any) -> None:
@@ -42,8 +43,7 @@ def _reproduce(given: argparse.Namespace, speaker: Speaker) -> Exit:
         check_choice("FIGURE", name, ["all", *experiments])
     if not given.name:
         known = {name: f"{item.title} ({item.source})" for name, item in experiments.items()}
-        width = max(map(len, known))
-        speaker.say("\n".join(f"{n:{width}}  {t}" for n, t in known.items()), {"figures": known})
+        speaker.say("\n".join(text_facts(known.items())), {"figures": known})
         return Exit.DONE
     found = papers.reproduce(given.name, given.quick, Path(given.out), progress=speaker.bars)
     speaker.say("\n\n".join(map(str, found)), {"results": [result.to_dict() for result in found]})
