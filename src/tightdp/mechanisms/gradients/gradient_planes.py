@@ -118,7 +118,7 @@ class PlaneGradient(Mechanism):
 
     def coefficients(self, point: Sequence[int]) -> FloatArray:
         """A lattice point as coefficients in user units."""
-        return self.rows.recover(np.array([z / (1 << self.grid) for z in point]))
+        return self.rows.design.to_user(np.array([z / (1 << self.grid) for z in point]))
 
     def gradient_radius(self, confidence: float = 0.95) -> float:
         r"""How far the gradient at the release can be from the smallest one, in sensitivities.
