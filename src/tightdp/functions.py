@@ -30,7 +30,8 @@ def function_of(kind: Kind) -> Callable[..., Release]:
         given = bound.arguments
         frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
         how = {name: given.pop(name) for name in _RELEASE if name in given}
-        return kind.build(schema, given, epsilon).release(frame, **how)
+        stated = {name: value for name, value in given.items() if value is not None}
+        return kind.build(schema, stated, epsilon).release(frame, **how)
 
     function.__name__ = function.__qualname__ = kind.name
     function.__signature__ = form  # type: ignore[attr-defined]

@@ -72,7 +72,7 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
         bound = form.bind(self, *given, **named)  # wrong arguments raise as they always do
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            if isinstance(value, Iterator):  # it can be read once, and is read twice
+            if isinstance(value, (Iterator, Set)):  # it has one order, and is read in it twice
                 bound.arguments[name] = tuple(value)
         init(*bound.args, **bound.kwargs)
         self._given = dict(list(bound.arguments.items())[1:])
@@ -95,6 +95,8 @@ def parameter_text(value: Any) -> str:
         return repr(value)
     if isinstance(value, np.bool_):
         return repr(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
     if isinstance(value, _NUMBERS):
         return str(exact_amount("parameter", value)) if math.isfinite(value) else str(float(value))
     if isinstance(value, np.ndarray):

@@ -61,7 +61,9 @@ class Kind:
                 names += [name for name in schema if name != given.get("target")]
             elif key in given and option.takes == "column":
                 names.append(given[key])
-            elif key in given and option.takes in ("columns", "terms"):
+            elif key in given and option.takes == "columns":
+                names += given[key]
+            elif key in given and option.takes == "terms":
                 names += [part for term in given[key] for part in term.split(":")]
             elif option.takes in ("columns", "terms"):
                 allowed = (
@@ -106,7 +108,7 @@ def _of_columns(name: str, mechanism: Callable[..., Mechanism]) -> Build:
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns = given.get("columns")
         if columns is None:
-            columns = KINDS[name].columns(given, check_schema(schema))
+            columns = KINDS[name].columns({}, check_schema(schema))
         return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
 
     return build
@@ -364,10 +366,9 @@ def _register_model(
         for column in columns:
             Option("column", "", of=features).check("features", column, schema)
         stated = {key: _plain(given[key]) for key in options if key in given}
+        # the whole schema: columns of a matrix are told by their order in it
         roles = {"features": columns, "target": goal}
-        return mechanism(
-            schema.only([*columns, goal]), **roles, epsilon=epsilon, **(defaults | stated)
-        )
+        return mechanism(schema, **roles, epsilon=epsilon, **(defaults | stated))
 
     roles = {
         "features": Option("columns", "by default all columns but the target", of=features),
@@ -426,7 +427,7 @@ _register(
     "density",
     "counts of the cells of several columns, made consistent",
     lambda schema, given, epsilon: CellCounts(
-        schema.only(given.get("columns", list(schema))), given.get("bins", "auto"), epsilon=epsilon
+        schema, given.get("bins", "auto"), columns=given.get("columns"), epsilon=epsilon
     ),
     {
         "columns": Option("columns", "by default all"),

@@ -13,7 +13,13 @@ import numpy as np
 
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
-from tightdp.errors import PendingError, PublicFactWarning, check_confidence, fail
+from tightdp.errors import (
+    PendingError,
+    PublicFactWarning,
+    check_confidence,
+    check_flag,
+    fail,
+)
 from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
@@ -29,6 +35,7 @@ from tightdp.schema import Schema
 _SEED = 20_260_102  # of tables that are made up for previews
 _REPLICATES = 60
 _MOST_ROWS = 20_000
+_LONGEST_LABEL = 500
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 
 
@@ -181,6 +188,7 @@ class Mechanism(Recorded, ABC):
         spent; without a key every call is a new release and a new spend.
         """
         level, bits = check_confidence(confidence), source(rng)
+        check_flag("progress", progress)
         guarantee = self.guarantee(seeded=bits.seeded)
 
         def publish(receipt: Mapping[str, Any]) -> Release:
@@ -201,6 +209,18 @@ class Mechanism(Recorded, ABC):
             release = publish(charge.receipt())
             charge.store(release.to_dict())
         return self.read(release)
+
+
+def short_label(text: str) -> str:
+    """A label that a ledger takes: a long one is cut, and told by a digest of the whole.
+
+    >>> short_label("sums"), len(short_label("x" * 5000)) <= 1000
+    ('sums', True)
+    """
+    if len(text) <= _LONGEST_LABEL:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{text[: _LONGEST_LABEL - 40]}... ({digest})"
 
 
 def warn_of_delta(delta: Fraction, schema: Schema) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from tightdp.answer import Answer
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
-from tightdp.errors import FloatArray, check_choice, check_confidence, fail
+from tightdp.errors import FloatArray, check_choice, check_confidence, check_list, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.reading import Reading
@@ -32,6 +33,8 @@ class CellCounts(Reading):
     bins : int, list of edges, or "auto"
         Of the numeric columns; "auto" chooses from public facts, see
         :func:`~tightdp.data.public_bins.public_bins`.
+    columns : sequence of str, optional
+        By default all columns of the schema.
     epsilon : float, Fraction or Decimal
     smoothing : {"none", "linear"}
         For which density the number of bins is chosen.
@@ -58,11 +61,18 @@ class CellCounts(Reading):
         return "bars"
 
     def __init__(
-        self, schema: Schema, bins: Any = "auto", *, epsilon: Any, smoothing: str = SMOOTHINGS[0]
+        self,
+        schema: Schema,
+        bins: Any = "auto",
+        *,
+        columns: Sequence[str] | None = None,
+        epsilon: Any,
+        smoothing: str = SMOOTHINGS[0],
     ) -> None:
         spent = check_epsilon(epsilon)
         check_choice("smoothing", smoothing, SMOOTHINGS)
-        self.schema, self.statistic = schema, public_cells(schema, bins, spent, smoothing)
+        names = list(schema) if columns is None else check_list("columns", columns)
+        self.schema, self.statistic = schema, public_cells(schema, names, bins, spent, smoothing)
         self.counts = AdditiveMechanism(self.statistic, noise="hull", epsilon=spent)
         self._take_price()
         self.names = self.statistic.names
@@ -94,13 +104,16 @@ class CellCounts(Reading):
         )
 
 
-def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> JointHistogram:
-    """The cells of all columns, their number chosen from public facts where asked for."""
+def public_cells(
+    schema: Schema, columns: Sequence[str], bins: Any, epsilon: Any, smoothing: str
+) -> JointHistogram:
+    """The cells of some columns, their number chosen from public facts where asked for."""
     if isinstance(bins, str):
-        numeric = [name for name in schema if isinstance(schema[name], Interval)]
-        levels = math.prod(
-            len(c.levels) for c in schema.columns.values() if isinstance(c, Category)
-        )
+        check_choice("bins", bins, ["auto"])
+        rules = [schema[name] for name in columns]
+        numeric = [rule for rule in rules if isinstance(rule, Interval)]
+        levels = math.prod(len(rule.levels) for rule in rules if isinstance(rule, Category))
+        bins = 2  # nobody asks where all are categories
         if numeric:
             bins = public_bins(
                 schema.rows,
@@ -111,9 +124,7 @@ def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> Joi
                 levels=levels,
                 rows_per_person=schema.rows_per_person,
             )
-        else:
-            bins = 2  # nobody asks
-    cells = JointHistogram(schema, list(schema), bins)
+    cells = JointHistogram(schema, columns, bins)
     if len(cells) > MOST_CELLS:
         fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
     return cells

@@ -8,7 +8,7 @@ from typing import Any
 
 from tightdp.data.frames import check_read_again
 from tightdp.errors import fail
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.base import Mechanism, short_label
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
@@ -50,6 +50,8 @@ class Together(Mechanism):
         self.parts = tuple(parts)
         if not self.parts:
             fail("`parts` must hold at least one mechanism.")
+        if any(part.source is not part for part in self.parts):
+            fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
         self.neighbors = self.parts[0].neighbors
         if any(part.neighbors is not self.neighbors for part in self.parts):
             fail("`parts` must have one neighbour relation: epsilons of two do not add.")
@@ -71,7 +73,7 @@ class Together(Mechanism):
         return self.parts[0].public_facts()
 
     def label(self) -> str:
-        return ", ".join(part.label() for part in self.parts)
+        return short_label(", ".join(part.label() for part in self.parts))
 
     def shape_facts(self) -> list[str]:
         # every part with its own law: those of all parts name each law once
