@@ -34,13 +34,14 @@ class Answer:
     @classmethod
     def of(cls, release: Release) -> Answer:
         """The entries of the release themselves."""
+        silent = set(release.names) <= set(release.unknown)
         return cls(
             names=release.names,
             value=release.value,
             interval=release.interval,
             confidence=release.confidence,
             release=release,
-            about="intervals cover the value without noise",
+            about=NO_INTERVAL if silent else "intervals cover the value without noise",
             unknown=release.unknown,
         )
 

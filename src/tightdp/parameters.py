@@ -69,7 +69,10 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not __init__:  # called by the constructor of a derived class
             init(self, *given, **named)
             return
-        bound = form.bind(self, *given, **named)  # wrong arguments raise as they always do
+        try:
+            bound = form.bind(self, *given, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}(): {error}") from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if isinstance(value, (Iterator, Set)):  # it has one order, and is read in it twice

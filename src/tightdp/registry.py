@@ -93,8 +93,8 @@ def _register(
 # --- additive statistics -------------------------------------------------------------------------
 
 _SHAPE = {
-    "noise": Option("text", "the shape or law of the noise, by default the best"),
-    "delta": Option("number", "for the laws that spend a delta"),
+    "noise": Option("text", "the shape or law of the noise, by default the best", default="best"),
+    "delta": Option("number", "for the laws that spend a delta", default=0),
 }
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 _COLUMNS = Option("columns", "numeric columns, by default all", of=Interval)
@@ -202,7 +202,7 @@ _register(
     _of_statistic(lambda schema, given: Histogram(schema, given["column"], given.get("bins", 10))),
     {
         "column": _COLUMN,
-        "bins": Option("bins", "how many (10), or their edges"),
+        "bins": Option("bins", "how many (10), or their edges", default=10),
         **_SHAPE,
     },
     """>>> import numpy as np
@@ -254,7 +254,9 @@ True
 
 # --- order statistics ----------------------------------------------------------------------------
 
-_INTERVAL = Option("text", "also release an interval for the sample or population", choices=COVERS)
+_INTERVAL = Option(
+    "text", "also release an interval for the sample or population", choices=COVERS, default="none"
+)
 
 
 def _interval(given: Options) -> str:

@@ -85,9 +85,14 @@ class Mechanism(Recorded, ABC):
         """
         level, schema = check_confidence(confidence), self.public_facts()
         if schema is None:
-            names, said = self._known_names(), (self.guarantee(), self.law)
-            return Preview.silent(names, level, *said, "a function of yours reads the table")
+            return self._silent(level, "a function of yours reads the table")
         return self._simulated(schema, level)
+
+    def _silent(self, confidence: float, reason: str) -> Preview:
+        """Of what no public fact tells the error, or what has none."""
+        names = tuple(getattr(getattr(self, "statistic", self), "names", ("value",)))
+        level = check_confidence(confidence)
+        return Preview.silent(names, level, self.guarantee(), self.law, reason)
 
     @property
     def source(self) -> Mechanism:
@@ -103,7 +108,17 @@ class Mechanism(Recorded, ABC):
 
         Its intervals are those of the release: another level would need another release.
         """
+        self._level(release, confidence)
         return Answer.of(release)
+
+    def _level(self, release: Release, confidence: float | None) -> float:
+        """The level of the release, which is the only one that it knows."""
+        if confidence is not None and check_confidence(confidence) != release.confidence:
+            fail(
+                f"`confidence` must be that of the release, {release.confidence}: its intervals "
+                "are known at that level."
+            )
+        return release.confidence
 
     def check(self, frame: Any) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
@@ -118,12 +133,13 @@ class Mechanism(Recorded, ABC):
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
+    def settled_options(self) -> dict[str, Any]:
+        """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
+        return {}
+
     def at(self, epsilon: Any) -> Self:
         """The same mechanism at another epsilon."""
         return self.rebuilt(epsilon=epsilon)
-
-    def _known_names(self) -> tuple[str, ...]:
-        return tuple(getattr(getattr(self, "statistic", self), "names", ()))
 
     def _simulated(self, schema: Schema, confidence: float) -> Preview:
         """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows."""

@@ -72,6 +72,7 @@ class CellCounts(Reading):
         spent = check_epsilon(epsilon)
         check_choice("smoothing", smoothing, SMOOTHINGS)
         names = list(schema) if columns is None else check_list("columns", columns)
+        self._automatic = isinstance(bins, str)
         self.schema, self.statistic = schema, public_cells(schema, names, bins, spent, smoothing)
         self.counts = AdditiveMechanism(self.statistic, noise="hull", epsilon=spent)
         self._take_price()
@@ -80,6 +81,10 @@ class CellCounts(Reading):
     @property
     def source(self) -> AdditiveMechanism:
         return self.counts
+
+    def settled_options(self) -> dict[str, Any]:
+        inner = [edges for edges in self.statistic.edges if edges is not None]
+        return {"bins": len(inner[0]) - 1} if self._automatic and inner else {}
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The noise of the counts, before they are made consistent."""
@@ -93,11 +98,14 @@ class CellCounts(Reading):
         """Consistent counts; the intervals are those of the noise."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         half = self.counts.preview(level).half_width
-        ends = np.column_stack([release.value - half, release.value + half])
+        value, most = self.consistent(release).ravel(), float(self.schema.rows)
+        ends = np.clip([release.value - half, release.value + half], 0.0, most)
+        # a consistent count may lie beyond them: they hold it, too
+        low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
         return Answer(
             names=release.names,
-            value=self.consistent(release).ravel(),
-            interval=np.maximum(ends, 0.0),
+            value=value,
+            interval=np.column_stack([low, high]),
             confidence=level,
             release=release,
             about="counts are made consistent; intervals cover those without noise",

@@ -84,8 +84,9 @@ def _chosen(rule: Category, levels: Any) -> list[Any]:
     numbers = {exact_value(level): level for level in rule.levels}
     numbers.pop(None, None)  # texts that are no numbers are themselves alone
     meant = [_same(level, rule.levels, numbers) for level in listed]
-    if not meant or None in meant:
-        fail(f"`levels` must be a list of some of {', '.join(map(str, rule.levels))}.")
+    if not meant or None in meant or not len(set(meant)) == len(meant) < len(rule.levels):
+        shown = ", ".join(map(str, rule.levels))
+        fail(f"`levels` must be a list of some of {shown}, each once, and not all of them.")
     return meant
 
 
