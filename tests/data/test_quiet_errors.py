@@ -74,7 +74,7 @@ def _failures(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", [
-    "reducer", "width", "kind", "row function", "polars", "duckdb", "reader", "parquet",
+    "reducer", "width", "kind", "polars", "duckdb", "reader", "parquet",
     "absent", "not in schema", "twice", "lengths", "shape", "frame", "date in pandas-arrow",
     "date in polars", "date in polars-lazy", "date in arrow", "date in duckdb", "date in parquet",
 ])  # fmt: skip
