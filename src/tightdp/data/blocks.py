@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
 
-Integers = NDArray[np.int64]
 Reducer = Callable[["Block"], NDArray[Any]]
 RowFunction = Callable[[Integers], NDArray[Any]]
 

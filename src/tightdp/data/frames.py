@@ -18,7 +18,6 @@ import numpy as np
 
 from tightdp.data.blocks import (
     Block,
-    Integers,
     Reducer,
     RowFunction,
     RowSums,
@@ -30,7 +29,7 @@ from tightdp.data.engines import CsvTable, Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
-from tightdp.errors import DataError, PublicFactWarning, TightdpError, check_count, fail
+from tightdp.errors import DataError, Integers, PublicFactWarning, TightdpError, check_count, fail
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tightdp.data.blocks import Block, gram_of_doubles
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.statistics import Integers, Statistic, check_schema
-from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.data.statistics import Statistic, check_schema
+from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2

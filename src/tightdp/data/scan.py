@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightdp.data.blocks import Block, Integers, Reducer, Totals
+from tightdp.data.blocks import Block, Reducer, Totals
 from tightdp.data.cells import Cells
 from tightdp.data.persons import FewRows
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]

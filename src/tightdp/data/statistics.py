@@ -24,6 +24,7 @@ from tightdp.data.grids import Grid, product_rounding
 from tightdp.errors import (
     DimensionError,
     FloatArray,
+    Integers,
     check_array,
     check_choice,
     check_count,
@@ -41,7 +42,6 @@ from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema, decimal_value
 
-Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
 
 _SCALED = "numeric columns are scaled so that their bounds are -1 and 1"

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Integers
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import (
+    Integers,
     check_choice,
     check_count,
     check_flag,

@@ -14,6 +14,7 @@ import numpy as np
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.errors import (
     FloatArray,
+    Integers,
     check_choice,
     check_probability,
     exact_amount,
@@ -23,7 +24,7 @@ from tightdp.errors import (
 from tightdp.exact.box_sampling import Point
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.gradients.gradient_rows import Integers, RegressionRows, theta_grid
+from tightdp.mechanisms.gradients.gradient_rows import RegressionRows, theta_grid
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema

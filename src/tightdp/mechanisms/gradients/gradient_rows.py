@@ -9,15 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, check_count, check_flag, check_list, fail
+from tightdp.errors import DimensionError, Integers, check_count, check_flag, check_list, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
-
-Integers = NDArray[np.int64]
 
 _SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
 _WORD = 62
