@@ -415,6 +415,7 @@ class ObjectivePerturbation(Mechanism):
             release=release,
             about=about,
             unknown=self.names if interval is None else (),
+            covers="population",
         )
 
     def known_intervals(
