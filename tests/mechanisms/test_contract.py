@@ -15,7 +15,7 @@ from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.plans import request
 
 SLOW = {"geometric median", "gradient, linear", "gradient, quantile"}
-QUICK = [case for case in CASES if case.quick and case.name not in SLOW]
+QUICK = [case for case in CASES if case.quick and case.relations and case.name not in SLOW]
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)

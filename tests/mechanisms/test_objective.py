@@ -20,7 +20,7 @@ from tightdp import (
     Polytope,
     Schema,
 )
-from tightdp.convex.calibration import PublicFacts, best_share, corrected_ridge
+from tightdp.convex.calibration import PublicFacts, best_share
 from tightdp.convex.margin_losses import LogisticLoss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import NoPenalty, Smooth
@@ -39,7 +39,7 @@ TINY = (np.array([[1.0], [-0.5], [0.25]]), np.array([1.0, 0.0, 1.0]))
 )  # fmt: skip
 def test_the_law_of_one_parameter(share, ridge, mean, sd, negative, seed):
     rate = share / 2.0
-    assert corrected_ridge(0.25, 1.0, share) == pytest.approx(ridge, rel=1e-9)
+    assert 0.25 / math.expm1(1.0 - share) == pytest.approx(ridge, rel=1e-9)
     x, y = TINY
 
     def tilt(theta):

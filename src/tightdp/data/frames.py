@@ -19,8 +19,6 @@ import numpy as np
 from tightdp.data.blocks import (
     Block,
     Reducer,
-    RowFunction,
-    RowSums,
     exact_gram,
     one_blas_thread,
     rows_that_fit,
@@ -41,7 +39,6 @@ __all__ = [
     "check_frame",
     "check_public_rows",
     "check_read_again",
-    "distributed_sums",
     "exact_gram",
     "integer_sums",
     "quantized_matrix",
@@ -232,34 +229,6 @@ def _sums(table: Table, scan: Scan, reducer: Reducer, width: int, progress: bool
     watched = _watched(_blocks(table, scan), scan, progress)
     with one_blas_thread():
         return _guard(lambda: sum_blocks(watched, reducer, width))
-
-
-def distributed_sums(
-    frame: Any,
-    schema: Schema,
-    columns: Sequence[str],
-    function: RowFunction,
-    width: int,
-    *,
-    progress: bool = False,
-) -> list[int]:
-    """Sums over rows of an integer function of the quantised row, made where the data are.
-
-    Parameters
-    ----------
-    function : callable
-        Quantised rows, shape (m, d), to any integers of 64 bits, shape (m, width); for Spark it
-        must be picklable.
-
-    Examples
-    --------
-    >>> from tightdp.schema import Interval
-    >>> schema = Schema({"x": Interval(-1, 1)}, rows=3, bits=4)
-    >>> distributed_sums({"x": [0.5, 1, -1]}, schema, ["x"], lambda rows: np.maximum(rows, 0), 1)
-    [24]
-    """
-    reducer = RowSums(function, columns, width)
-    return integer_sums(frame, schema, columns, reducer, width=width, degree=0, progress=progress)
 
 
 def quantized_matrix(

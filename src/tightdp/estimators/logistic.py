@@ -259,7 +259,7 @@ class LogisticRegression(TwoClassLogit):
             1 - alpha,
             self.guarantee_,
             rows=rows,
-            covers=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
+            about=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
             notes=notes,
         )
         return self._titled(found)

@@ -29,15 +29,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, WideIntegers, check_count, fail
+from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.integer_draws import discrete_gaussian, gaussian_exponent, gaussian_parameters
 from tightdp.exact.lazy_uniform import LazyUniform
 from tightdp.exact.rates import check_rate
 from tightdp.randomness import RandomSource, Shape, Words
 
-"""int64, or Python integers (dtype object) when one of them needs more room."""
 Mask = NDArray[np.bool_]
 
 SAFE = 1 << 62
@@ -128,39 +127,6 @@ def discrete_laplaces(
         out[again] = fresh
         again = again[negative_zeros]
     return out.reshape(shape)
-
-
-def bernoulli_exps(nums: ArrayLike, den: int, rng: RandomSource, *, filtered: bool = True) -> Mask:
-    r"""Independent bools, True with probability exactly :math:`e^{-num/den}` for each num >= 0.
-
-    Parameters
-    ----------
-    nums : array of integers >= 0
-        int64 or Python integers of any size; the result has their shape.
-    den : int
-        The common denominator, > 0.
-    rng : RandomSource
-    filtered : bool
-        As in :func:`geometrics`.
-
-    Examples
-    --------
-    >>> from tightdp.randomness import source
-    >>> bernoulli_exps([0, 0, 10**6], 1, source())
-    array([ True,  True, False])
-    """
-    tops = np.asarray(nums)
-    if tops.size and (tops.dtype.kind not in "iuO" or bool((tops < 0).any())):
-        fail("`nums` must be integers >= 0.")
-    bottom = check_count("den", den)
-    flat = tops.ravel()
-    if tops.dtype == object or bottom.bit_length() > 1000:
-        exponents = np.array([_quotient(int(top), bottom) for top in flat], dtype=np.float64)
-    else:
-        exponents = flat.astype(np.float64) / float(bottom)
-    words = rng.words(flat.size)
-    answers = _exceed(words, exponents, lambda i: (int(flat[i]), bottom), rng, filtered=filtered)
-    return answers.reshape(tops.shape)
 
 
 def discrete_gaussians(
@@ -325,10 +291,3 @@ def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
 def _count(shape: Shape) -> int:
     sides = shape if isinstance(shape, tuple) else (shape,)
     return prod(check_count("shape", side, least=0) for side in sides)
-
-
-def _quotient(top: int, bottom: int) -> float:
-    try:
-        return top / bottom
-    except OverflowError:
-        return float("inf")

@@ -137,6 +137,7 @@ class LeastSquares(Reading):
             confidence=level,
             release=release,
             about="; ".join(filter(None, [COVERED, pulled(value, interval)])),
+            covers="population",
         )
 
     def preview(self, confidence: float = 0.95) -> Preview:

@@ -146,8 +146,8 @@ class ObjectivePerturbation(Mechanism):
 
     Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
     what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
-    Errata to [1]: Algorithm 2 prints a negative ridge (see
-    :func:`~tightdp.convex.calibration.corrected_ridge`); its proof needs Hessians of rank one
+    Errata to [1]: Algorithm 2 prints a negative ridge, over :math:`\exp(\epsilon (q - 1)) - 1`
+    instead of :math:`\exp(\epsilon (1 - q)) - 1`; its proof needs Hessians of rank one
     and the exact minimiser, which no solver returns; for m >= 2 and unbounded parameters the cube
     is the hull of the logistic sensitivity space, so that "linf" is optimal rather than nearly so;
     for m = 1 the bound is 1.0517, not 2.
@@ -415,6 +415,7 @@ class ObjectivePerturbation(Mechanism):
             release=release,
             about=about,
             unknown=self.names if interval is None else (),
+            covers="population",
         )
 
     def known_intervals(

@@ -341,7 +341,8 @@ class KNormGeometricMedian(Mechanism):
         half = np.array([interval.half for interval in self._intervals])
         middle = np.array([interval.middle for interval in self._intervals])
         size = radius / (1 << self.grid)
-        return Known(half_width=np.minimum(size * half, np.abs(value - middle) + half))
+        reach = np.minimum(size * half, np.abs(value - middle) + half)
+        return Known(half_width=reach, covers="sample")
 
     def _diagonal(self) -> int:
         """The diagonal of the cube, in lattice steps."""
