@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,21 @@ def test_a_screen_that_cannot_be_written_stops_no_release(monkeypatch):
     options = {"schema": FACTS, "epsilon": 1, "ledger": ledger, "progress": True}
     assert len(tdp.sum(MATRIX, ["x"], **options).value) == 1
     assert ledger.spent.epsilon == 1
+
+
+def test_a_warning_that_is_an_error_comes_when_the_release_is_stored(tmp_path):
+    """A table with another number of rows: the warning came between payment and release."""
+    (tmp_path / "few.csv").write_text("x\n0.1\n0.2\n")
+    facts = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3)
+    ledger = tdp.Ledger(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options = {"schema": facts, "epsilon": 1, "ledger": ledger, "key": "k"}
+        with pytest.raises(tdp.PublicFactWarning, match="2 rows"):
+            tdp.sum(tmp_path / "few.csv", ["x"], **options)
+    assert ledger.find("k") is not None
+    with pytest.warns(tdp.PublicFactWarning, match="2 rows"):
+        tdp.sum(tmp_path / "few.csv", ["x"], schema=facts, epsilon=1, ledger=ledger)
 
 
 def test_parts_that_only_read_are_refused():

@@ -10,7 +10,6 @@ quote cells. Nothing here adds noise: sums are **not private**.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from tightdp.data.engines import CsvTable, Table, recognise
 from tightdp.data.scan import Scan, sum_blocks
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
-from tightdp.errors import DataError, Integers, PublicFactWarning, TightdpError, check_count, fail
+from tightdp.errors import DataError, Integers, TightdpError, check_count, fail, warn_of_fact
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
@@ -117,7 +116,7 @@ def _warn_of_rows(rows: int, table: Table, schema: Schema) -> None:
     """Say after the pass what could not be known before; under replace-one it is public."""
     public = schema.neighbors is Neighbors.REPLACE_ONE
     if public and rows != schema.rows and _guard(table.known_rows) is None:
-        warnings.warn(_other_rows(rows, schema), PublicFactWarning, stacklevel=2)
+        warn_of_fact(_other_rows(rows, schema))
 
 
 def blocks(

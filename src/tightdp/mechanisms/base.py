@@ -19,6 +19,7 @@ from tightdp.errors import (
     check_confidence,
     check_flag,
     fail,
+    held_warnings,
 )
 from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Ledger
@@ -219,7 +220,8 @@ class Mechanism(Recorded, ABC):
             return self.read(publish({}))
         named = {"key": key, "label": self.label(), "protects": self._whom()}
         named["fingerprint"] = self.fingerprint(level)
-        with ledger.charge(guarantee, exactly=Budget(self.epsilon, self.delta), **named) as charge:
+        price = Budget(self.epsilon, self.delta)
+        with held_warnings(), ledger.charge(guarantee, exactly=price, **named) as charge:
             if charge.stored is not None:
                 return self.read(Release.from_dict(charge.stored))
             release = publish(charge.receipt())
