@@ -416,7 +416,7 @@ def test_releases_are_drawn_with_their_intervals():
 def test_designs_are_drawn_with_their_certified_losses():
     design = tdp.design_noise(epsilon=3.0, delta=0.3)
     ax = plots.plot_design(design)
-    assert f"designed, E = {design.upper:.4g}" in labels(ax)
+    assert f"designed, E = {text_up(design.upper, 4)}" in labels(ax)
     assert any("P(0) = 0.2" in text.get_text() for text in ax.texts)  # the atom is shown
     whole = tdp.design_noise(epsilon=1.0, delta=0.1, integer=True)
     with pytest.raises(tdp.ParameterError, match="real query"):
