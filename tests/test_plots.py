@@ -15,6 +15,7 @@ import pytest
 import tightdp as tdp
 from tightdp import plots
 from tightdp.errors import DegenerateBodyError, DimensionError, MissingDependencyError
+from tightdp.privacy import text_up
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
