@@ -276,7 +276,7 @@ class Container:
 
     name: str
     make: Build
-    engine: type[engines.Table]
+    engine: type[engines.Engine]
     holds: frozenset[str]
 
     def build(self, rows: Rows, kinds: Kinds | None = None, folder: Path | None = None) -> Any:
