@@ -420,8 +420,8 @@ class Plan:
                         answers[planned.name] = self._finish(planned, begun, table, progress)
                     except Exception as error:
                         failed.append(error)
-        for error in failed + refused:
-            raise error
+        if failed or refused:
+            raise (failed + refused)[0]
 
     def _start(self, planned: Planned, ledger: Ledger) -> Started:
         options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
