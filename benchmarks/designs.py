@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import platform
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
+
 import tightdp as tdp
-from tightdp.design import losses
-from tightdp.design.cutting_planes import paper_bounds
-from tightdp.experiments.noise_tables import (
+from reproduce.noise_tables import (
     DELTAS,
     EPSILONS,
     PRINTED_LOWER,
@@ -32,6 +33,8 @@ from tightdp.experiments.noise_tables import (
     geng_bound,
     truncated_laplace_loss,
 )
+from reproduce.published_bounds import paper_bounds
+from tightdp.design import losses
 
 # Optima found by an independent program, middles of intervals of relative width below 1 %.
 KNOWN = {

@@ -40,6 +40,7 @@ import argparse
 import copy
 import math
 import platform
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -58,10 +59,12 @@ from sklearn.linear_model import LogisticRegression as PlainLogistic
 from sklearn.naive_bayes import GaussianNB as PlainGaussian
 from uci import DATA_SETS, between
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
+
 import tightdp as tdp
+from reproduce.tables import data_folder
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.frames import blocks
-from tightdp.experiments.tables import data_folder
 from tightdp.inference.class_tables import log_joint, read_classes
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,10 @@ from typing import TypeVar
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
+
 import tightdp as tdp
-from tightdp.design.planar_rivals import planar_rivals
+from reproduce.planar_rivals import planar_rivals
 
 Result = TypeVar("Result")
 PUBLISHED = {2.0: "[0.847, 0.878]", 5.0: "[0.258, 0.289]"}  # read off figure 6 of [5], at 1/32

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from datetime import date
 from pathlib import Path
@@ -22,9 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
+
 import tightdp as tdp
+from reproduce.tables import find_table
 from tightdp.estimators.linear import LinearRegression
-from tightdp.experiments.tables import find_table
 
 Array = NDArray[np.float64]
 

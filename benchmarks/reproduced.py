@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +20,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tightdp.experiments import Result, experiment_names, quote_table, reproduce
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
+
+from reproduce import Result, experiment_names, quote_table, reproduce
 
 Timed = tuple[Result, float, float]
 

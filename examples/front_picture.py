@@ -13,7 +13,6 @@ import numpy as np
 
 import tightdp as tdp
 from tightdp import plots
-from tightdp.plots.canvas import save_figure
 
 STATISTICS = {
     "10 sums": tdp.SensitivitySpace.of({f"x{i}": tdp.Interval(-1, 1) for i in range(10)}),
@@ -51,7 +50,7 @@ def draw() -> plt.Figure:
 def main() -> None:
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "output/less_noise.png")
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_figure(draw(), path)
+    draw().savefig(path, dpi=120)
     print(path)
 
 

@@ -1,4 +1,4 @@
-"""The directive ``public-names``: every name in ``tightdp.__all__``, under the module it lives in.
+"""The directive ``public-names``: every name in ``tightdp.__all__``, under the task it is for.
 
 The page grows with the package by itself: a name that is exported is documented.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -19,13 +20,15 @@ ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
 
 def exported() -> dict[str, list[str]]:
-    """Public names by home module, both in the order of ``tightdp.__all__``."""
-    homes: dict[str, list[str]] = {}
-    for name in getattr(tightdp, "__all__", []):
-        if not name.startswith("__"):
-            home = getattr(getattr(tightdp, name), "__module__", "tightdp")
-            homes.setdefault(home, []).append(name)
-    return homes
+    """Public names by task, as the comments in ``__all__`` group them."""
+    source = Path(tightdp.__file__).read_text().partition("__all__ = [")[2]
+    tasks: dict[str, list[str]] = {}
+    for line in source.splitlines():
+        if found := re.match(r"    # (.+)$", line):
+            tasks[found[1]] = names = []
+        elif found := re.match(r'    "([A-Za-z]\w*)",$', line):
+            names.append(found[1])
+    return tasks
 
 
 def entry(name: str) -> str:
@@ -44,13 +47,11 @@ def entry(name: str) -> str:
 
 
 def page() -> str:
-    """The API page as MyST: per module its heading, its docstring and its public names."""
+    """The API page as MyST: per task its heading and its public names."""
     parts = []
-    for home, names in exported().items():
-        title = home.removeprefix("tightdp.") if home != "tightdp" else "constants"
-        body = [f".. automodule:: {home}\n   :no-members:\n   :no-index:"] if "." in home else []
-        body += [entry(name) for name in names]
-        parts.append(f"## {title}\n\n```{{eval-rst}}\n" + "\n\n".join(body) + "\n```\n")
+    for task, names in exported().items():
+        body = "\n\n".join(entry(name) for name in names)
+        parts.append(f"## {task}\n\n```{{eval-rst}}\n{body}\n```\n")
     return "\n".join(parts)
 
 

@@ -1,120 +1,90 @@
-"""Sums, means, variances, counts and histograms in one line each."""
+"""One line for each kind of release that is a plain statistic: made from the registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from tightdp.data.statistics import Counts, Histogram
-from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
+from tightdp.options import Option
+from tightdp.registry import KINDS, Kind
 from tightdp.release import Release
-from tightdp.schema import Schema
+
+_ROLES = ("columns", "column", "terms", "features", "target")
+_RELEASE = {"ledger": None, "key": None, "confidence": 0.95, "rng": None, "progress": False}
+_PLACE, _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
-def sum(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private sums of numeric columns, drawn exactly with the least noise.
+def function_of(kind: Kind) -> Callable[..., Release]:
+    """The function that releases a kind: ``function(frame, columns, schema=, epsilon=, ...)``.
 
-    Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says little
-    without the number of rows, a noisy number of rows of the same release puts them there.
+    Columns and what a kind cannot do without come by place, everything else by name.
 
-    Options are those of :meth:`AdditiveMechanism.release` (``ledger``, ``key``, ``confidence``,
-    ``rng``, ``progress``), and ``noise`` and ``delta``.
-
-    >>> import numpy as np
-    >>> from tightdp import Interval, Schema
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
-    >>> release.names, release.guarantee.epsilon
-    (('x',), 1.0)
+    >>> function_of(KINDS["median"]).__name__
+    'median'
     """
-    return _released(SumMechanism, (schema, columns), frame, epsilon, options)
+    form = _signature(kind)
+
+    def function(*places: Any, **named: Any) -> Release:
+        bound = form.bind(*places, **named)
+        given = bound.arguments
+        frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
+        how = {name: given.pop(name) for name in _RELEASE if name in given}
+        return kind.build(schema, given, epsilon).release(frame, **how)
+
+    function.__name__ = function.__qualname__ = kind.name
+    function.__signature__ = form  # type: ignore[attr-defined]
+    function.__doc__ = _documentation(kind)
+    return function
 
 
-def count(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private counts of the levels of categories: marginals, or a joint table for ``"j:k"``.
-
-    >>> import numpy as np
-    >>> from tightdp import Category, Schema
-    >>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
-    >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
-    >>> release.names, int(release.value.sum())  # the total is public
-    (('k[a]', 'k[b]'), 3)
-    """
-    return _released(AdditiveMechanism, (Counts(schema, columns),), frame, epsilon, options)
+def _by_place(name: str, option: Option) -> bool:
+    return option.required or name in _ROLES
 
 
-def histogram(
-    frame: Any,
-    column: str,
-    *,
-    schema: Schema,
-    epsilon: Any,
-    bins: int | ArrayLike = 10,
-    **options: Any,
-) -> Release:
-    """A private histogram of a numeric column with public bins.
+def _signature(kind: Kind) -> inspect.Signature:
+    def parameter(name: str, *, by_place: bool = False, default: Any = inspect.Parameter.empty):  # type: ignore[no-untyped-def]
+        return inspect.Parameter(name, _PLACE if by_place else _NAMED, default=default)
 
-    >>> import numpy as np
-    >>> from tightdp import Interval, Schema
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=4)
-    >>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
-    >>> release.names
-    ('x[0, 5)', 'x[5, 10]')
-    """
-    cells = Histogram(schema, column, bins)
-    return _released(AdditiveMechanism, (cells,), frame, epsilon, options)
+    places = [name for name, option in kind.options.items() if _by_place(name, option)]
+    others = [name for name in kind.options if name not in places]
+    return inspect.Signature(
+        [
+            *(parameter(name, by_place=True) for name in ("frame", *places)),
+            parameter("schema"),
+            parameter("epsilon"),
+            *(parameter(name, default=None) for name in others),
+            *(parameter(name, default=value) for name, value in _RELEASE.items()),
+        ],
+        return_annotation=Release,
+    )
 
 
-def mean(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private means of numeric columns.
+def _documentation(kind: Kind) -> str:
+    options = "\n".join(f"{name} :\n    {option.about}" for name, option in kind.options.items())
+    about = kind.about[:1].upper() + kind.about[1:]
+    return f"""{about}, with the least exact noise.
 
-    Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
-    noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
-    first order, and the intervals are those of Fieller (1954), for the law of the noise.
-
-    >>> import numpy as np
-    >>> from tightdp import Interval, Schema
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
-    >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
-    1.5
-    """
-    return _released(MeanMechanism, (schema, columns), frame, epsilon, options)
-
-
-def variance(
-    frame: Any, columns: Iterable[str], *, schema: Schema, epsilon: Any, **options: Any
-) -> Release:
-    """Private variances (divisor n) of numeric columns, from noisy sums and sums of squares.
-
-    Values are moved into the range that a variance can have; standard errors are of first order,
-    and the intervals hold for the law of the noise, second order included.
-
-    >>> import numpy as np
-    >>> from tightdp import Interval, Schema
-    >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
-    >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
-    1.0
-    """
-    return _released(VarianceMechanism, (schema, columns), frame, epsilon, options)
+{kind.notes}
+Parameters
+----------
+frame : table
+    Anything that holds rows: a frame, a mapping of columns, a query, a file.
+{options}
+schema : Schema
+    The public facts.
+epsilon : float, Fraction or Decimal
+ledger, key, confidence, rng, progress :
+    As for :meth:`AdditiveMechanism.release`.
+"""
 
 
-def _released(
-    kind: Callable[..., Mechanism],
-    of: tuple[Any, ...],
-    frame: Any,
-    epsilon: Any,
-    options: dict[str, Any],
-) -> Release:
-    """The release of a mechanism; two of the options are its own, the others those of a release."""
-    shape = {"noise": options.pop("noise", "best"), "delta": options.pop("delta", 0)}
-    return kind(*of, epsilon=epsilon, **shape).release(frame, **options)
+sum = function_of(KINDS["sum"])
+mean = function_of(KINDS["mean"])
+variance = function_of(KINDS["variance"])
+count = function_of(KINDS["count"])
+histogram = function_of(KINDS["histogram"])
+quantile = function_of(KINDS["quantile"])
+median = function_of(KINDS["median"])
+quantiles = function_of(KINDS["quantiles"])
+share = function_of(KINDS["share"])

@@ -1,4 +1,4 @@
-"""The keys that a release of a plan may have, and the checks of their values."""
+"""The typed options of a kind of release, and the checks of their values."""
 
 from __future__ import annotations
 

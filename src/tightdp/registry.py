@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tightdp.data.statistics import Counts, Histogram, Moments, Products, Statistic
+from tightdp.data.statistics import (
+    Counts,
+    Histogram,
+    Moments,
+    Products,
+    Statistic,
+    check_schema,
+)
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.base import Mechanism
@@ -24,6 +31,7 @@ from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
+from tightdp.mechanisms.share import ShareMechanism
 from tightdp.options import Option
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import PURE
@@ -34,12 +42,16 @@ Build = Callable[[Schema, Options, Fraction], Mechanism]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of release: what it is, its keys, and the mechanism that they make."""
+    """A kind of release: what it is, its keys, and the mechanism that they make.
+
+    ``notes`` is what a person who reads ``help`` wants to know beside that, with an example.
+    """
 
     name: str
     about: str
     options: Mapping[str, Option]
     build: Build
+    notes: str = ""
 
     def columns(self, given: Options, schema: Schema) -> tuple[str, ...]:
         """The columns that a release reads."""
@@ -70,8 +82,10 @@ def register(kind: Kind) -> Kind:
     return kind
 
 
-def _register(name: str, about: str, build: Build, options: Mapping[str, Option]) -> None:
-    register(Kind(name, about, options, build))
+def _register(
+    name: str, about: str, build: Build, options: Mapping[str, Option], notes: str = ""
+) -> None:
+    register(Kind(name, about, options, build, notes))
 
 
 # --- additive statistics -------------------------------------------------------------------------
@@ -90,7 +104,9 @@ def _shape(given: Options) -> dict[str, Any]:
 
 def _of_columns(name: str, mechanism: Callable[..., Mechanism]) -> Build:
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        columns = KINDS[name].columns(given, schema)
+        columns = given.get("columns")
+        if columns is None:
+            columns = KINDS[name].columns(given, check_schema(schema))
         return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
 
     return build
@@ -111,6 +127,16 @@ _register(
         "columns": _COLUMNS,
         **_SHAPE,
     },
+    """Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says
+little without the number of rows, a noisy number of rows of the same release puts them there.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+>>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
+>>> release.names, release.guarantee.epsilon
+(('x',), 1.0)
+""",
 )
 _register(
     "mean",
@@ -120,6 +146,16 @@ _register(
         "columns": _COLUMNS,
         **_SHAPE,
     },
+    """Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
+noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
+first order, and the intervals are those of Fieller (1954), for the law of the noise.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+>>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
+1.5
+""",
 )
 _register(
     "variance",
@@ -129,6 +165,16 @@ _register(
         "columns": _COLUMNS,
         **_SHAPE,
     },
+    """The divisor is n, and replace-one neighbours are needed. Values are moved into the range that
+a variance can have; standard errors are of first order, and the intervals hold for the law of the
+noise, second order included.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+>>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
+1.0
+""",
 )
 _register(
     "count",
@@ -138,6 +184,15 @@ _register(
         "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
         **_SHAPE,
     },
+    """Marginals, or a joint table for ``"j:k"``.
+
+>>> import numpy as np
+>>> from tightdp import Category, Schema
+>>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
+>>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
+>>> release.names, int(release.value.sum())  # the total is public
+(('k[a]', 'k[b]'), 3)
+""",
 )
 _register(
     "histogram",
@@ -148,6 +203,13 @@ _register(
         "bins": Option("bins", "how many (10), or their edges"),
         **_SHAPE,
     },
+    """>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+>>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
+>>> release.names
+('x[0, 5)', 'x[5, 10]')
+""",
 )
 _register(
     "products",
@@ -167,6 +229,25 @@ _register(
         "target": Option("column", "a numeric column", required=True, of=Interval),
         **_SHAPE,
     },
+)
+
+_register(
+    "share",
+    "the share of rows that satisfy a public condition",
+    lambda schema, given, epsilon: ShareMechanism(schema, epsilon=epsilon, **given),
+    {
+        "column": Option("column", "the column of the condition", required=True),
+        "levels": Option("labels", "of a category: the levels that count"),
+        "low": Option("number", "of a number: from here on"),
+        "high": Option("number", "of a number: up to here, which does not count"),
+        **_SHAPE,
+    },
+    """>>> from tightdp import Interval, Schema
+>>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+>>> release = share({"age": [10, 50] * 500}, "age", schema=schema, epsilon=1, low=18, rng=1)
+>>> bool(abs(release["age in [18, 100]"] - 0.5) < 0.02)
+True
+""",
 )
 
 # --- order statistics ----------------------------------------------------------------------------
@@ -189,6 +270,15 @@ _register(
         "tau": Option("number", "a share strictly between 0 and 1", required=True),
         "interval": _INTERVAL,
     },
+    """Drawn exactly; see :class:`KNormQuantile`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> release = quantile({"x": np.linspace(0, 10, 2001)}, "x", 0.2, schema=schema, epsilon=10)
+>>> 1.8 < release["x[0.2]"] < 2.2
+True
+""",
 )
 _register(
     "median",
@@ -200,6 +290,15 @@ _register(
         "column": _COLUMN,
         "interval": _INTERVAL,
     },
+    """Drawn exactly; see :class:`KNormMedian`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> release = median({"x": np.linspace(0, 10, 2001)}, "x", schema=schema, epsilon=10)
+>>> 4.8 < release["x[0.5]"] < 5.2
+True
+""",
 )
 _register(
     "quantiles",
@@ -211,6 +310,16 @@ _register(
         "column": _COLUMN,
         "taus": Option("numbers", "increasing shares", required=True),
     },
+    """See :class:`KNormQuantiles`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> table = {"x": np.linspace(0, 10, 2001)}
+>>> release = quantiles(table, "x", [0.25, 0.5, 0.75], schema=schema, epsilon=10)
+>>> bool((abs(release.value - [2.5, 5, 7.5]) < 0.3).all())
+True
+""",
 )
 _register(
     "sample",

@@ -10,7 +10,6 @@ choose anything: it only applies the rules it was given.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import numbers
@@ -41,7 +40,7 @@ from tightdp.errors import (
 )
 from tightdp.paths import read_file
 from tightdp.privacy import Neighbors
-from tightdp.tables import text_table
+from tightdp.tables import html_table, text_table
 from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
@@ -649,8 +648,11 @@ class Schema:
 
     def _lines(self) -> list[tuple[str, str, str]]:
         return [
-            (name, type(column).__name__.lower(), column.describe())
-            for name, column in self.columns.items()
+            ("column", "kind", "rule"),
+            *(
+                (name, type(column).__name__.lower(), column.describe())
+                for name, column in self.columns.items()
+            ),
         ]
 
     def _facts(self) -> str:
@@ -662,16 +664,11 @@ class Schema:
         )
 
     def __str__(self) -> str:
-        table = text_table([("column", "kind", "rule"), *self._lines()], left=range(3))
+        table = text_table(self._lines(), left=range(3))
         return "\n".join([*table, "", self._facts()])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in self._lines()
-        )
-        head = "<tr><th>column</th><th>kind</th><th>rule</th></tr>"
-        return f"<table>{head}{rows}</table><p>{html.escape(self._facts())}</p>"
+        return html_table(self._lines(), self._facts())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, the shape of the TOML file."""

@@ -279,6 +279,25 @@ def test_figures_are_listed_and_reproduced(here, tightdp):
     assert "Did you mean" in tightdp("reproduce", "knorm-figure-l").err
 
 
+def test_figures_are_found_in_a_clone_and_nowhere_else(here, tmp_path):
+    """An installed package has none; a command that is run in a clone has those of the clone."""
+    root, installed = Path(__file__).parents[2], tmp_path / "lib" / "python3" / "site-packages"
+    shutil.copytree(root / "src" / "tightdp", installed / "tightdp")
+    command = [sys.executable, "-P", "-m", "tightdp.cli", "reproduce"]
+    paths = {**os.environ, "PYTHONPATH": str(installed)}
+
+    def listed(folder):
+        return subprocess.run(command, cwd=folder, env=paths, capture_output=True, text=True)
+
+    alone = listed(here)
+    assert alone.returncode == 2
+    assert alone.stdout == ""
+    assert "Clone the repository and run the command there." in alone.stderr
+    in_a_clone = listed(root)
+    assert in_a_clone.returncode == 0, in_a_clone.stderr
+    assert "dro-table-1" in in_a_clone.stdout
+
+
 # --- ledgers -------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 import tightdp as tdp
 from tightdp.design import losses
 from tightdp.design.bounds import lower_bound, upper_bound
-from tightdp.design.cutting_planes import CutProgram, paper_bounds, partition_bound
+from tightdp.design.cutting_planes import CutProgram, partition_bound
 from tightdp.design.designs import _solved, design_noise
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import Lattice, ShiftProgram
@@ -113,22 +113,6 @@ def test_scaling_with_the_sensitivity_is_exact():
 
 
 # --- the program against published numbers (A30) ------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "cells", "units", "value"),
-    [
-        (3, 0.3, 5, 3, 0.184878),
-        (3, 0.3, 10, 3, 0.175109),
-        (3, 0.3, 25, 2, 0.167614),
-        (1, 0.2, 20, 2, 0.558819),
-        (2, 0.1, 20, 2, 0.363832),
-    ],
-)
-def test_the_paper_program(epsilon, delta, cells, units, value):
-    upper, lower = paper_bounds(epsilon=epsilon, delta=delta, cells=cells, units=units)
-    assert upper == pytest.approx(value, abs=2e-6)
-    assert lower <= upper - 0.5 / cells + 1e-9
 
 
 def solved(*, epsilon, delta, cells, units, rows=None, upper=None):

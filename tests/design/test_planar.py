@@ -22,7 +22,6 @@ from tightdp.design.planar_balls import (
 )
 from tightdp.design.planar_grid import PlanarGrid, exp_above, exp_below, shortfall
 from tightdp.design.planar_programs import propose_noise
-from tightdp.design.planar_rivals import coupled_noise, planar_rivals
 from tightdp.errors import DimensionError
 
 
@@ -322,28 +321,6 @@ def test_incomplete_records():
         PlanarDesign.from_dict({"format": "tightdp planar design 1"})
     with pytest.raises(ParameterError):
         PlanarDesign.from_json("{}")
-
-
-# --- rivals ---------------------------------------------------------------------------------------
-
-
-def test_the_design_beats_its_rivals(design):
-    rivals = planar_rivals(epsilon=2.0, delta=0.2, resolution=4)
-    assert float(design.upper) < rivals.gaussian < rivals.coupled < rivals.composed
-    assert rivals.gaussian == pytest.approx(0.960, abs=1e-3)
-    axis = rivals.coupling
-    pair = coupled_noise(Fraction(2), *axis, 4)
-    assert pair.is_private(Fraction(1, 5))
-    assert float(pair.upper) == rivals.coupled
-    greedy = coupled_noise(Fraction(2), Fraction(2), Fraction(1, 5), 4)
-    assert not greedy.is_private(Fraction(1, 5))  # the whole budget along both axes
-
-
-def test_coupled_noise_is_the_product_of_its_axes():
-    pair = coupled_noise(Fraction(2), Fraction(1), Fraction(1, 10), 2)
-    cells = pair.probabilities()
-    axis = cells.sum(axis=0)
-    assert np.abs(cells - np.outer(axis, axis)).max() < 1e-12
 
 
 # --- the published examples -----------------------------------------------------------------------

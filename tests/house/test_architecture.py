@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "tightdp"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "tightdp"
 
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
@@ -25,14 +26,15 @@ FLOORS = [
     ["design"],
     ["inference", "convex", "shaping"],
     ["mechanisms"],
-    ["functions", "options"],
+    ["options"],
     ["registry"],
+    ["functions"],
     ["estimators"],
     ["accuracy", "audit"],
     ["plans"],
     ["compare"],
     ["plots"],
-    ["report", "experiments"],
+    ["report"],
     ["cli", "web"],
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
@@ -44,12 +46,13 @@ DOORS = {
         ("scipy.optimize.linprog", "scipy.optimize.milp", "highspy"),
         ("geometry.linear_programs", "design.programs"),
     ),
-    "plots": (("matplotlib", "mpl_toolkits"), ("plots",)),
+    "plots": (("matplotlib", "mpl_toolkits"), ("plots", "reproduce.pictures")),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
         ("data.engines", "data.columns", "data.arrow", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
+    "figures of the papers": (("reproduce",), ("cli.papers",)),
 }
 
 
@@ -112,14 +115,39 @@ def complaints(source: Path) -> list[str]:
                 target = name.removeprefix("tightdp").strip(".").split(".")[0]
                 if target != room and FLOOR.get(target, len(FLOORS)) >= FLOOR[room]:
                     found.append(f"{module}:{line} imports upward: {name}")
-            for what, (names, keepers) in DOORS.items():
-                if within(name, names) and not within(module, keepers):
-                    found.append(f"{module}:{line} uses {name}; {what} enter by {keepers[0]}")
+            found += closed_doors(module, name, line)
     return found
+
+
+def closed_doors(module: str, name: str, line: int) -> list[str]:
+    """The doors that a use passes without being their keeper."""
+    return [
+        f"{module}:{line} uses {name}; {what} enter by {keepers[0]}"
+        for what, (names, keepers) in DOORS.items()
+        if within(name, names) and not within(module, keepers)
+    ]
 
 
 def test_imports_point_down_and_doors_have_one_keeper():
     assert complaints(SOURCE) == []
+
+
+def complaints_outside(folder: Path) -> list[str]:
+    """What stands on top of the package uses the doors of the package, not its own."""
+    return [
+        complaint
+        for path in sorted(folder.rglob("*.py"))
+        for name, line in uses(ast.parse(path.read_text()), folder.name)
+        if not within(name, ("reproduce",))
+        for complaint in closed_doors(f"{folder.name}.{path.stem}", name, line)
+    ]
+
+
+def test_the_reproductions_use_the_doors_of_the_package(tmp_path):
+    assert (ROOT / "reproduce" / "registry.py").exists()
+    assert complaints_outside(ROOT / "reproduce") == []
+    (tmp_path / "planted.py").write_text("import matplotlib")
+    assert complaints_outside(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +172,8 @@ def test_imports_point_down_and_doors_have_one_keeper():
         ("audit/planted.py", "from tightdp.plots import plot_audit"),
         ("geometry/planted.py", "import pandas"),
         ("noise/planted.py", "from sklearn.base import BaseEstimator"),
+        ("report/planted.py", "from reproduce.registry import EXPERIMENTS"),
+        ("cli/plans.py", "import importlib\nimportlib.import_module('reproduce')"),
     ],
 )
 def test_a_planted_fault_is_caught(tmp_path, path, code):
@@ -165,6 +195,7 @@ def test_a_planted_fault_is_caught(tmp_path, path, code):
             "from tightdp.errors import require\nrequire('matplotlib.pyplot', 'p')",
         ),
         ("plots/audit.py", "from tightdp.audit.report import AuditReport"),
+        ("cli/papers.py", "import importlib\nimportlib.import_module('reproduce')"),
         ("noise/laws.py", "import numpy as np\nrandom = np.zeros(3)\nrandom.sum()"),
     ],
 )

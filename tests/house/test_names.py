@@ -42,7 +42,7 @@ def bad_names(code: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("folder", ["src", "examples", "benchmarks", "docs"])
+@pytest.mark.parametrize("folder", ["src", "reproduce", "examples", "benchmarks", "docs"])
 def test_epsilon_is_spelt_out_and_nothing_is_greek(folder):
     for path in (ROOT / folder).rglob("*.py"):
         assert bad_names(path.read_text()) == [], path

@@ -33,6 +33,7 @@ from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.share import ShareMechanism
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.together import Together
@@ -235,6 +236,18 @@ MECHANISMS: dict[type, list[Case]] = {
             lambda facts: VarianceMechanism(facts, ["x"], epsilon=1),
             ("replace-one",),
         )
+    ],
+    ShareMechanism: [
+        Case(
+            "share",
+            lambda facts: ShareMechanism(facts, "x", low=0.5, epsilon=1),
+            ("replace-one",),
+        ),
+        Case(
+            "share of levels",
+            lambda facts: ShareMechanism(facts, "k", levels=["a", "b"], epsilon=1),
+            ("replace-one",),
+        ),
     ],
     LeastSquares: [
         Case(

@@ -95,6 +95,9 @@ OTHERS: dict[str, list[Any]] = {
     "theta_set": [tdp.LpBall(2, 2, 3.0), ConvexSet(inside, reach=2.0)],
     "accounting": list(ACCOUNTING),
     "interval_share": [0.25],
+    "levels": [["a"]],
+    "low": [0.25],
+    "high": [0.75],
     "post": ["none"],
     "alpha": [0.5],
     "var_smoothing": [0.1],
@@ -202,6 +205,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"neighbors": "add-remove", "person": "id"},
     {"noise": "gaussian"},
     {"target": "y"},
+    {"column": "k", "low": None},
 ]
 
 

@@ -61,6 +61,7 @@ ASKED = [
     Asked("variance", {"columns": ["x"]}, REPLACE, on_rows=True, least=1 / 4),
     Asked("count", {"columns": ["k", "t"]}),
     Asked("histogram", {"column": "x", "bins": 5}),
+    Asked("share", {"column": "k", "levels": ["a"]}, REPLACE),
     Asked("products", {"terms": ["k:t", "x"]}),
     Asked("moments", {"features": ["x"], "target": "y"}),
     Asked("quantile", {"column": "x", "tau": 0.25}, on_rows=True),

@@ -168,6 +168,30 @@ def test_a_margin_beside_a_table_of_512_cells_has_a_best_noise() -> None:
         assert bool(certify_contains(tdp.LpBall(space.dim, 1, radius), space)) == inside
 
 
+def test_a_steep_geometric_median_of_a_hundred_times_the_rows_ends(seed: int) -> None:
+    """Directions truncated more coarsely than the grid left thousands of points to tell apart."""
+    facts = tdp.Schema(
+        {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}, rows=300, neighbors="add-remove"
+    )
+    mechanism = tdp.KNormGeometricMedian(facts, epsilon=1024, interval="sample")
+    x, y = np.random.default_rng(seed).uniform(0, 1, (2, 30_000))
+    with clock(SECONDS):
+        mechanism.release({"x": x, "y": y}, rng=seed)
+    three = tdp.Schema({c: tdp.Interval(0, 1) for c in "xyz"}, rows=300)
+    with pytest.raises(tdp.ParameterError, match="grid"):  # known before payment
+        tdp.KNormGeometricMedian(three, epsilon=1, grid=20)
+
+
+@pytest.mark.parametrize("high", [0.11, 1.0])
+def test_a_steep_regression_on_two_rows_ends(high: float, seed: int) -> None:
+    """Its law is a thin sheet at an angle to the axes, inside the set of planes or at its edge."""
+    facts = tdp.Schema({c: tdp.Interval(-1, 1) for c in "abcy"}, rows=300, neighbors="add-remove")
+    mechanism = tdp.KNormLinearRegression(facts, epsilon=1024)
+    rows = np.tile([[0.3, -0.62, 0.81, high], [-0.45, 0.2, -0.13, -0.9 * high]], (15_000, 1))
+    with clock(SECONDS):
+        mechanism.release(dict(zip("abcy", rows.T, strict=True)), rng=seed)
+
+
 @pytest.mark.slow
 def test_a_hundred_times_the_rows_on_a_line_end(seed: int) -> None:
     """Boxes are given up later where there are more lines and rows to go through instead."""

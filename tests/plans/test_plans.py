@@ -21,6 +21,7 @@ RELEASES = {
     "mean": "",
     "variance": 'columns = ["age"]',
     "count": 'columns = ["region", "region:answer"]',
+    "share": 'column = "age"\nlow = 18',
     "histogram": 'column = "age"\nbins = [0, 20, 60, 100]',
     "products": 'terms = ["age:pay", "age:region"]',
     "moments": 'features = ["age"]\ntarget = "pay"',

@@ -5,13 +5,13 @@ A report holds events and counts only. It never holds a release, nor the inputs 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from tightdp.errors import check_choice, fail
 from tightdp.privacy import text_down, text_up
+from tightdp.tables import html_notes, html_table, text_table
 
 _INPUTS = ("x", "x_neighbor", "x, x_neighbor", "x_neighbor, x")
 KINDS = {
@@ -158,28 +158,11 @@ class AuditReport:
         )
 
     def __str__(self) -> str:
-        header, body = self._cells()
-        widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i < 2 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [header, *body]
-        ]
-        lines.insert(1, "-" * max(map(len, lines)))
-        return "\n".join([self.summary(), "", *lines, "", *self.notes])
+        table = text_table(self._rows(), left=(0, 1))
+        return "\n".join([self.summary(), "", *table, "", *self.notes])
 
     def _repr_html_(self) -> str:
-        header, body = self._cells()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in body
-        )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        said = html.escape(self.summary())
-        return f"<p><b>{said}</b></p><table><tr>{head}</tr>{rows}</table>{notes}"
+        return html_notes(self.summary(), bold=True) + html_table(self._rows(), *self.notes)
 
     def summary(self) -> str:
         """Verdict, claim and evidence in one sentence."""
@@ -191,7 +174,7 @@ class AuditReport:
             f"{shown}{sure} ({self.checked:,} {KINDS[self.kind]})"
         )
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _rows(self) -> list[list[str]]:
         header = ["family", "event", "likelier for", "epsilon shown", "epsilon seen"]
         body = [
             [
@@ -207,7 +190,7 @@ class AuditReport:
             header += ["right", "wrong"]
             for line, found in zip(body, self.findings, strict=True):
                 line += [f"{count:,}" for count in found.counts or ()]
-        return header, body
+        return [header, *body]
 
 
 _NUMBERS = ("epsilon", "delta", "epsilon_lower", "confidence")

@@ -1,14 +1,20 @@
-"""``tightdp reproduce``: the figures and tables of the papers, with corrected mathematics."""
+"""``tightdp reproduce``: the figures and tables of the papers, with corrected mathematics.
+
+What computes them is the folder ``reproduce`` of the repository, which is not installed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
 from tightdp.cli.arguments import command
 from tightdp.cli.output import Exit, Speaker
-from tightdp.errors import check_choice
+from tightdp.errors import MissingDependencyError, check_choice, fail
+from tightdp.tables import text_facts
 
 
 def add(commands: Any) -> None:
@@ -19,7 +25,8 @@ def add(commands: Any) -> None:
         _reproduce,
         "reproduce figures and tables of the papers",
         more="Writes pictures and numbers, each beside what the paper says. Without a name it\n"
-        "lists what there is. A full run that was stopped is continued by running it again.",
+        "lists what there is. A full run that was stopped is continued by running it again.\n"
+        "Needs the folder `reproduce` of a clone of the repository.",
         examples="  tightdp reproduce\n"
         "  tightdp reproduce all --quick\n"
         "  tightdp reproduce knorm-figure-6 --quick --out figures\n",
@@ -30,16 +37,30 @@ def add(commands: Any) -> None:
 
 
 def _reproduce(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from tightdp.experiments import reproduce
-    from tightdp.experiments.registry import EXPERIMENTS
-
+    papers = _papers()
+    experiments = papers.EXPERIMENTS
     for name in given.name:
-        check_choice("FIGURE", name, ["all", *EXPERIMENTS])
+        check_choice("FIGURE", name, ["all", *experiments])
     if not given.name:
-        known = {name: f"{item.title} ({item.source})" for name, item in EXPERIMENTS.items()}
-        width = max(map(len, known))
-        speaker.say("\n".join(f"{n:{width}}  {t}" for n, t in known.items()), {"figures": known})
+        known = {name: f"{item.title} ({item.source})" for name, item in experiments.items()}
+        speaker.say("\n".join(text_facts(known.items())), {"figures": known})
         return Exit.DONE
-    found = reproduce(given.name, given.quick, Path(given.out), progress=speaker.bars)
+    found = papers.reproduce(given.name, given.quick, Path(given.out), progress=speaker.bars)
     speaker.say("\n\n".join(map(str, found)), {"results": [result.to_dict() for result in found]})
     return Exit.DONE if all(result.ok for result in found) else Exit.NO
+
+
+def _papers() -> Any:
+    """The package ``reproduce`` of a clone: of the one that is installed, or of that in which the
+    command is run."""
+    for root in (Path(__file__).parents[3], Path.cwd()):
+        inside = (root / "reproduce" / "registry.py", root / "src" / "tightdp" / "cli")
+        if all(path.exists() for path in inside):
+            if str(root) not in sys.path:
+                sys.path.insert(0, str(root))
+            return importlib.import_module("reproduce")
+    fail(
+        "`tightdp reproduce` needs the folder `reproduce` of the repository, which is not part of "
+        "the installed package. Clone the repository and run the command there.",
+        MissingDependencyError,
+    )

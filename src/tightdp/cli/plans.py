@@ -16,6 +16,7 @@ from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
 from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.paths import check_file
 from tightdp.privacy import text_down, text_up
+from tightdp.tables import text_facts
 
 _MOST = 24  # entries of a release on the screen; --json and --report have all
 _WHOLE = (
@@ -204,8 +205,7 @@ def _needed(plan: Any, wishes: list[str], assume_rows: bool, speaker: Speaker) -
         for name, (unit, size) in asked.items()
     }
     record: dict[str, Any] = {"needed": needed}
-    width = max(map(len, needed))
-    lines = [f"{name:{width}}  epsilon = {text_up(value)}" for name, value in needed.items()]
+    lines = text_facts((name, f"epsilon = {text_up(value)}") for name, value in needed.items())
     if len(needed) == len(plan.releases) > 1:
         split = split_budget(
             {name: plan[name].request for name in needed},
@@ -411,24 +411,23 @@ def _kinds(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.plans import KINDS
 
     if given.kind is None:
-        width = max(map(len, KINDS))
-        text = "\n".join(f"{name:{width}}  {kind.about}" for name, kind in KINDS.items())
+        known = {name: kind.about for name, kind in KINDS.items()}
         speaker.remark("Keys of a kind: tightdp kinds KIND")
-        speaker.say(text, {"kinds": {name: kind.about for name, kind in KINDS.items()}})
+        speaker.say("\n".join(text_facts(known.items())), {"kinds": known})
         return Exit.DONE
     kind = KINDS[check_choice("kind", given.kind, KINDS)]
-    width = max(map(len, [*kind.options, "epsilon"]))
-    lines = [f"{kind.name}: {kind.about}"]
+    facts = []
     for name, option in kind.options.items():
         need = "(needed) " if option.required else ""
         choices = f": {', '.join(option.choices)}" if option.choices else ""
-        lines.append(f"  {name:{width}}  {need}{option.about}{choices}")
-    lines += [
-        f"  {'name':{width}}  what it is called, by default the kind and its place in the plan",
-        f"  {'key':{width}}  under which the ledger keeps it, by default the name",
-        f"  {'epsilon':{width}}  what it costs, or",
-        f"  {'weight':{width}}  its share of what is left",
+        facts.append((name, f"{need}{option.about}{choices}"))
+    facts += [
+        ("name", "what it is called, by default the kind and its place in the plan"),
+        ("key", "under which the ledger keeps it, by default the name"),
+        ("epsilon", "what it costs, or"),
+        ("weight", "its share of what is left"),
     ]
+    lines = [f"{kind.name}: {kind.about}", *(f"  {line}" for line in text_facts(facts))]
     record = {
         "kind": kind.name,
         "about": kind.about,

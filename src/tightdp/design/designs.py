@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import html
 import math
 import os
 import threading
@@ -37,6 +36,7 @@ from tightdp.errors import (
 from tightdp.exact.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
 from tightdp.privacy import text_down, text_up
+from tightdp.tables import html_facts, text_facts
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
@@ -94,7 +94,7 @@ class Design:
         return privacy_loss(self.noise, discretization=discretization)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<12}{text}" for name, text in self._rows())
+        return "\n".join(text_facts(self._rows()))
 
     def __repr__(self) -> str:
         return (
@@ -105,11 +105,7 @@ class Design:
         return f"{text_up(100 * self.gap, 3)}%"
 
     def _repr_html_(self) -> str:
-        cells = (
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
-            for name, text in self._rows()
-        )
-        return f"<table>{''.join(cells)}</table>"
+        return html_facts(self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
         problem = self.problem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from tightdp.inference.regions import pulled
 from tightdp.printed import bare, estimate, percent, tails
 from tightdp.privacy import Guarantee
 from tightdp.schema import Category, Schema
+from tightdp.tables import html_table, text_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,29 +23,13 @@ class CoefficientTable:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        table = [self.head, *self.rows]
-        widths = [max(len(row[i]) for row in table) for i in range(len(self.head))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i == 0 else cell.rjust(w)
-                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in table
-        ]
-        rule = "-" * len(lines[0])
-        return "\n".join([self.title, rule, lines[0], rule, *lines[1:], rule, *self.notes])
+        head, rule, *body = text_table([self.head, *self.rows])
+        return "\n".join([self.title, rule, head, rule, *body, rule, *self.notes])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.rows
-        )
-        notes = "<br>".join(html.escape(note) for note in self.notes)
-        caption = f"<caption>{html.escape(self.title)}</caption>"
-        return f"<table>{caption}<tr>{head}</tr>{body}</table><p>{notes}</p>"
+        return html_table([self.head, *self.rows], *self.notes, caption=self.title)
 
 
 def reference_notes(schema: Schema) -> tuple[str, ...]:

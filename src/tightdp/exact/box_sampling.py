@@ -68,6 +68,18 @@ class BoxLevels(ABC, Generic[State]):
         """Whether a point can be drawn."""
         return self.radius is None or sum(map(abs, point)) <= self.radius
 
+    def empty(self, low: Point, high: Point) -> bool:
+        """Whether no point of a box can be drawn; False where that is not seen at once."""
+        if self.radius is None:
+            return False
+        return sum(max(0, a, -b) for a, b in zip(low, high, strict=True)) > self.radius
+
+    def whole(self, low: Point, high: Point) -> bool:
+        """Whether all points of a box can be drawn; False where that is not seen at once."""
+        if self.radius is None:
+            return True
+        return sum(max(-a, b) for a, b in zip(low, high, strict=True)) <= self.radius
+
     def points(self) -> list[Point]:
         """All points that can be drawn, for tests on small lattices."""
         sides = [range(a, b + 1) for a, b in zip(self.low, self.high, strict=True)]
@@ -77,25 +89,19 @@ class BoxLevels(ABC, Generic[State]):
 class Cell(Generic[State]):
     """A box of lattice points with bounds of its levels, and its two halves once it is cut."""
 
-    __slots__ = ("cover", "halves", "high", "known", "least", "low", "most", "size", "weight")
+    __slots__ = (
+        "cover", "empty", "halves", "high", "known", "least", "low", "most", "size", "weight",
+        "whole",
+    )  # fmt: skip
 
-    def __init__(self, low: Point, high: Point, known: State, least: int, most: int) -> None:
-        self.low, self.high, self.known, self.least, self.most = low, high, known, least, most
+    def __init__(
+        self, levels: BoxLevels[State], low: Point, high: Point, known: State, ends: tuple[int, int]
+    ) -> None:
+        self.low, self.high, self.known, (self.least, self.most) = low, high, known, ends
+        self.empty, self.whole = levels.empty(low, high), levels.whole(low, high)
         self.size = math.prod(b - a + 1 for a, b in zip(low, high, strict=True))
         self.halves: tuple[Cell[State], Cell[State]] | None = None
         self.cover = self.weight = 0
-
-    def empty(self, radius: int | None) -> bool:
-        """Whether no point of the cell lies within the radius."""
-        if radius is None:
-            return False
-        return sum(max(0, a, -b) for a, b in zip(self.low, self.high, strict=True)) > radius
-
-    def whole(self, radius: int | None) -> bool:
-        """Whether all points of the cell lie within the radius."""
-        if radius is None:
-            return True
-        return sum(max(-a, b) for a, b in zip(self.low, self.high, strict=True)) <= radius
 
 
 class BoxSampler(Generic[State]):
@@ -137,7 +143,7 @@ class BoxSampler(Generic[State]):
         self._stretch = [max(float(s), 1e-12) for s in levels.stretch()]
         start = levels.start()
         least, most, known = levels.bounds(start, levels.low, levels.high)
-        self.root = Cell(levels.low, levels.high, known, least, most)
+        self.root = Cell(levels, levels.low, levels.high, known, (least, most))
         self._cut_ahead()
         self._reference = self._lowest()
         # cells too light for this many places have weights below 2**-_GUARD of the best point's
@@ -157,8 +163,7 @@ class BoxSampler(Generic[State]):
         return found
 
     def _lowest(self) -> int:
-        radius = self.levels.radius
-        return min(cell.least for cell in self._leaves() if not cell.empty(radius))
+        return min(cell.least for cell in self._leaves() if not cell.empty)
 
     def _cut(self, cell: Cell[State]) -> tuple[Cell[State], Cell[State]]:
         """The two halves of a cell across its longest side, in units of the change of levels."""
@@ -177,7 +182,8 @@ class BoxSampler(Generic[State]):
     def _inside(self, cell: Cell[State], low: Point, high: Point) -> Cell[State]:
         least, most, known = self.levels.bounds(cell.known, low, high)
         # bounds of the larger cell hold, too
-        return Cell(low, high, known, max(least, cell.least), min(most, cell.most))
+        ends = max(least, cell.least), min(most, cell.most)
+        return Cell(self.levels, low, high, known, ends)
 
     def _cut_ahead(self) -> None:
         """Cut the heaviest cells until most proposals are kept."""
@@ -195,18 +201,16 @@ class BoxSampler(Generic[State]):
                 self._offer(heap, half, count)
 
     def _offer(self, heap: list[Any], cell: Cell[State], order: int) -> None:
-        radius = self.levels.radius
-        settled = cell.least == cell.most and cell.whole(radius)
-        if cell.size > 1 and not settled and not cell.empty(radius):
+        settled = cell.least == cell.most and cell.whole
+        if cell.size > 1 and not settled and not cell.empty:
             heapq.heappush(heap, (cell.least * self._slope - math.log(cell.size), order, cell))
 
     def _share(self) -> float:
         """The share of proposals that is kept, at least, apart from cells across the radius."""
-        radius = self.levels.radius
-        cells = [cell for cell in self._leaves() if not cell.empty(radius)]
+        cells = [cell for cell in self._leaves() if not cell.empty]
         lowest = min(cell.least for cell in cells)
         size = np.log(np.array([float(cell.size) for cell in cells]))
-        known = np.array([0.0 if cell.whole(radius) else math.log(2.0) for cell in cells])
+        known = np.array([0.0 if cell.whole else math.log(2.0) for cell in cells])
         least, most = (
             np.array([float(end - lowest) for end in ends]) * self._slope
             for ends in ([c.least for c in cells], [c.most for c in cells])
@@ -218,7 +222,7 @@ class BoxSampler(Generic[State]):
     # --- weights ------------------------------------------------------------------------------
 
     def _weigh(self, cell: Cell[State]) -> None:
-        if cell.empty(self.levels.radius):
+        if cell.empty:
             cell.cover = cell.weight = 0
             return
         above = self.rate * max(0, cell.least - self._reference)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from tightdp.geometry.orders import (
     volume_order,
 )
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
+from tightdp.tables import html_notes, html_table, text_table
 
 LP_NAMES: dict[str, float] = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 
@@ -114,31 +114,18 @@ class NormRanking:
         }
 
     def __str__(self) -> str:
-        header, body = self._cells()
-        widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i in (0, len(header) - 1) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [header, *body]
-        ]
-        lines.insert(1, "-" * max(map(len, lines)))
-        lines += ["", f"Recommended: {self.recommendation} ({self.reason})", *self.notes]
-        return "\n".join(lines)
+        rows = self._cells()
+        table = text_table(rows, left=(0, len(rows[0]) - 1))
+        return "\n".join([*table, "", self._recommended(), *self.notes])
 
     def _repr_html_(self) -> str:
-        header, body = self._cells()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in body
-        )
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        best = html.escape(f"Recommended: {self.recommendation} ({self.reason})")
-        return f"<table><tr>{head}</tr>{rows}</table><p><b>{best}</b></p>{notes}"
+        best = html_notes(self._recommended(), bold=True)
+        return html_table(self._cells()) + best + html_notes(*self.notes)
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _recommended(self) -> str:
+        return f"Recommended: {self.recommendation} ({self.reason})"
+
+    def _cells(self) -> list[list[str]]:
         header = [
             "norm",
             "sensitivity",
@@ -168,7 +155,7 @@ class NormRanking:
             ]
             for row in self.rows
         ]
-        return header, body
+        return [header, *body]
 
 
 def rank_norms(

@@ -1,4 +1,4 @@
-"""What a fitted regression says about the population."""
+"""From noisy numbers to estimates and intervals, by public facts and the law of the noise alone."""
 
 from tightdp.inference.clipping import Unclipped, without_clipping
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
 
@@ -90,7 +90,7 @@ class ClampedNormal:
     def inside(self) -> FloatArray:
         """The probability of (-1, 1)."""
         low, high = (-1 - self.centre) / self.scale, (1 - self.centre) / self.scale
-        return np.asarray(ndtr(high) - ndtr(low))
+        return np.asarray(scipy.special.ndtr(high) - scipy.special.ndtr(low))
 
 
 def clamped_normal(mean: ArrayLike, square: ArrayLike) -> ClampedNormal:
@@ -118,7 +118,7 @@ def clamped_normal(mean: ArrayLike, square: ArrayLike) -> ClampedNormal:
 def clamped_moments(centre: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and mean square of normal variables clamped to [-1, 1]."""
     low, high = (-1 - centre) / scale, (1 - centre) / scale
-    below, above = ndtr(low), ndtr(-high)
+    below, above = scipy.special.ndtr(low), scipy.special.ndtr(-high)
     mass = 1 - below - above
     edge = _density(low) - _density(high)
     first = centre * mass + scale * edge + above - below

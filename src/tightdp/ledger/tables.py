@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tightdp.errors import visible
 from tightdp.ledger.amounts import Budget
 from tightdp.privacy import marks, text_up
+from tightdp.tables import html_facts, html_table, text_facts, text_table
 
 _HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
@@ -51,33 +51,20 @@ def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
 
 def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
     """The summary and the latest of ``count`` spends."""
-    text = [f"{name:<10} {visible(value)}" for name, value in lines]
+    text = text_facts(lines)
     if not rows:
         return "\n".join(text)
-    table = [_HEAD, *(row.cells() for row in rows)]
-    widths = [max(len(line[i]) for line in table) for i in range(len(_HEAD))]
-    drawn = [
-        "  ".join(
-            cell.ljust(width) if i in _LEFT else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in table
-    ]
-    more = [f"... and {count - len(rows)} earlier"] if count > len(rows) else []
-    return "\n".join([*text, "", drawn[0], "-" * max(map(len, drawn)), *more, *drawn[1:]])
+    head, rule, *body = text_table([_HEAD, *(row.cells() for row in rows)], left=_LEFT)
+    return "\n".join([*text, "", head, rule, *_earlier(rows, count), *body])
 
 
 def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
     """The same for a notebook."""
-    facts = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-        for name, value in lines
-    )
-    head = "".join(f"<th>{name}</th>" for name in _HEAD)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells()) + "</tr>"
-        for row in rows
-    )
-    more = f"<p>... and {count - len(rows)} earlier</p>" if count > len(rows) else ""
-    table = f"<table><tr>{head}</tr>{body}</table>{more}" if rows else ""
-    return f"<table>{facts}</table>{table}"
+    facts = html_facts(lines)
+    if not rows:
+        return facts
+    return facts + html_table([_HEAD, *(row.cells() for row in rows)], *_earlier(rows, count))
+
+
+def _earlier(rows: Sequence[HistoryRow], count: int) -> list[str]:
+    return [f"... and {count - len(rows)} earlier"] if count > len(rows) else []

@@ -1,1 +1,1 @@
-"""Mechanisms: statistics paid for and released."""
+"""Mechanisms: each previews, draws and reads one kind of release; all are paid for in one place."""

@@ -133,6 +133,10 @@ class AdditiveMechanism(Mechanism):
         self.bits, self.noise = choice.bits, choice.draws
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
 
+    @property
+    def picture(self) -> str:
+        return "rows" if self.statistic.degree else "bars"
+
     # --- facts known in advance ---------------------------------------------------------------
 
     @property

@@ -55,6 +55,13 @@ class Mechanism(Recorded, ABC):
     delta: Fraction = Fraction(0)
     neighbors: Neighbors
     numerics: Numerics = Numerics.EXACT
+    why: str = ""
+    """Why this noise, for the reader of a report; nothing where its shape says it."""
+
+    @property
+    def picture(self) -> str:
+        """How a report draws the answer: "bars" of counts, "rows", or rows on a public "range"."""
+        return "rows"
 
     @property
     @abstractmethod

@@ -47,6 +47,16 @@ class CellCounts(Reading):
 
     statistic: JointHistogram
 
+    why = (
+        "A record is in one cell, and can only enter one, leave one, or go from one to "
+        "another. The noise of all counts has the shape of the hull of these moves, so it "
+        "does not grow with the number of cells as a share of the budget for each would."
+    )
+
+    @property
+    def picture(self) -> str:
+        return "bars"
+
     def __init__(
         self, schema: Schema, bins: Any = "auto", *, epsilon: Any, smoothing: str = SMOOTHINGS[0]
     ) -> None:

@@ -142,6 +142,12 @@ class ClassTables(Reading):
     ('P(y=n)', 'P(y=p)', 'mean of x | y=n')
     """
 
+    why = (
+        "A record is in one class, and moves the counts and sums of that class only, so more "
+        "classes cost nothing more. By default the noise of a class has the shape of what one "
+        "record can change there."
+    )
+
     def __init__(
         self,
         schema: Schema,

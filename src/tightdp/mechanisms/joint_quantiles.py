@@ -277,6 +277,16 @@ class KNormQuantiles(KNormGradient):
     (('age[0.25]', 'age[0.5]', 'age[0.75]'), True)
     """
 
+    why = (
+        "Points of a public grid are drawn with a weight that falls with their distances in "
+        "ranks from the wanted ones. No noise is added to values, so the error does not grow "
+        "with the range of the column."
+    )
+
+    @property
+    def picture(self) -> str:
+        return "range"
+
     def __init__(self, schema: Schema, column: str, taus: Sequence[Any], *, epsilon: Any) -> None:
         self.schema, self.column, self.taus = check_schema(schema), column, check_taus(taus)
         steps = [b - a for a, b in pairwise([Fraction(0), *self.taus, Fraction(1)])]

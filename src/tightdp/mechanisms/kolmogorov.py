@@ -112,6 +112,15 @@ class KolmogorovSample(Mechanism):
     ((45,), True)
     """
 
+    why = (
+        "The sample is drawn with a weight that falls with the largest distance between its "
+        "distribution function and that of the table: no cell is noised on its own."
+    )
+
+    @property
+    def picture(self) -> str:
+        return "bars"
+
     def __init__(
         self,
         schema: Schema,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.answer import Answer
 from tightdp.data.design_matrix import DesignMatrix
@@ -79,6 +79,11 @@ class LeastSquares(Reading):
     array([1., 3.])
     """
 
+    why = (
+        "Noise is added to the sums of squares and products that the fit needs, in the shape, "
+        "and with the split of the budget, that moves the coefficients least."
+    )
+
     def __init__(
         self,
         schema: Schema,
@@ -140,7 +145,7 @@ class LeastSquares(Reading):
         level, std = check_confidence(confidence), self.expected_std()
         std = std if self.fit_intercept else std[1:]
         # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
-        half = float(ndtri(1 - (1 - level) / (2 * len(std)))) * std
+        half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
         assumes = f"{PREVIEWED_ROWS}; shrinkage is not counted"
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
         noise = f"{self.law}; shares of epsilon: {shares}"

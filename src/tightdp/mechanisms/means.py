@@ -95,6 +95,10 @@ class MeanMechanism(ColumnMechanism):
     def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
         return mean_statistic(schema, columns)
 
+    @property
+    def picture(self) -> str:
+        return "range"
+
     def read(self, release: Release) -> Release:
         """Means from the noisy sums."""
         return means_of(self.sums, release)

@@ -202,6 +202,12 @@ class ObjectivePerturbation(Mechanism):
 
     numerics = Numerics.IDEALIZED
 
+    why = (
+        "The objective is tilted by a random linear term shaped like the set of gradients "
+        "that one person can cause: for bounded features that is a cube, and its noise is "
+        "less than that of a sphere."
+    )
+
     def __init__(
         self,
         schema: Schema,

@@ -93,6 +93,16 @@ class KNormQuantile(KNormGradient):
     5.9
     """
 
+    why = (
+        "A point of a public grid is drawn with a weight that falls with its distance in "
+        "ranks from the wanted one. No noise is added to values, so the error does not grow "
+        "with the range of the column."
+    )
+
+    @property
+    def picture(self) -> str:
+        return "range"
+
     def __init__(
         self,
         schema: Schema,

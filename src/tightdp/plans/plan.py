@@ -7,7 +7,6 @@ is reported as burned, and the others go on.
 
 from __future__ import annotations
 
-import html
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -26,6 +25,7 @@ from tightdp.plans.reading import Planned, read, refuse
 from tightdp.preview import Preview
 from tightdp.privacy import text_up
 from tightdp.schema import Schema
+from tightdp.tables import escaped, html_notes
 
 Watch = Callable[[str, int, int], None]
 
@@ -74,10 +74,10 @@ class PlanPreview:
 
     def _repr_html_(self) -> str:
         tables = [
-            f"<h4>{html.escape(self._head(name))}</h4>{found._repr_html_()}"
+            f"<h4>{escaped(self._head(name))}</h4>{found._repr_html_()}"
             for name, found in self.previews.items()
         ]
-        return f"{''.join(tables)}<p>{html.escape(self._total())}</p><p>{LOOK}</p>"
+        return "".join(tables) + html_notes(self._total(), LOOK)
 
     def _head(self, name: str) -> str:
         unit = self.previews[name].guarantee.per_person
@@ -144,15 +144,15 @@ class PlanResult:
 
     def _repr_html_(self) -> str:
         tables = [
-            f"<h4>{html.escape(name)} ({self.state(name)})</h4>{answer._repr_html_()}"
+            f"<h4>{escaped(name)} ({self.state(name)})</h4>{answer._repr_html_()}"
             for name, answer in self.answers.items()
         ]
         lost = [
-            f"<p><b>{html.escape(name)}: no answer.</b> {html.escape(reason)}</p>"
+            f"<p><b>{escaped(name)}: no answer.</b> {escaped(reason)}</p>"
             for name, reason in self.lost.items()
         ]
-        left = html.escape(f"spent: {self.spent}; remaining: {self.remaining.text(left=True)}")
-        return "".join([*tables, *lost, f"<p>{left}</p>"])
+        left = f"spent: {self.spent}; remaining: {self.remaining.text(left=True)}"
+        return "".join([*tables, *lost, html_notes(left)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

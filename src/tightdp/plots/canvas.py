@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,22 +28,6 @@ def check_planar(name: str, dim: int) -> None:
     """Refuse what does not lie in the plane."""
     if dim != 2:
         fail(f"`{name}` must have dimension 2 to be drawn. Got {dim}.", DimensionError)
-
-
-def check_installed() -> None:
-    """Refuse to begin long work that would end in a picture without matplotlib."""
-    require("matplotlib.pyplot", "plots")
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a picture, whole or not at all, and close the figure."""
-    beside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        figure.savefig(beside, dpi=120)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-        require("matplotlib.pyplot", "plots").close(figure)
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
-from tightdp.errors import visible
 from tightdp.privacy import text_up
 from tightdp.report import pictures, words
 from tightdp.report.sections import Section
+from tightdp.tables import escaped, html_facts, html_table
 
 if TYPE_CHECKING:
     from tightdp.report.report import Report
@@ -55,7 +54,8 @@ details{margin-top:12px}summary{cursor:pointer;color:var(--cool)}
 code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}
 pre,blockquote{background:var(--ground);border-radius:8px;padding:12px 16px;margin:10px 0;
 overflow-x:auto}
-.hash{overflow-wrap:anywhere;font-family:ui-monospace,Menlo,Consolas,monospace;font-size:11.5px}
+.receipt td:last-child{overflow-wrap:anywhere;font-size:11.5px;
+font-family:ui-monospace,Menlo,Consolas,monospace}
 footer{color:var(--muted);font-size:13px;text-align:center;margin-top:28px}
 @media print{body{background:#fff}.sheet,.card{break-inside:avoid}}
 """
@@ -78,9 +78,9 @@ def page(report: Report) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{_safe(report.title)}</title><style>{STYLE}</style></head>"
+        f"<title>{escaped(report.title)}</title><style>{STYLE}</style></head>"
         f"<body><main>{body}"
-        f"<footer>Made with tightdp {_safe(report.version)}. This file is complete: it loads "
+        f"<footer>Made with tightdp {escaped(report.version)}. This file is complete: it loads "
         "nothing.</footer></main></body></html>\n"
     )
 
@@ -88,15 +88,11 @@ def page(report: Report) -> str:
 def fragment(report: Report) -> str:
     """The releases alone, for a notebook."""
     sheets = "".join(
-        f"<h3>{_safe(section.name)}</h3>{pictures.draw(section)}{_table(section)}"
+        f"<h3>{escaped(section.name)}</h3>{pictures.draw(section)}{_table(section)}"
         for section in report.sections
     )
     sheets = "".join(f"<p><b>{h}</b> {r}</p>" for h, r in words.warnings(report.total)) + sheets
-    return f'<div style="max-width:760px">{sheets}<p>{_safe(report.guarantee_words())}</p></div>'
-
-
-def _safe(text: str) -> str:
-    return html.escape(visible(text))
+    return f'<div style="max-width:760px">{sheets}<p>{escaped(report.guarantee_words())}</p></div>'
 
 
 def _header(report: Report) -> str:
@@ -110,30 +106,30 @@ def _header(report: Report) -> str:
     if total.delta:
         cards.insert(1, (text_up(total.delta), "delta of this report"))
     shown = "".join(
-        f'<div class="card"><b>{_safe(value)}</b><span>{_safe(label)}</span></div>'
+        f'<div class="card"><b>{escaped(value)}</b><span>{escaped(label)}</span></div>'
         for value, label in cards
     )
     warning = "".join(
-        f'<div class="warn"><b>{_safe(head)}</b> {_safe(reason)}</div>'
+        f'<div class="warn"><b>{escaped(head)}</b> {escaped(reason)}</div>'
         for head, reason in words.warnings(total)
     )
     return (
-        f"<header><h1>{_safe(report.title)}</h1><p>Statistics under differential privacy: what was "
-        f'released, how sure it is, and what it reveals</p></header><div class="cards">{shown}'
+        f"<header><h1>{escaped(report.title)}</h1><p>Statistics under differential privacy: what "
+        f'was released, how sure it is, and what it reveals</p></header><div class="cards">{shown}'
         f"</div>{warning}"
     )
 
 
 def _sheet(section: Section) -> str:
     parts = [
-        f'<section class="sheet"><span class="badge">{_safe(section.release.guarantee.amount)}'
+        f'<section class="sheet"><span class="badge">{escaped(section.release.guarantee.amount)}'
         "</span>"
-        f"<h2>{_safe(section.name)}</h2>",
-        f'<p class="about">{_safe(section.about)}</p>' if section.about else "",
+        f"<h2>{escaped(section.name)}</h2>",
+        f'<p class="about">{escaped(section.about)}</p>' if section.about else "",
         pictures.draw(section),
-        f'<p class="note">{_safe(section.note)}.</p>',
+        f'<p class="note">{escaped(section.note)}.</p>',
         _table(section),
-        f"<h3>Why this noise</h3><p>{_safe(section.why)}</p>",
+        f"<h3>Why this noise</h3><p>{escaped(section.why)}</p>",
     ]
     if section.comparison is not None:
         parts += [
@@ -141,34 +137,25 @@ def _sheet(section: Section) -> str:
             '<p class="note">Standard errors of the noise at the same guarantee, relative to the '
             "least.</p>",
         ]
-    law = (
-        f"<details><summary>The exact law</summary><p>{_safe(section.release.noise)}</p></details>"
-    )
+    law = escaped(section.release.noise)
+    law = f"<details><summary>The exact law</summary><p>{law}</p></details>"
     return "".join([*parts, law, "</section>"])
 
 
 def _table(section: Section) -> str:
-    head, *body = section.answer.rows()
-    cells = "".join(f"<th>{_safe(cell)}</th>" for cell in head)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in row) + "</tr>" for row in body
-    )
-    table = f"<table><tr>{cells}</tr>{rows}</table>"
-    if len(body) <= _LONG:
+    rows = section.answer.rows()
+    table = html_table(rows)
+    if len(rows) - 1 <= _LONG:
         return table
-    return f"<details><summary>All {len(body)} values</summary>{table}</details>"
+    return f"<details><summary>All {len(rows) - 1} values</summary>{table}</details>"
 
 
 def _lost(report: Report) -> str:
     if not report.lost:
         return ""
-    rows = "".join(
-        f"<tr><td>{_safe(name)}</td><td>{_safe(reason)}</td></tr>"
-        for name, reason in report.lost.items()
-    )
     return (
         '<section class="sheet"><h2>Without an answer</h2><p class="about">Paid for and lost '
-        f'before it was stored.</p><table class="left">{rows}</table></section>'
+        f"before it was stored.</p>{html_facts(report.lost.items(), kind='left')}</section>"
     )
 
 
@@ -183,10 +170,10 @@ def _guarantee(report: Report) -> str:
     )
     return (
         '<section class="sheet"><h2>The guarantee</h2>'
-        f"<p>{_safe(report.guarantee_words())}</p>"
+        f"<p>{escaped(report.guarantee_words())}</p>"
         f'<div class="formula">{formula}</div>'
         f'<p class="note">for every set A of possible releases and all neighbouring tables X, '
-        f"X&#8242;. {_safe(words.NUMERICS[total.numerics])}</p></section>"
+        f"X&#8242;. {escaped(words.NUMERICS[total.numerics])}</p></section>"
     )
 
 
@@ -194,7 +181,7 @@ def _meaning(report: Report) -> str:
     total = report.total
     return (
         '<section class="sheet"><h2>What somebody can learn about you</h2><div class="two"><div>'
-        f"<p>{_safe(report.meaning_words())}</p>"
+        f"<p>{escaped(report.meaning_words())}</p>"
         '<p class="note">The curve bounds every test: nobody can be above it, whatever they '
         f"compute.</p></div>{pictures.power(total.epsilon, total.delta)}</div></section>"
     )
@@ -216,26 +203,25 @@ def _receipt(report: Report) -> str:
             '<section class="sheet"><h2>Receipt</h2><p>No ledger was charged: nothing but care '
             "keeps this release from being repeated.</p></section>"
         )
-    rows = "".join(
-        f"<tr><td>{_safe(paid.name)}</td><td>{paid.entry}</td><td>{_safe(paid.epsilon)}</td>"
-        f'<td>{_safe(paid.delta)}</td><td>{_safe(paid.time)}</td><td class="hash">'
-        f"{_safe(paid.hash)}</td></tr>"
-        for paid in report.payments
-    )
-    head = "".join(
-        f"<th>{n}</th>" for n in ("release", "entry", "epsilon", "delta", "time", "hash")
-    )
-    balance = f"<p>{_safe(report.balance)}</p>" if report.balance else ""
+    rows = [
+        ("release", "entry", "epsilon", "delta", "time", "hash"),
+        *(
+            (paid.name, str(paid.entry), paid.epsilon, paid.delta, paid.time, paid.hash)
+            for paid in report.payments
+        ),
+    ]
+    balance = f"<p>{escaped(report.balance)}</p>" if report.balance else ""
     return (
         '<section class="sheet"><h2>Receipt</h2><p class="about">Entries of ledger '
-        f'{_safe(report.payments[0].ledger)}</p>{balance}<table class="left"><tr>{head}</tr>{rows}'
-        '</table><p class="note">A ledger that no longer holds these hashes was changed or put '
-        f"back: <code>{_safe(report.check_command())}</code></p></section>"
+        f"{escaped(report.payments[0].ledger)}</p>{balance}"
+        f'{html_table(rows, kind="left receipt")}<p class="note">A ledger that no longer holds '
+        "these hashes was changed or put back: <code>"
+        f"{escaped(report.check_command())}</code></p></section>"
     )
 
 
 def _cite(report: Report) -> str:
     return (
         '<section class="sheet"><h2>How to cite</h2>'
-        f"<blockquote>{_safe(report.citation())}</blockquote></section>"
+        f"<blockquote>{escaped(report.citation())}</blockquote></section>"
     )

@@ -5,16 +5,15 @@ Colours are the variables of the page, with fallbacks for a picture that stands 
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from tightdp.compare import Comparison
-from tightdp.errors import visible
 from tightdp.meaning import power_bound
 from tightdp.report.sections import Section
+from tightdp.tables import escaped
 
 _WIDTH = 760
 _LEFT, _RIGHT = 190, 560
@@ -45,7 +44,7 @@ def number(value: float) -> str:
 
 
 def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
-    said = html.escape(visible(about))
+    said = escaped(about)
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{said}" '
         f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="13">'
@@ -59,7 +58,7 @@ def _text(
     extra = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}"{extra}>'
-        f"{html.escape(visible(text))}</text>"
+        f"{escaped(text)}</text>"
     )
 
 

@@ -21,8 +21,7 @@ from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 from tightdp.shaping.ball_noise import BallNoise
 
-_COUNTS = ("count", "histogram", "sample", "density")
-_IN_RANGE = ("mean", "quantile", "median", "quantiles")
+_STATED = "The law of the release is stated exactly; it was fixed before any row was read."
 _FEW = 12  # above so many entries other shapes are not compared: a report must not take minutes
 
 
@@ -72,22 +71,21 @@ def of_answer(name: str, answer: Answer) -> Section:
         answer=answer,
         layout="rows",
         ranges=_around_zero(answer),
-        why="The law of the noise is stated exactly; it was fixed before any row was read.",
+        why=_STATED,
     )
 
 
 def of_request(name: str, answer: Answer, request: Request, state: str) -> Section:
     """A section with its shapes compared and its axes taken from public facts."""
     comparison = _compared(request, answer)
-    counts = request.kind.name in _COUNTS
-    ranges = _around_zero(answer)
-    if request.kind.name in _IN_RANGE:
+    ranges, picture = _around_zero(answer), request.mechanism.picture
+    if picture == "range":
         ranges = _public(answer, request.schema, ranges)
     return Section(
         name=name,
         about=request.kind.about,
         answer=answer,
-        layout="bars" if counts else "rows",
+        layout="bars" if picture == "bars" else "rows",
         ranges=ranges,
         why=_why(request, comparison),
         comparison=comparison,
@@ -131,44 +129,12 @@ def _compared(request: Request, answer: Answer) -> Comparison | None:
         return None  # a report is about a release that exists: what cannot be compared is left out
 
 
-_MODELS: Mapping[str, str] = {
-    "linear_regression": "Noise is added to the sums of squares and products that least squares "
-    "needs, in the shape, and with the split of the budget, that moves the coefficients least.",
-    "ridge": "Noise is added to the sums of squares and products that the penalised fit needs, in "
-    "the shape, and with the split of the budget, that moves the coefficients least.",
-    "logistic_regression": "The objective is tilted by a random linear term shaped like the set "
-    "of gradients that one person can cause: for bounded features that is a cube, and its noise "
-    "is less than that of a sphere.",
-    "quantile_regression": "The coefficients are drawn with a weight that falls with the norm of "
-    "the gradient of the check loss, the norm whose ball is the hull of its changes.",
-    "naive_bayes": "A record is in one class, and moves the counts and sums of that class only, so "
-    "more classes cost nothing more. By default the noise of a class has the shape of what one "
-    "record can change there.",
-    "density": "A record is in one cell, and can only enter one, leave one, or go from one to "
-    "another. The noise of all counts has the shape of the hull of these moves, so it does not "
-    "grow with the number of cells as a share of the budget for each would.",
-}
-
-
 def _why(request: Request, comparison: Comparison | None) -> str:
-    if request.kind.name in _MODELS:
-        return _MODELS[request.kind.name] + _second(comparison)
-    source = request.mechanism.source
-    if isinstance(source, AdditiveMechanism):
-        asked = request.options.get("noise", "best")
-        return _why_shape(source, str(asked)) + _second(comparison)
-    if request.kind.name in _IN_RANGE:
-        return (
-            "A point of a public grid is drawn with a weight that falls with its distance in ranks "
-            "from the wanted one. No noise is added to values, so the error does not grow with "
-            "the range of the column."
-        )
-    if request.kind.name == "sample":
-        return (
-            "The sample is drawn with a weight that falls with the largest distance between its "
-            "distribution function and that of the table: no cell is noised on its own."
-        )
-    return "The law of the release is stated exactly; it was fixed before any row was read."
+    mechanism, source = request.mechanism, request.mechanism.source
+    if mechanism.why or not isinstance(source, AdditiveMechanism):
+        return (mechanism.why or _STATED) + _second(comparison)
+    asked = request.options.get("noise", "best")
+    return _why_shape(source, str(asked)) + _second(comparison)
 
 
 def _why_shape(mechanism: AdditiveMechanism, asked: str) -> str:

@@ -22,8 +22,12 @@ from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
 from tightdp.schema import Interval, Schema
 
-PLACES = 20  # directions are truncated to multiples of 2**-PLACES
+PLACES = 26  # directions are truncated to multiples of 2**-PLACES, finer than any grid
 MOST_COLUMNS = 4  # on five, ordinary tables take minutes and unlucky ones do not end in time
+# Where the sum of distances is flat along a line, as for two values, all of the law is on that
+# line, however many rows and however much budget there is. Boxes find it in about
+# 2**(grid * (d - 1) / d) cuts: 10**5 at most on these grids, each of which looks at every row once.
+FINEST_GRIDS = {1: 24, 2: 24, 3: 17, 4: 15}
 RADIUS = "radius"
 _MOST_BY_CHAIN = 64
 _UNIT = 1 << PLACES
@@ -36,7 +40,7 @@ class DirectionLevels(BoxLevels[None]):
     r"""Integer norms of the sum of directions from the rows to a point.
 
     The direction from a row x to t is :math:`(t - x)/\lVert t - x\rVert_2`, truncated towards zero
-    to multiples of :math:`2^{-20}` in every entry. A row at t has all vectors of length up to 1 as
+    to multiples of :math:`2^{-26}` in every entry. A row at t has all vectors of length up to 1 as
     its subgradients. The level is the least length of a subgradient: the Euclidean norm of the sum
     of these integer vectors over the other rows, rounded down, less the number of rows at t in the
     same unit, and 0 if that is negative.
@@ -44,7 +48,7 @@ class DirectionLevels(BoxLevels[None]):
     Bounds on a box with centre c and half-diagonal h: the sum of directions differs from its linear
     approximation at c by at most :math:`h^2/(\sqrt3 (D-h)^2)` for a row at distance D > 2h (along
     a line the second derivative of a direction is at most :math:`2/(\sqrt3 D^2)`), by at most 2 for
-    a nearer row, and truncation adds less than :math:`\sqrt d\,2^{-20}` a row. These are
+    a nearer row, and truncation adds less than :math:`\sqrt d\,2^{-26}` a row. These are
     computed with floats and widened by more than their rounding; a box of one point has its exact
     integer level. A box without a value that w > n/2 rows share has levels of at least 2w - n:
     that value's direction has length 1 wherever one stands, and no other row can undo more than 1.
@@ -99,7 +103,9 @@ class DirectionLevels(BoxLevels[None]):
         along = (gaps == 0) | (gaps * gaps == squares)  # 0 and 1 are exact in floats
         for j, i in np.argwhere(near & ~along).tolist():
             whole[j, i] = _truncated(abs(int(gaps[j, i])), int(squares[i]))
-        sums = (np.sign(gaps) * whole.astype(np.int64) * self._counts).sum(axis=1)
+        # below 2**62 for up to 2**36 rows, in Python's integers beyond
+        kind = np.int64 if self._total < 1 << (62 - PLACES) else object
+        sums = (np.sign(gaps) * whole.astype(np.int64).astype(kind) * self._counts).sum(axis=1)
         here = int(self._counts[squares == 0].sum()) * _UNIT
         return max(0, math.isqrt(sum(int(s) ** 2 for s in sums)) - here)
 
@@ -157,7 +163,7 @@ class KNormGeometricMedian(Mechanism):
     .. math:: \exp\left(-\frac{\epsilon}{4}\,
         \lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \rVert_2\right),
 
-    where every direction is truncated towards zero to multiples of :math:`2^{-20}`, and the norm is
+    where every direction is truncated towards zero to multiples of :math:`2^{-26}`, and the norm is
     rounded down to such a multiple. At a point that w rows share the norm is less by w (not below
     0): the least length of a subgradient, so a value that more than half of the rows share is the
     median, as it should be. Distances are those of the scaled columns: give all columns intervals
@@ -169,14 +175,16 @@ class KNormGeometricMedian(Mechanism):
     Proof: 1. A row elsewhere has a truncated direction, no longer than 1, and a row at t all
     vectors up to that length: the least length of a sum of one vector for each row moves by at most
     1 when a row is added or removed, by 2 when it is replaced, r times as much for a person with r
-    rows; rounding down to multiples of :math:`2^{-20}` keeps differences that are at most a
+    rows; rounding down to multiples of :math:`2^{-26}` keeps differences that are at most a
     multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides epsilon by twice
     that [P2]. 3. Norms are integers and the draw has exactly this law
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
     its radius have half of epsilon each; epsilons add.
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be four. With ``sampler="mcmc"`` and more columns [P3] is missing: a
-    finite chain only approaches the law, the release is not epsilon-DP, and its guarantee says
+    columns, of which there may be four, and is bounded: by a number of boxes that the finest grid
+    for so many columns sets, times the distinct rows.
+    With ``sampler="mcmc"`` and more columns [P3] is missing: a finite chain only approaches the
+    law, the release is not epsilon-DP, and its guarantee says
     ``approximate-sampler``.
 
     **Erratum.** The paper's density on all of :math:`R^d` has no normaliser: far away the norm
@@ -189,7 +197,8 @@ class KNormGeometricMedian(Mechanism):
     columns : sequence of str, optional
         All columns by default; intervals.
     grid : int, optional
-        Points of the scaled cube are multiples of ``2**-grid``.
+        Points of the scaled cube are multiples of ``2**-grid``: at most 24 for up to two columns,
+        17 for three and 15 for four, on which an exact draw ends whatever the rows.
     sampler : {"exact", "mcmc"}
         Chains start independently of the data; how they agreed is in ``draws.diagnostics``, which
         are **not private**.
@@ -238,6 +247,8 @@ class KNormGeometricMedian(Mechanism):
         finest = (_SQUARES - 2 - len(self.columns).bit_length()) // 2
         if schema.bits > finest:
             fail(f"`bits` of the schema must be at most {finest} for so many columns.")
+        if self.draws.exact:  # what a draw needs to end, whatever the rows
+            finest = min(finest, FINEST_GRIDS[len(self.columns)])
         if grid is None:
             wanted = math.ceil(schema.rows * max(self.epsilon, Fraction(1))).bit_length() + 6
             grid = min(max(wanted, 10), finest)

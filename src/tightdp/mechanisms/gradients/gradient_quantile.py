@@ -100,6 +100,11 @@ class KNormQuantileRegression(PlaneGradient):
     (('intercept', 'x'), True)
     """
 
+    why = (
+        "The coefficients are drawn with a weight that falls with the norm of the gradient of "
+        "the check loss, the norm whose ball is the hull of its changes."
+    )
+
     def __init__(
         self,
         schema: Schema,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from math import ceil, comb
 
 import numpy as np
@@ -31,6 +31,9 @@ _COARSE = Fraction(1, 64)  # what rounding the proposal's matrix may cost, in th
 _ROUNDING = 2.0**-48  # per entry of a product of matrices, with room for all roundings
 _CERTAIN = 2.0**-20  # a float inverse that is worse than this is not used
 _TURNS = (True, True, True, False)  # mapped noise is cheaper than uniform points
+_MOST_STEPS, _MOST_ROUNDS = 1000, 10_000  # of a reduction, of an ellipsoid: tens, thousands
+_FEW_POINTS = 64.0
+_TRIES = 256  # refused proposals of the first boxes, twice as many of the next
 _PATIENCE = 256  # refused proposals before boxes take over
 MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
 
@@ -176,19 +179,35 @@ class Uniform(Proposal):
 
 
 class LinearLevels(BoxLevels[None]):
-    """The levels of a lattice, with bounds on boxes by the triangle inequality."""
+    r"""The levels of a lattice, with bounds on boxes by the triangle inequality.
 
-    def __init__(self, lattice: Lattice) -> None:
+    Points are :math:`z = Uc` with integers c and a unimodular U, in which the law is not much
+    longer in one direction than in another (see :func:`_short_basis`): along the axes themselves a
+    law of few distinct rows is a thin sheet at an angle, which takes boxes without number.
+    """
+
+    def __init__(self, lattice: Lattice, form: FloatArray) -> None:
         self.lattice = lattice
-        self.low, self.high = (-lattice.edge,) * lattice.dim, (lattice.edge,) * lattice.dim
-        self.radius = lattice.edge if lattice.l1 else None
+        self.basis, self._lengths = _short_basis(form)
+        inverse, _ = _adjugate(self.basis)  # of determinant 1 or -1
+        reach = [max(map(abs, row)) if lattice.l1 else sum(map(abs, row)) for row in inverse]
+        self.low = tuple(-lattice.edge * r for r in reach)
+        self.high = tuple(lattice.edge * r for r in reach)
+        self._matrix = _product(lattice.matrix, self.basis)
 
     def start(self) -> None:
         return None
 
+    def point(self, c: Point) -> Point:
+        """The lattice point z = U c."""
+        return tuple(sum(u * v for u, v in zip(row, c, strict=True)) for row in self.basis)
+
+    def inside(self, point: Point) -> bool:
+        return self.lattice.inside(list(self.point(point)))
+
     def bounds(self, known: None, low: Point, high: Point) -> tuple[int, int, None]:
         least = most = 0
-        for row, t in zip(self.lattice.matrix, self.lattice.target, strict=True):
+        for row, t in zip(self._matrix, self.lattice.target, strict=True):
             # twice the entry at the middle of the box, and twice how far it strays from that
             middle = 2 * t - sum(s * (a + b) for s, a, b in zip(row, low, high, strict=True))
             away = sum(abs(s) * (b - a) for s, a, b in zip(row, low, high, strict=True))
@@ -196,8 +215,105 @@ class LinearLevels(BoxLevels[None]):
             most = max(most, (abs(middle) + away + 1) // 2)
         return least, most, None
 
+    def _sizes(self, low: Point, high: Point) -> tuple[int, int]:
+        """Bounds of twice the norm of z that the edge bounds, over a box of c."""
+        near, far = [], []
+        for row in self.basis:
+            middle = abs(sum(u * (a + b) for u, a, b in zip(row, low, high, strict=True)))
+            away = sum(abs(u) * (b - a) for u, a, b in zip(row, low, high, strict=True))
+            near.append(max(0, middle - away))
+            far.append(middle + away)
+        return (sum(near), sum(far)) if self.lattice.l1 else (max(near), max(far))
+
+    def empty(self, low: Point, high: Point) -> bool:
+        return self._sizes(low, high)[0] > 2 * self.lattice.edge
+
+    def whole(self, low: Point, high: Point) -> bool:
+        return self._sizes(low, high)[1] <= 2 * self.lattice.edge
+
     def stretch(self) -> FloatArray:
-        return np.abs(np.array(self.lattice.matrix, dtype=np.float64)).max(axis=0)
+        return self._lengths
+
+
+def _product(left: Matrix, right: Matrix) -> Matrix:
+    columns = list(zip(*right, strict=True))
+    return [[sum(a * b for a, b in zip(row, c, strict=True)) for c in columns] for row in left]
+
+
+def _by_gradient(lattice: Lattice) -> FloatArray:
+    """The norm |r S z|^2 + |z / e|^2: that of the law where its best point is inside the set."""
+    matrix = float(lattice.rate) * np.array(lattice.matrix, dtype=np.float64)
+    return np.vstack([matrix, np.eye(lattice.dim) / lattice.edge])
+
+
+def _by_ellipsoid(lattice: Lattice) -> FloatArray:
+    r"""The norm of :math:`\{Bu : |u| \le 1\}`, about as long as the law in every direction.
+
+    The ellipsoid method on the exponent: it ends when the centre is within 1 of the least one, or
+    when no more than a few lattice points are left. Floats, which decide nothing but the speed.
+    """
+    dim, edge = lattice.dim, float(lattice.edge)
+    if dim == 1:
+        return np.eye(1)
+    matrix = float(lattice.rate) * np.array(lattice.matrix, dtype=np.float64)
+    target = float(lattice.rate) * np.array(lattice.target, dtype=np.float64)
+    centre, shape = np.zeros(dim), edge * np.sqrt(dim) * np.eye(dim)
+    for _ in range(_MOST_ROUNDS):
+        sizes, rest = np.abs(centre), target - matrix @ centre
+        i, j = int(np.abs(rest).argmax()), int(sizes.argmax())
+        out = (sizes.sum() if lattice.l1 else sizes.max()) > edge
+        side = np.sign(centre) if lattice.l1 else np.sign(centre[j]) * np.eye(dim)[j]
+        cut = shape.T @ (side if out else -np.sign(rest[i]) * matrix[i])
+        length = float(np.sqrt(cut @ cut))
+        few = abs(float(np.linalg.det(shape))) <= _FEW_POINTS
+        if not np.isfinite(length) or length == 0 or (not out and length <= 1) or few:
+            break
+        cut /= length
+        centre = centre - shape @ cut / (dim + 1)
+        squeezed = np.eye(dim) - (1 - np.sqrt((dim - 1) / (dim + 1))) * np.outer(cut, cut)
+        shape = dim / np.sqrt(dim * dim - 1) * shape @ squeezed
+    return np.asarray(np.linalg.pinv(shape))
+
+
+_FORMS = (_by_ellipsoid, _by_gradient)
+
+
+def _short_basis(form: FloatArray) -> tuple[Matrix, FloatArray]:
+    r"""A unimodular matrix whose columns u have short images F u, and the lengths of these.
+
+    By the steps of Lenstra, Lenstra and Lovasz (1982). Every step is one of integers, which keeps
+    the determinant at 1 or -1: floats choose the steps, and any choice is right.
+    """
+    dim = form.shape[1]
+    basis = [[int(i == j) for j in range(dim)] for i in range(dim)]  # vectors as rows here
+    k, steps = 1, 0
+    while k < dim and steps < _MOST_STEPS:
+        steps += 1
+        for j in reversed(range(k)):
+            share = _shares(form, basis)[k, j]
+            turn = round(float(share)) if np.isfinite(share) else 0
+            basis[k] = [a - turn * b for a, b in zip(basis[k], basis[j], strict=True)]
+        shares = _shares(form, basis)
+        sizes = np.diag(shares)
+        if sizes[k] >= (0.75 - shares[k, k - 1] ** 2) * sizes[k - 1]:
+            k += 1
+        else:
+            basis[k], basis[k - 1] = basis[k - 1], basis[k]
+            k = max(1, k - 1)
+    lengths = np.linalg.norm(np.array(basis, dtype=np.float64) @ form.T, axis=1)
+    return [list(column) for column in zip(*basis, strict=True)], np.asarray(lengths)
+
+
+def _shares(form: FloatArray, basis: Matrix) -> FloatArray:
+    """Gram and Schmidt: the shares, and on the diagonal the squared lengths of what is left."""
+    rest = np.array(basis, dtype=np.float64) @ form.T
+    out = np.zeros((len(basis), len(basis)))
+    for i in range(len(basis)):
+        for j in range(i):
+            out[i, j] = (rest[i] @ rest[j]) / max(out[j, j], 1e-300)
+            rest[i] = rest[i] - out[i, j] * rest[j]
+        out[i, i] = rest[i] @ rest[i]
+    return out
 
 
 class LinearNormSampler:
@@ -226,7 +342,7 @@ class LinearNormSampler:
         self.lattice = Lattice(matrix, target, edge=edge, l1=l1, rate=rate)
         self._mapped = self._map()
         self._uniform: Uniform | None = None
-        self._boxes: BoxSampler[None] | None = None
+        self._boxes: list[BoxSampler[None]] = []
 
     def _map(self) -> Mapped:
         mapped = Mapped(self.lattice, Fraction(0))
@@ -240,9 +356,20 @@ class LinearNormSampler:
             found = (self._mapped if mapped else self._flat()).propose(rng)
             if found is not None and below_exp(int(rng.words(1)[0]), found[1], rng):
                 return tuple(found[0])
-        if self._boxes is None:
-            self._boxes = BoxSampler(LinearLevels(self.lattice), self.lattice.rate)
-        return self._boxes.draw(rng)
+        return self._boxed(rng)
+
+    def _boxed(self, rng: RandomSource) -> tuple[int, ...]:
+        """Boxes along two bases take turns; one of them fits the law, whatever the rows."""
+        for turn in count():
+            if turn < len(_FORMS) and turn == len(self._boxes):  # kept for later draws
+                levels = LinearLevels(self.lattice, _FORMS[turn](self.lattice))
+                self._boxes.append(BoxSampler(levels, self.lattice.rate))
+            boxes = self._boxes[turn % len(_FORMS)]
+            found = boxes.attempt(rng, _TRIES << turn)
+            if found is not None:
+                assert isinstance(boxes.levels, LinearLevels)
+                return boxes.levels.point(found)
+        raise AssertionError  # turns do not run out
 
     def _flat(self) -> Uniform:
         """Made when its turn first comes, which is seldom."""

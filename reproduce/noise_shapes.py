@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reproduce.curves import draw_curves, level_line
+from reproduce.experiment import Cell, Experiment, Finding, Outcome, Settings
+from reproduce.published_bounds import paper_bounds
+from reproduce.results import Quote, Row
 from tightdp.design import losses
-from tightdp.design.cutting_planes import paper_bounds
 from tightdp.design.designs import Design, design_noise
-from tightdp.experiments.curves import draw_curves, level_line
-from tightdp.experiments.experiment import Cell, Experiment, Finding, Outcome, Settings
-from tightdp.experiments.results import Quote, Row
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import ContinuousLaw
 from tightdp.noise.laws import Laplace

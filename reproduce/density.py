@@ -13,10 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.data.statistics import Histogram
-from tightdp.errors import FloatArray
-from tightdp.experiments.curves import draw_curves
-from tightdp.experiments.experiment import (
+from reproduce.curves import draw_curves
+from reproduce.experiment import (
     Cell,
     Experiment,
     Finding,
@@ -25,7 +23,9 @@ from tightdp.experiments.experiment import (
     batches,
     pooled,
 )
-from tightdp.experiments.results import Quote, Row, mean_and_error, simulated_quote
+from reproduce.results import Quote, Row, mean_and_error, simulated_quote
+from tightdp.data.statistics import Histogram
+from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.kolmogorov import KolmogorovSample

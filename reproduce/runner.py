@@ -10,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from reproduce.experiment import Cell, Experiment, Finding, Outcome, Settings
+from reproduce.pictures import check_installed, save_figure
+from reproduce.registry import EXPERIMENTS
+from reproduce.results import Result, as_csv, as_json
 from tightdp.errors import check_choice, fail
-from tightdp.experiments.experiment import Cell, Experiment, Finding, Outcome, Settings
-from tightdp.experiments.registry import EXPERIMENTS
-from tightdp.experiments.results import Result, as_csv, as_json
 from tightdp.paths import write_whole
-from tightdp.plots.canvas import check_installed, save_figure
 from tightdp.progress import progress_bar
 from tightdp.randomness import source
 

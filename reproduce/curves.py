@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tightdp.experiments.results import Row
+from reproduce.results import Row
 from tightdp.plots.canvas import INK, legend_below
 
 # Colours told apart by every common kind of sight, with their own markers and dashes.

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.design.cutting_planes import paper_bounds
+from reproduce.experiment import Cell, Experiment, Outcome, Settings
+from reproduce.published_bounds import paper_bounds
+from reproduce.results import Quote, Row
 from tightdp.design.designs import design_noise
-from tightdp.experiments.experiment import Cell, Experiment, Outcome, Settings
-from tightdp.experiments.results import Quote, Row
 from tightdp.noise.laws import TruncatedLaplace
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource

@@ -14,10 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.data.statistics import Moments
-from tightdp.errors import FloatArray
-from tightdp.experiments.curves import draw_curves, level_line
-from tightdp.experiments.experiment import (
+from reproduce.curves import draw_curves, level_line
+from reproduce.experiment import (
     Cell,
     Experiment,
     Finding,
@@ -26,12 +24,14 @@ from tightdp.experiments.experiment import (
     batches,
     pooled,
 )
-from tightdp.experiments.results import (
+from reproduce.results import (
     Quote,
     Row,
     mean_and_error,
     simulated_quote,
 )
+from tightdp.data.statistics import Moments
+from tightdp.errors import FloatArray
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.sensitivity import SensitivitySpace

@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.errors import FloatArray
-from tightdp.experiments.curves import draw_curves, level_line
-from tightdp.experiments.experiment import (
+from reproduce.curves import draw_curves, level_line
+from reproduce.experiment import (
     Cell,
     Experiment,
     Finding,
@@ -27,9 +26,10 @@ from tightdp.experiments.experiment import (
     batches,
     pooled,
 )
-from tightdp.experiments.regression import SERIES, least_squares, moment_balls, pseudo_solutions
-from tightdp.experiments.results import Quote, Row, median_and_error, simulated_quote
-from tightdp.experiments.tables import find_table
+from reproduce.regression import SERIES, least_squares, moment_balls, pseudo_solutions
+from reproduce.results import Quote, Row, median_and_error, simulated_quote
+from reproduce.tables import find_table
+from tightdp.errors import FloatArray
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.noise.knorm import KNormNoise
 from tightdp.plots.canvas import axes_for

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.experiments.experiment import Cell, Experiment, Outcome, Settings
-from tightdp.experiments.results import Quote, Row, mean_and_error, simulated_quote
+from reproduce.experiment import Cell, Experiment, Outcome, Settings
+from reproduce.results import Quote, Row, mean_and_error, simulated_quote
 from tightdp.geometry.containment import containment, largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES, rank_norms

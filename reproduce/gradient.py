@@ -13,9 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tightdp.errors import FloatArray
-from tightdp.experiments.curves import draw_curves
-from tightdp.experiments.experiment import (
+from reproduce.curves import draw_curves
+from reproduce.experiment import (
     Cell,
     Experiment,
     Finding,
@@ -24,7 +23,8 @@ from tightdp.experiments.experiment import (
     batches,
     pooled,
 )
-from tightdp.experiments.results import Quote, Row, mean_and_error, simulated_quote
+from reproduce.results import Quote, Row, mean_and_error, simulated_quote
+from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression

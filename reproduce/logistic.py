@@ -12,12 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tightdp.convex.margin_losses import LogisticLoss
-from tightdp.convex.minimiser import Objective, minimise
-from tightdp.convex.penalties import read_penalty
-from tightdp.errors import FloatArray
-from tightdp.experiments.curves import draw_curves, level_line
-from tightdp.experiments.experiment import (
+from reproduce.curves import draw_curves, level_line
+from reproduce.experiment import (
     Cell,
     Experiment,
     Finding,
@@ -26,7 +22,11 @@ from tightdp.experiments.experiment import (
     batches,
     pooled,
 )
-from tightdp.experiments.results import Quote, Row, median_and_error, simulated_quote
+from reproduce.results import Quote, Row, median_and_error, simulated_quote
+from tightdp.convex.margin_losses import LogisticLoss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.penalties import read_penalty
+from tightdp.errors import FloatArray
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.plots.canvas import SYMBOLS, panels_for
 from tightdp.randomness import RandomSource

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reproduce.curves import draw_curves
+from reproduce.experiment import Cell, Experiment, Outcome, Settings
+from reproduce.planar_rivals import planar_rivals
+from reproduce.results import Quote, Row
 from tightdp.design.planar import design_planar_noise
-from tightdp.design.planar_rivals import planar_rivals
-from tightdp.experiments.curves import draw_curves
-from tightdp.experiments.experiment import Cell, Experiment, Outcome, Settings
-from tightdp.experiments.results import Quote, Row
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
 

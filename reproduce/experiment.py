@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from tightdp.experiments.results import Quote, Row
+from reproduce.results import Quote, Row
 from tightdp.randomness import RandomSource
 
 Settings = Mapping[str, Any]

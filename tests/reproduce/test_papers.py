@@ -10,26 +10,32 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from reproduce import Quote, experiment_names, gradient, quote_table, reproduce
+from reproduce.density import mean_distance
+from reproduce.gradient import absolute_losses, median_line, truncated_normal
+from reproduce.house_sales import read_sales, scaled_sales
+from reproduce.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
+from reproduce.planar_rivals import coupled_noise, planar_rivals
+from reproduce.published_bounds import paper_bounds
+from reproduce.query_ranges import bands, descent_queries
+from reproduce.registry import EXPERIMENTS
+from reproduce.regression import least_squares, moment_balls, pseudo_solutions
+from reproduce.results import mean_and_error, median_and_error
+from reproduce.runner import CellStore
+from tightdp.design.planar import design_planar_noise
 from tightdp.errors import ParameterError
-from tightdp.experiments import Quote, experiment_names, gradient, quote_table, reproduce
-from tightdp.experiments.density import mean_distance
-from tightdp.experiments.gradient import absolute_losses, median_line, truncated_normal
-from tightdp.experiments.house_sales import read_sales, scaled_sales
-from tightdp.experiments.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
-from tightdp.experiments.query_ranges import bands, descent_queries
-from tightdp.experiments.registry import EXPERIMENTS
-from tightdp.experiments.regression import least_squares, moment_balls, pseudo_solutions
-from tightdp.experiments.results import mean_and_error, median_and_error
-from tightdp.experiments.runner import CellStore
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.noise.laws import TruncatedLaplace
 from tightdp.randomness import source
 
+ROOT = Path(__file__).parents[2]
 PAIRS = [[0.5, 0.1], [1.0, 0.2], [1.0, 0.005], [5.0, 0.75]]
 TINY = {
     "knorm-figure-1": {},
@@ -158,7 +164,7 @@ def test_half_the_budget_is_seen(tmp_path, monkeypatch):
 
 
 def test_a_wrong_optimum_is_seen(tmp_path, monkeypatch):
-    from tightdp.experiments import noise_tables
+    from reproduce import noise_tables
 
     monkeypatch.setattr(
         noise_tables, "optimum", lambda cell: tuple(1.02 * b for b in optimum(cell))
@@ -201,12 +207,12 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_killed_process_leaves_whole_cells(tmp_path):
     code = (
-        "from tightdp.experiments import reproduce\n"
+        "from reproduce import reproduce\n"
         f"reproduce(['dro-table-1'], True, {str(tmp_path)!r}, settings={{'dro-table-1': "
         f"{{'pairs': {[[e, d] for e in EPSILONS for d in DELTAS]!r}}}}})"
     )
     cells = tmp_path / "cells" / "dro-table-1"
-    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ}) as process:
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}) as process:
         end = time.monotonic() + 120
         while time.monotonic() < end and len(list(cells.glob("*.json"))) < 2:
             time.sleep(0.02)
@@ -352,6 +358,45 @@ def test_one_term_more_than_is_proved_is_no_lower_bound():
 def test_a_sample_that_is_too_large_forgets_the_rows():
     assert mean_distance(100, 0.8, 1.0, 100_000) == pytest.approx(0.3, abs=1e-3)
     assert mean_distance(100, 0.8, 1.0, 20) < 0.02
+
+
+# --- published programs and rivals ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "cells", "units", "value"),
+    [
+        (3, 0.3, 5, 3, 0.184878),
+        (3, 0.3, 10, 3, 0.175109),
+        (3, 0.3, 25, 2, 0.167614),
+        (1, 0.2, 20, 2, 0.558819),
+        (2, 0.1, 20, 2, 0.363832),
+    ],
+)
+def test_the_paper_program(epsilon, delta, cells, units, value):
+    upper, lower = paper_bounds(epsilon=epsilon, delta=delta, cells=cells, units=units)
+    assert upper == pytest.approx(value, abs=2e-6)
+    assert lower <= upper - 0.5 / cells + 1e-9
+
+
+def test_the_design_beats_its_rivals():
+    design = design_planar_noise(epsilon=2.0, delta=0.2, resolution=4)
+    rivals = planar_rivals(epsilon=2.0, delta=0.2, resolution=4)
+    assert float(design.upper) < rivals.gaussian < rivals.coupled < rivals.composed
+    assert rivals.gaussian == pytest.approx(0.960, abs=1e-3)
+    axis = rivals.coupling
+    pair = coupled_noise(Fraction(2), *axis, 4)
+    assert pair.is_private(Fraction(1, 5))
+    assert float(pair.upper) == rivals.coupled
+    greedy = coupled_noise(Fraction(2), Fraction(2), Fraction(1, 5), 4)
+    assert not greedy.is_private(Fraction(1, 5))  # the whole budget along both axes
+
+
+def test_coupled_noise_is_the_product_of_its_axes():
+    pair = coupled_noise(Fraction(2), Fraction(1), Fraction(1, 10), 2)
+    cells = pair.probabilities()
+    axis = cells.sum(axis=0)
+    assert np.abs(cells - np.outer(axis, axis)).max() < 1e-12
 
 
 # --- tables of others -----------------------------------------------------------------------------

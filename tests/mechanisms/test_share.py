@@ -1,0 +1,78 @@
+"""The share of rows that satisfy a public condition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.errors import ParameterError
+from tightdp.mechanisms.share import RowsWhere, ShareMechanism
+
+FACTS = tdp.Schema(
+    {"age": tdp.Interval(0, 100), "k": tdp.Category(["a", "b", "c"], other="c")}, rows=1000
+)
+TABLE = {"age": np.arange(1000) % 100, "k": ["a", "b", "c", None] * 250}
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ({"low": 18}, 820),
+        ({"high": 18}, 180),
+        ({"low": 18, "high": 65}, 470),
+        ({"low": 0, "high": 65}, 650),
+    ],
+)
+def test_numbers_are_compared_with_the_bounds_themselves(condition, count):
+    assert list(RowsWhere(FACTS, "age", **condition).measure(TABLE)) == [count]
+
+
+def test_unseen_levels_count_where_the_schema_puts_them():
+    assert list(RowsWhere(FACTS, "k", levels=["a"]).measure(TABLE)) == [250]
+    assert list(RowsWhere(FACTS, "k", levels=["a", "c"]).measure(TABLE)) == [750]
+
+
+def test_one_row_moves_one_count_by_one():
+    """A margin of two levels would need the noise of two entries; this is the noise of one."""
+    share = ShareMechanism(FACTS, "k", levels=["a"], epsilon=1)
+    both = tdp.AdditiveMechanism(tdp.Counts(FACTS, ["k"]), noise="best", epsilon=1)
+    assert share.preview().std[0] * 1000 < both.preview().std[0]
+    assert share.source.certified == "exact"
+
+
+def test_intervals_cover_and_stay_between_0_and_1(seed):
+    share = ShareMechanism(FACTS, "k", levels=["a"], epsilon=0.02)
+    held = 0
+    for i in range(300):
+        release = share.release(TABLE, rng=seed + i)
+        low, high = release.interval[0]
+        assert 0 <= low <= release.value[0] <= high <= 1
+        held += low <= 0.25 <= high
+    assert held / 300 >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 300)
+
+
+@pytest.mark.parametrize(
+    ("column", "condition", "word"),
+    [
+        ("age", {"levels": ["a"]}, "`levels` are for categories"),
+        ("k", {"low": 1}, "`low` and `high` are for numbers"),
+        ("k", {}, "`levels` must be some of a, b, c"),
+        ("k", {"levels": ["a", "z"]}, "`levels` must be some of a, b, c"),
+        ("age", {}, "must cut 'age' within its bounds"),
+        ("age", {"low": -5}, "must cut 'age' within its bounds"),
+        ("age", {"low": 60, "high": 20}, "must cut 'age' within its bounds"),
+        ("age", {"low": float("nan")}, "`low`"),
+    ],
+)
+def test_bad_conditions_cost_nothing(column, condition, word):
+    ledger = tdp.Ledger(epsilon=1)
+    with pytest.raises(ParameterError, match=word):
+        tdp.share(TABLE, column, schema=FACTS, epsilon=1, ledger=ledger, **condition)
+    assert ledger.spent.epsilon == 0
+
+
+def test_a_private_number_of_rows_is_refused():
+    added = tdp.Schema(FACTS.columns, rows=1000, neighbors="add-remove")
+    with pytest.raises(ParameterError, match="replace-one"):
+        tdp.share(TABLE, "age", schema=added, epsilon=1, low=18)
