@@ -421,7 +421,7 @@ _ALL_CONTAINERS = (
     (
         "Arrow dataset",
         lambda *a: pyarrow.dataset.dataset(_arrow_table(*a)),
-        engines.ArrowTable,
+        engines.DatasetTable,
         TYPED,
     ),
     ("Arrow stream", lambda *a: Stream(_arrow_table(*a)), engines.ReaderTable, TYPED),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -340,11 +340,15 @@ class Plan:
 
     # --- release ------------------------------------------------------------------------------
 
-    def release(self, *, progress: bool = False, watch: Watch | None = None) -> PlanResult:
-        """Give the stored answers, pay for the others, and report what is lost.
+    def release(
+        self, *, one_pass: bool = False, progress: bool = False, watch: Watch | None = None
+    ) -> PlanResult:
+        """Give the stored answers, pay for the others one by one, and report what is lost.
 
-        The rows are read once for all releases that are made of sums; these are paid for, each
-        with its own entry in the ledger, before a row is read.
+        With ``one_pass`` the rows are read once for all releases that are made of sums. The numbers
+        have the same law. As nothing is read before it is paid for, these releases are all paid
+        for first, each with its own entry in the ledger; so a run that is killed while it reads, or
+        a table that cannot be read to its end, loses them all; without ``one_pass``, one.
 
         ``watch`` is called with the name, number and count of every release before its turn.
         """
@@ -361,8 +365,14 @@ class Plan:
                 if watch is not None:
                     watch(planned.name, next(numbers), len(self.releases))
 
-            for group in self._groups(known):
-                self._release_group(group, ledger, progress, turn, answers, lost)
+            for group in self._groups(known, one_pass):
+                if len(group) > 1:
+                    self._release_group(group, ledger, progress, turn, answers, lost)
+                    continue
+                (planned,) = group
+                turn(planned)
+                with _noted(planned, lost):
+                    answers[planned.name] = self._answer(planned, ledger, progress)
             order = [planned.name for planned in self.releases]
             return PlanResult(
                 self.title,
@@ -373,11 +383,16 @@ class Plan:
                 ledger.remaining,
             )
 
-    def _groups(self, known: Mapping[str, str]) -> list[list[Planned]]:
-        """The releases in the order of their turns; those that read sums share one turn."""
+    def _answer(self, planned: Planned, ledger: Ledger, progress: bool) -> Answer:
+        options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
+        with _named(planned):
+            return planned.request.release(self.frame, progress=progress, **options)
+
+    def _groups(self, known: Mapping[str, str], one_pass: bool) -> list[list[Planned]]:
+        """The releases in the order of their turns; those that share a reading share a turn."""
         stored = [[planned] for planned in self.releases if planned.name in known]
         new = [planned for planned in self.releases if planned.name not in known]
-        sharing = [planned for planned in new if planned.request.mechanism.integer_sums()]
+        sharing = [p for p in new if one_pass and p.request.mechanism.integer_sums()]
         return stored + [
             sharing if planned in sharing else [planned]
             for planned in new
@@ -404,17 +419,13 @@ class Plan:
             for planned in group:
                 turn(planned)
                 try:
-                    started.append((planned, paid.enter_context(self._start(planned, ledger))))
-                except BurnedError as error:
-                    lost[planned.name] = _remedy(planned, str(error))
-                except PendingError as error:
-                    lost[planned.name] = str(error)
+                    with _noted(planned, lost):
+                        started.append((planned, paid.enter_context(self._start(planned, ledger))))
                 except Exception as error:
                     refused.append(error)
                     break
             sums = [one for _, begun in started for one in begun.integer_sums]
-            table: Any = share_pass(self.frame, self.schema, sums) if len(sums) > 1 else None
-            with nullcontext() if table is None else table:
+            with share_pass(self.frame, self.schema, sums) as table:
                 for planned, begun in started:
                     try:
                         answers[planned.name] = self._finish(planned, begun, table, progress)
@@ -431,6 +442,17 @@ class Plan:
     def _finish(self, planned: Planned, begun: Started, table: Any, progress: bool) -> Answer:
         with _named(planned):
             return planned.request.finish(begun, table, progress=progress)
+
+
+@contextmanager
+def _noted(planned: Planned, lost: dict[str, str]) -> Iterator[None]:
+    """Notes that a release has no answer, and goes on."""
+    try:
+        yield
+    except BurnedError as error:
+        lost[planned.name] = _remedy(planned, str(error))
+    except PendingError as error:
+        lost[planned.name] = str(error)
 
 
 @contextmanager
