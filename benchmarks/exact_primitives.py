@@ -80,11 +80,6 @@ def arrays(rng: SecureSource, naive: np.random.Generator) -> list[tuple[str, Dra
     side, total = np.full((BATCH // 4, 4), 1 << 20), np.full(BATCH // 4, 1 << 20)
     return [
         *rows,
-        (
-            "Bernoulli(exp(-3/7))",
-            lambda n: words.bernoulli_exps(np.full(n, 3), 7, rng),
-            lambda n: naive.random(n) < np.exp(-3 / 7),
-        ),
         ("box points, coordinates", lambda n: box_points(-side, side, rng), None),
         ("simplex points, coordinates", lambda n: simplex_points(total, 4, rng), None),
     ]

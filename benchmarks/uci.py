@@ -18,7 +18,7 @@ import tightdp as tdp
 
 def levels(*names: Any) -> tdp.Category:
     """Public levels; the first one stands for all others."""
-    return tdp.Category(list(names))
+    return tdp.Category(list(names), other=names[0])
 
 
 def between(low: float, high: float) -> tdp.Interval:

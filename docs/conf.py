@@ -29,7 +29,10 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "NDArray", "Shape")}
+autodoc_type_aliases = {
+    name: name
+    for name in ("ArrayLike", "FloatArray", "Integers", "NDArray", "Shape", "WideIntegers")
+}
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
 napoleon_use_rtype = False

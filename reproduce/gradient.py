@@ -92,7 +92,7 @@ class _DistanceFigure(Experiment):
 # --- Figure 1: linear regression ------------------------------------------------------------------
 
 _D = 12
-LINEAR_TRUTH = np.array([*(-1 + 2 * np.arange(_D - 1) / (_D - 1)), 0.0])  # the intercept last
+LINEAR_TRUTH = np.array([0.0, *(-1 + 2 * np.arange(_D - 1) / (_D - 1))])  # intercept, slopes
 LINEAR_CLIP = 8.0
 _BLOCK = 1_000_000
 
@@ -110,7 +110,7 @@ def normal_equations(rows: int, rng: RandomSource) -> NormalEquations:
     gram, clipped, raw, largest = np.zeros((_D, _D)), np.zeros(_D), np.zeros(_D), 0.0
     for start in range(0, rows, _BLOCK):
         size = min(_BLOCK, rows - start)
-        x = np.column_stack([2 * rng.uniform((size, _D - 1)) - 1, np.ones(size)])
+        x = np.column_stack([np.ones(size), 2 * rng.uniform((size, _D - 1)) - 1])
         y = x @ LINEAR_TRUTH + rng.normal(size)
         gram += x.T @ x
         raw += x.T @ y
@@ -123,12 +123,11 @@ def normal_equations(rows: int, rng: RandomSource) -> NormalEquations:
 def gradient_draw(
     mechanism: KNormLinearRegression, gram: FloatArray, cross: FloatArray, rng: RandomSource
 ) -> FloatArray:
-    """A draw from sums instead of rows; the mechanism has its intercept first."""
-    unit, first = float(1 << (2 * mechanism.rows.schema.bits)), [_D - 1, *range(_D - 1)]
-    matrix = [[round(float(v) * unit) for v in row] for row in gram[np.ix_(first, first)]]
-    target = [round(float(v) * unit) << mechanism.grid for v in cross[first]]
-    found = mechanism.coefficients(mechanism.sampler(matrix, target).draw(rng))
-    return found[[*range(1, _D), 0]]
+    """A draw from sums instead of rows."""
+    unit = float(1 << (2 * mechanism.rows.schema.bits))
+    matrix = [[round(float(v) * unit) for v in row] for row in gram]
+    target = [round(float(v) * unit) << mechanism.grid for v in cross]
+    return mechanism.coefficients(mechanism.sampler(matrix, target).draw(rng))
 
 
 def objective_draw(

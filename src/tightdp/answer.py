@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import bare, percent, value_and_interval
+from tightdp.printed import Covers, bare, interval_head, value_and_interval
 from tightdp.release import Release
 from tightdp.tables import html_table, text_table
 
 NO_INTERVAL = "no interval was paid for, and the error depends on the data"
+_SILENT = "the error depends on the data, and no interval is known"
+_ABOUT: dict[Covers, str] = {
+    "noise": "intervals cover the value without noise",
+    "sample": "intervals cover the value of the table",
+    "population": "intervals cover the value of the population",
+    "": "some intervals cover the value without noise, others what was asked for",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -20,7 +27,8 @@ class Answer:
     """Named values with simultaneous intervals, computed from a release and public facts.
 
     For sums, counts and quantiles these are the entries of the release; for models they are the
-    coefficients. ``about`` says what the intervals cover; the entries ``unknown`` have none.
+    coefficients. ``covers`` says what the intervals are for, and ``about`` the same in more words;
+    the entries ``unknown`` have none.
     """
 
     names: tuple[str, ...]
@@ -30,6 +38,7 @@ class Answer:
     release: Release
     about: str
     unknown: tuple[str, ...] = ()
+    covers: Covers = ""
 
     @classmethod
     def of(cls, release: Release) -> Answer:
@@ -40,8 +49,9 @@ class Answer:
             interval=release.interval,
             confidence=release.confidence,
             release=release,
-            about="intervals cover the value without noise",
+            about=_SILENT if len(release.unknown) == len(release.names) else _ABOUT[release.covers],
             unknown=release.unknown,
+            covers=release.covers,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,6 +62,7 @@ class Answer:
             "low": self._ends(0),
             "high": self._ends(1),
             "confidence": self.confidence,
+            "covers": self.covers,
             "about": self.about,
             "release": self.release.to_dict(),
         }
@@ -62,7 +73,8 @@ class Answer:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """A heading and one row of cells for every value."""
-        head = ("entry", "value", f"{percent(self.confidence)} interval")
+        covers = "" if set(self.unknown) >= set(self.names) else self.covers
+        head = ("entry", "value", interval_head(self.confidence, covers))
         return [head, *((name, *self.cells(i)) for i, name in enumerate(self.names))]
 
     def cells(self, entry: int) -> tuple[str, str]:

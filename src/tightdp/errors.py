@@ -36,6 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Integers = NDArray[np.int64]
+WideIntegers = NDArray[Any]  # int64, or Python integers of any size
 
 _MOST_CONFIDENCE = 1 - 1e-9
 _LONGEST_WORD = 100

@@ -10,6 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Literal
+
+Covers = Literal["noise", "sample", "population", ""]
+"""What an interval is for: the value without noise, that of the table where the release is no sum
+of both, or that of the population whose sample the rows are; "" is several of them, or nothing."""
 
 _OF_WIDTH = 3  # digits of a half-width: an end moves outwards by a hundredth of it at most
 _BARE = 6  # digits of a number without a width
@@ -82,19 +87,14 @@ def percent(level: float) -> str:
     return f"{_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR)}%"
 
 
-def tails(level: float) -> tuple[str, str]:
-    """Where an interval with equal tails starts and ends: never more between than its level.
+def interval_head(level: float, covers: Covers) -> str:
+    """What heads a column of intervals: their level, and what they are intervals for.
 
-    >>> tails(0.95), tails(0.9995)
-    (('0.025', '0.975'), ('0.00025', '0.99975'))
+    >>> interval_head(0.95, "population"), interval_head(0.9, "")
+    ('95% interval (population)', '90% interval')
     """
-    share = _share(level)
-    low = _EXACT.divide(_EXACT.subtract(1, share), 2)
-    high = _EXACT.subtract(1, low)
-    return (
-        _rounded(low, low.adjusted() + 1 - _LEVEL, ROUND_CEILING),
-        _rounded(high, -_LEVEL, ROUND_FLOOR),
-    )
+    words = {"noise": " (without noise)", "sample": " (table)", "population": " (population)"}
+    return f"{percent(level)} interval{words.get(covers, '')}"
 
 
 def _share(level: float) -> Decimal:

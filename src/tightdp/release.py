@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from math import lcm
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import FloatArray, check_choice, fail
-from tightdp.printed import percent, value_and_interval
+from tightdp.printed import Covers, interval_head, value_and_interval
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 from tightdp.tables import html_table, text_table
 
 _FORMAT = 1
+_COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
 
 
 # --- what leaves a mechanism ----------------------------------------------------------------------
@@ -34,11 +35,14 @@ class Known:
         Of the noise, in user units; None where only the half-widths are known.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
+    covers : {"noise", "sample", "population"}
+        What the interval is for: the value without noise, that of the table, or the population's.
     """
 
     half_width: FloatArray
     covariance: FloatArray | None = None
     ends: FloatArray | None = None
+    covers: Covers = "noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,11 @@ class Draft:
                 whole[a:b] = error.ends
         return whole
 
+    def covers(self) -> Covers:
+        """What the intervals are for; "" where they differ, or where there are none."""
+        found: set[Covers] = {error.covers for _, error in self.errors if isinstance(error, Known)}
+        return found.pop() if len(found) == 1 else ""
+
     def unknown(self) -> tuple[str, ...]:
         """The entries of which no error is known."""
         return tuple(
@@ -196,6 +205,9 @@ class Release:
     ends : array, optional
         Rows (low, high) of intervals that are not symmetric: of quantiles, which release them, of
         ratios and of variances. ``half_width`` is then the longer side.
+    covers : {"noise", "sample", "population", ""}
+        What the intervals are for: the value without noise, that of the table, the population's;
+        "" where entries differ, or have none.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -221,6 +233,7 @@ class Release:
     confidence: float
     unknown: tuple[str, ...] = ()
     ends: FloatArray | None = None
+    covers: Covers = "noise"
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -239,7 +252,7 @@ class Release:
 
     @property
     def interval(self) -> FloatArray:
-        """Rows (low, high): simultaneous intervals for the statistic without noise, or NaN."""
+        """Rows (low, high): simultaneous intervals for what ``covers`` says, or NaN."""
         if self.ends is not None:
             return self.ends
         return np.column_stack([self.value - self.half_width, self.value + self.half_width])
@@ -270,6 +283,7 @@ class Release:
             confidence=confidence,
             unknown=draft.unknown(),
             ends=draft.ends(),
+            covers=draft.covers(),
             receipt={} if receipt is None else receipt,
         )
 
@@ -290,6 +304,7 @@ class Release:
             "confidence": self.confidence,
             "unknown": list(self.unknown),
             **({} if self.ends is None else {"ends": [_without_nan(row) for row in self.ends]}),
+            "covers": self.covers,
             "receipt": dict(self.receipt),
         }
 
@@ -320,6 +335,7 @@ class Release:
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
             ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
+            covers=_COVERS[record.get("covers", "noise")],
             receipt=dict(record["receipt"]),
         )
 
@@ -339,7 +355,7 @@ class Release:
     # --- tables -------------------------------------------------------------------------------
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        rows = [("entry", "value", "noise std", f"{percent(self.confidence)} interval")]
+        rows = [("entry", "value", "noise std", interval_head(self.confidence, self.covers))]
         for name, value, std, ends in zip(
             self.names, self.value, self.noise_std, self.interval, strict=True
         ):

@@ -16,7 +16,6 @@ from tightdp.data.cells import ListedCells, array_cells
 from tightdp.data.frames import (
     blocks,
     check_frame,
-    distributed_sums,
     integer_sums,
     quantized_matrix,
 )
@@ -55,9 +54,6 @@ def _failures(folder: Path) -> dict[str, Any]:
         "reducer": lambda: integer_sums(table, CANARY_SCHEMA, ["x"], loud, width=1),
         "width": lambda: integer_sums(table, CANARY_SCHEMA, ["x"], lambda b: b["x"], width=1),
         "kind": lambda: integer_sums(table, CANARY_SCHEMA, ["x"], lambda b: [CANARY], width=1),
-        "row function": lambda: distributed_sums(
-            table, CANARY_SCHEMA, ["x"], lambda rows: rows + CANARY, 1
-        ),
         "polars": lambda: quantized_matrix(lazy, CANARY_SCHEMA, ["t"]),
         "duckdb": lambda: quantized_matrix(cast, CANARY_SCHEMA, ["t"]),
         "reader": lambda: quantized_matrix(broken_reader(), CANARY_SCHEMA, ["x"]),
@@ -78,7 +74,7 @@ def _failures(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", [
-    "reducer", "width", "kind", "row function", "polars", "duckdb", "reader", "parquet",
+    "reducer", "width", "kind", "polars", "duckdb", "reader", "parquet",
     "absent", "not in schema", "twice", "lengths", "shape", "frame", "date in pandas-arrow",
     "date in polars", "date in polars-lazy", "date in arrow", "date in duckdb", "date in parquet",
 ])  # fmt: skip

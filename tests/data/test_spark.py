@@ -22,7 +22,7 @@ from engine_tables import (
 )
 
 import tightdp as tdp
-from tightdp.data.frames import distributed_sums, exact_gram, integer_sums, quantized_matrix
+from tightdp.data.frames import exact_gram, integer_sums, quantized_matrix
 from tightdp.errors import DataError, ParameterError
 from tightdp.schema import Interval, Schema
 
@@ -50,6 +50,10 @@ def steps(rows: np.ndarray) -> np.ndarray:
     return np.maximum(rows, 0)
 
 
+def step_sums(block):
+    return steps(block.matrix()).sum(axis=0)
+
+
 @pytest.mark.filterwarnings("ignore")  # Spark's own
 class TestSpark:
     """The nasty table, a million rows, persons and errors on a real local session."""
@@ -63,7 +67,7 @@ class TestSpark:
         width = (len(names) + 1) ** 2
         assert integer_sums(frame, SCHEMA, names, gram, width=width) == gram_of.ravel().tolist()
         positive = steps(want).sum(axis=0).tolist()
-        assert distributed_sums(frame, SCHEMA, names, steps, len(names)) == positive
+        assert integer_sums(frame, SCHEMA, names, step_sums, width=len(names)) == positive
         empty = frame.limit(0)
         assert integer_sums(empty, SCHEMA, names, gram, width=width) == [0] * width
         assert quantized_matrix(empty, SCHEMA, names).shape == (0, len(names))
@@ -90,7 +94,7 @@ class TestSpark:
         frame = on_spark(spark, table)
         want = quantized_matrix(table, schema, ["x", "k"])
         assert by_rows(quantized_matrix(frame, schema, ["x", "k"])) == by_rows(want)
-        sums = distributed_sums(frame, schema, ["x", "k"], steps, 2)
+        sums = integer_sums(frame, schema, ["x", "k"], step_sums, width=2)
         assert sums == steps(want).sum(axis=0).tolist()
 
     def test_workers_without_the_package_are_found_before_the_payment(

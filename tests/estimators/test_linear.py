@@ -280,7 +280,14 @@ def test_summary_is_text_and_html(seed):
     X, y = algorithm_4(np.random.default_rng(seed), 2_000)
     model = LinearRegression(epsilon=2, bounds=BOUNDS, random_state=seed).fit(X, y)
     text, page = str(model.summary()), model.summary()._repr_html_()
-    for word in ("intercept", "x4", "noise std", "epsilon = 2", "95% intervals", "2000 rows"):
+    for word in (
+        "intercept",
+        "x4",
+        "noise std",
+        "epsilon = 2",
+        "95% interval (population)",
+        "2000 rows",
+    ):
         assert word in text
         assert word in page
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import tightdp as tdp
 from tightdp import printed
 from tightdp.answer import Answer
 from tightdp.compare import Comparison
@@ -55,7 +56,7 @@ def made(value: float, half: float, confidence: float = 0.95) -> Release:
 def coefficients(found: Release) -> CoefficientTable:
     return coefficient_table(
         "A fit", found.names, found.value, found.noise_std, found.interval, found.confidence, ONE,
-        rows=10, covers="the population's",
+        rows=10, about="the population's",
     )  # fmt: skip
 
 
@@ -82,12 +83,6 @@ def of_elements(text: str) -> list[tuple[str, str, str]]:
     return [(row[0][0], row[1], row[2]) for row in found]
 
 
-def of_columns(text: str) -> list[tuple[str, str, str]]:
-    """A row of coefficients: value, noise, low, high."""
-    (row,) = [line.split() for line in text.splitlines() if line.startswith("x ")]
-    return [(row[1], row[3], row[4])]
-
-
 def of_picture(found: Release) -> list[tuple[str, str, str]]:
     """The marks of a track are its axis; then come the value and the interval, as elements."""
     picture = pictures.draw(of_answer("x", Answer.of(found)))
@@ -104,18 +99,13 @@ def of_bars(found: Release) -> list[tuple[str, str, str]]:
     return [(value, *INTERVAL.findall(str(answer))[0])]
 
 
-def of_notebook(found: Release) -> list[tuple[str, str, str]]:
-    cells = re.findall(r"<td>([^<]*)</td>", coefficients(found)._repr_html_())
-    return [(cells[1], cells[3], cells[4])]
-
-
 FACES: dict[str, Callable[[Release], list[tuple[str, str, str]]]] = {
     "release": lambda found: of_rows(str(found)),
     "release, notebook": lambda found: of_elements(text_of(found._repr_html_())),
     "answer": lambda found: of_rows(Answer.of(found).text()),
     "answer, notebook": lambda found: of_elements(text_of(Answer.of(found)._repr_html_())),
-    "coefficients": lambda found: of_columns(str(coefficients(found))),
-    "coefficients, notebook": of_notebook,
+    "coefficients": lambda found: of_rows(str(coefficients(found))),
+    "coefficients, notebook": lambda found: of_elements(text_of(coefficients(found)._repr_html_())),
     "report": lambda found: of_rows(Report.of(found).markdown().replace("\\", "")),
     "report, picture": of_picture,
     "report, bars": of_bars,
@@ -159,9 +149,8 @@ def test_digits_of_the_value_are_caught(face, digits, monkeypatch):
         middle, low, high = estimate(value, *ends)
         return middle, f"[{low}, {high}]"
 
-    for face_of in (Release._rows, Answer.cells):
+    for face_of in (Release._rows, Answer.cells, coefficient_table):
         monkeypatch.setitem(face_of.__globals__, "value_and_interval", cells)
-    monkeypatch.setitem(coefficient_table.__globals__, "estimate", estimate)
     found = made(1332412.4, 3.69)
     assert not holds(found, FACES[face](found))
 
@@ -222,18 +211,44 @@ def test_levels_are_said_as_they_are(confidence, said):
         assert LEVEL.findall(text) == [said], text
 
 
+def test_one_word_for_what_an_interval_covers():
+    words = {"noise": "without noise", "sample": "table", "population": "population"}
+    for covers, said in words.items():
+        found = replace(made(3.0, 1.0), covers=covers)
+        assert Release.from_dict(found.to_dict()).covers == covers
+        for text in (str(found), str(Answer.of(found)), Report.of(found).markdown()):
+            assert f"95% interval ({said})" in text.replace("\\", "")
+    assert "95% interval (population)" in str(coefficients(made(3.0, 1.0)))
+    silent = replace(Answer.of(made(3.0, np.nan)), unknown=("x",))
+    assert "95% interval\n" in str(silent)
+    damaged = made(3.0, 1.0).to_dict() | {"covers": "everything"}
+    with pytest.raises(tdp.errors.TightdpError, match="damaged"):
+        Release.from_dict(damaged)
+
+
+def test_quantiles_say_what_was_paid_for():
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=400)
+    for covers, said in (("sample", "table"), ("population", "population")):
+        median = tdp.KNormMedian(schema, "x", epsilon=5, interval=covers)
+        release = median.release({"x": np.linspace(0, 1, 400)}, rng=1)
+        assert release.covers == median.answer(release).covers == covers
+        assert f"95% interval ({said})" in str(release)
+        assert said in str(median.answer(release)).splitlines()[0]
+    bare = tdp.KNormMedian(schema, "x", epsilon=5)
+    release = bare.release({"x": np.linspace(0, 1, 400)}, rng=1)
+    for text in (release, Answer.of(release), bare.answer(release)):
+        assert str(text).splitlines()[0].endswith("95% interval")
+        assert "without noise" not in str(text)
+
+
 @settings(max_examples=300)
 @given(level=st.floats(1e-6, 1 - 1e-9))
 def test_levels_are_never_rounded_up(level):
     assert 0.999 * level < float(printed.percent(level)[:-1]) / 100 <= level + 1e-15
     assert printed.percent(level) != "100%"
-    start, end = map(Fraction, printed.tails(level))
-    assert float(end - start) <= level + 1e-15
-    assert start > 0
-    assert end < 1
 
 
 def test_a_level_rounded_to_whole_percents_is_caught(monkeypatch):
-    for face in (Release._rows, Answer.rows, coefficient_table, Preview.__str__):
+    for face in (printed.interval_head, Preview.__str__):
         monkeypatch.setitem(face.__globals__, "percent", lambda level: f"{level:.0%}")
     assert [LEVEL.findall(text) for text in level_faces(0.9995)].count(["100"]) >= 4

@@ -15,6 +15,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import TightdpError
+from tightdp.mechanisms.least_squares import LinearFit
 
 FEATURES = 2
 BOUNDS = [(-1.0, 3.0), (0.0, 10.0), (-2.0, 2.0)]
@@ -215,7 +216,7 @@ def test_the_law_sees_a_fit_that_fails_after_payment(monkeypatch):
     def lost(*_: Any) -> None:
         raise tdp.errors.UndecidedError("no solution")
 
-    monkeypatch.setattr(tdp.LinearRegression, "_published", lost)
+    monkeypatch.setattr(LinearFit, "_published", lost)
     case = named("LinearRegression", fit_intercept=False, post="none", noise="best")
     with pytest.raises(AssertionError, match="paid, then lost"):
         outcome(case, 1.0, tables(12)["plain"])

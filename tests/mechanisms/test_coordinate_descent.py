@@ -35,7 +35,7 @@ def slopes(mech, h, coordinate):
     top = 1 << mech.bits
     rows = np.array(list(itertools.product(range(-top, top + 1), repeat=len(mech.features))))
     if mech.fit_intercept:
-        rows = np.hstack([rows, np.full((len(rows), 1), top)])
+        rows = np.hstack([np.full((len(rows), 1), top), rows])
     z = np.vstack([rows, -rows])  # both labels
     return _slope(z @ h, mech.bits) * z[:, coordinate]
 
@@ -47,7 +47,7 @@ def test_sensitivities_by_brute_force(intercept, seed, monkeypatch):
     tight = naive = cut = 0
     for _ in range(60):
         h = (rng.normal(0, 3, mech.width) * UNIT).astype(np.int64)
-        coordinate = int(rng.integers(2))
+        coordinate = intercept + int(rng.integers(2))
         found = slopes(mech, h, coordinate)
         moved, stated = int(found.max() - found.min()), mech.sensitivity(h, coordinate)
         assert moved <= stated

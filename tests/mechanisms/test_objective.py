@@ -20,7 +20,7 @@ from tightdp import (
     Polytope,
     Schema,
 )
-from tightdp.convex.calibration import PublicFacts, best_share, corrected_ridge
+from tightdp.convex.calibration import PublicFacts, best_share
 from tightdp.convex.margin_losses import LogisticLoss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import NoPenalty, Smooth
@@ -39,7 +39,7 @@ TINY = (np.array([[1.0], [-0.5], [0.25]]), np.array([1.0, 0.0, 1.0]))
 )  # fmt: skip
 def test_the_law_of_one_parameter(share, ridge, mean, sd, negative, seed):
     rate = share / 2.0
-    assert corrected_ridge(0.25, 1.0, share) == pytest.approx(ridge, rel=1e-9)
+    assert 0.25 / math.expm1(1.0 - share) == pytest.approx(ridge, rel=1e-9)
     x, y = TINY
 
     def tilt(theta):
@@ -131,7 +131,8 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
     schema = Schema({**MIXED, "y": Category([0, 1], other=0)}, rows=rows)
     mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9, fit_intercept=intercept)
     x, _ = mechanism.rows.read({**table, "y": np.zeros(rows)})
-    assert mechanism.names[:5] == ("a", "k[v]", "k[w]", "k[x]", "l[no]")
+    design = ("a", "k[v]", "k[w]", "k[x]", "l[no]", "b", "m[2]", "m[3]")
+    assert mechanism.names == (("intercept", *design) if intercept else design)
     assert x.shape == (rows, 8 + intercept)
     gauge, square = np.asarray(mechanism.ball.gauge(x)), (x**2).sum(axis=1)
     assert gauge.max() == 1.0
@@ -144,6 +145,41 @@ def test_rows_with_categories_fill_their_ball(intercept, seed):
         schema, epsilon=1.0, noise_share=0.9, noise="l2", fit_intercept=intercept
     )
     assert np.asarray(other.ball.gauge(x)).max() <= 1.0
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_every_extreme_row_lies_in_the_ball_name_by_name(intercept):
+    """All rows at the ends of their bounds, and the ball's axes, compared by the names alone."""
+    ends = [
+        (column.low, 0.0, column.high) if isinstance(column, Interval) else column.levels
+        for column in MIXED.values()
+    ]
+    cells = list(itertools.product(*ends))
+    table = {name: list(own) for name, own in zip(MIXED, zip(*cells, strict=True), strict=True)}
+    schema = Schema({**MIXED, "y": Category([0, 1], other=0)}, rows=len(cells))
+    mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9, fit_intercept=intercept)
+    x, _ = mechanism.rows.read({**table, "y": [0] * len(cells)})
+    for place, name in enumerate(mechanism.names):
+        feature, _, level = name.partition("[")
+        if name == "intercept":
+            expected = np.ones(len(cells))
+        elif level:
+            expected = np.array([f"{cell}]" == level for cell in table[feature]], dtype=float)
+        else:
+            column = MIXED[feature]
+            middle = column.middle if intercept else 0.0
+            reach = column.half if intercept else max(abs(column.low), abs(column.high))
+            expected = (np.array(table[feature]) - middle) / reach
+        np.testing.assert_allclose(x[:, place], expected, atol=2.0**-15, err_msg=name)
+    assert np.asarray(mechanism.ball.gauge(x)).max() == 1.0
+    # two axes share an l1 ball if and only if their names are levels of one category
+    for (i, one), (j, two) in itertools.combinations(enumerate(mechanism.names), 2):
+        corner = np.zeros(len(mechanism.names))
+        corner[[i, j]] = 1.0
+        exclusive = "[" in one and one.partition("[")[0] == two.partition("[")[0]
+        assert mechanism.ball.gauge(corner) == (2.0 if exclusive else 1.0), (one, two)
+    if intercept:  # the planted fault: rows in one order, the ball in another
+        assert np.asarray(mechanism.ball.gauge(np.roll(x, -1, axis=1))).max() == 2.0
 
 
 @pytest.mark.slow
@@ -244,13 +280,13 @@ def test_units_of_the_user(seed):
     schema = Schema({**columns, "y": Category([0, 1], other=0)}, rows=20_000)
     table = {"a": x[:, 0], "b": x[:, 1], "y": y}
     value = ObjectivePerturbation(schema, epsilon=500.0).release(table, rng=1).value
-    assert np.allclose(value, [0.8, -1.5, -2.0], atol=0.15)
+    assert np.allclose(value, [-2.0, 0.8, -1.5], atol=0.15)
     target = 0.3 * x[:, 0] - 0.5 * x[:, 1] + 1.0
     plain = Schema({**columns, "y": Interval(-2, 6)}, rows=20_000)
     for loss, kept in [("huber", None), ("squared", LpBall(3, 2, 2.0))]:
         mechanism = ObjectivePerturbation(plain, loss=loss, epsilon=500.0, theta_set=kept)
         value = mechanism.release({**table, "y": target}, rng=1).value
-        assert np.allclose(value, [0.3, -0.5, 1.0], atol=0.05)
+        assert np.allclose(value, [1.0, 0.3, -0.5], atol=0.05)
     through = ObjectivePerturbation(plain, loss="huber", epsilon=500.0, fit_intercept=False)
     value = through.release({**table, "y": 0.3 * x[:, 0] - 0.5 * x[:, 1]}, rng=1).value
     assert np.allclose(value, [0.3, -0.5], atol=0.05)

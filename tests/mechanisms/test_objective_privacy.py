@@ -11,7 +11,7 @@ import pytest
 from objective_tables import binary_schema, largest_ratio
 
 from tightdp import Interval, LpBall, ObjectivePerturbation, ParameterError, Schema
-from tightdp.convex.calibration import SINGLE_COLUMN, PublicFacts, calibrate, corrected_ridge
+from tightdp.convex.calibration import SINGLE_COLUMN, PublicFacts, calibrate
 from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, read_loss
 from tightdp.randomness import source
 
@@ -22,20 +22,11 @@ from tightdp.randomness import source
     ("share", "printed", "right"), [(0.5, -2.541494, 1.541494), (0.85, -7.179, 6.179)]
 )
 def test_the_ridge_is_the_corrected_one(share, printed, right):
-    found = corrected_ridge(1.0, 1.0, share)
+    found = 1.0 / math.expm1(1.0 - share)
     assert found == pytest.approx(right, rel=1e-4)
     assert 1.0 / math.expm1(share - 1.0) == pytest.approx(printed, rel=1e-4)  # what [1] prints
-    assert found == pytest.approx(1.0 / math.expm1(1.0 - share), rel=1e-12)
     facts = PublicFacts(LogisticLoss(), 7, accounting="split")
     assert calibrate(facts, 1.0, share).ridge == pytest.approx(1.75 * found, rel=1e-9)
-
-
-def test_a_hessian_of_higher_rank_needs_a_larger_ridge():
-    # loss a/2 |theta|^2 with a in {0, c} and no other row: the log ratio at zero is the determinant
-    for width, as_printed in [(3, 1.5), (5, 2.5)]:
-        for rank, expected in [(1, as_printed), (width, 0.5)]:
-            ridge = corrected_ridge(2.0, 1.0, 0.5, rank=rank)
-            assert width * math.log1p(2.0 / ridge) == pytest.approx(expected, rel=1e-9)
 
 
 def test_losses_of_more_than_one_margin_are_refused():
@@ -222,7 +213,7 @@ def test_known_density_ratios_of_the_papers_setting(pair, expected):
     mechanism = ObjectivePerturbation(
         binary_schema(width, len(rows)), epsilon=1.0, noise_share=0.5, fit_intercept=False
     )
-    ridge = corrected_ridge(width / 4, 1.0, 0.5)  # Delta = 2: rate 1/4
+    ridge = width / 4 / math.expm1(0.5)  # the papers', corrected; Delta = 2: rate 1/4
     ratios = {
         "rate": 0.25 / mechanism.calibration.rate,
         "ridge": ridge / mechanism.calibration.ridge,

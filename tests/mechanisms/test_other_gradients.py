@@ -12,7 +12,6 @@ from quantile_laws import HALF, TENTH, schema
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.gradients.gradient import mean_noise
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.randomness import source
 
@@ -92,13 +91,6 @@ def test_sensitivity_may_depend_on_theta(seed: int) -> None:
     law, bits = mechanism.law_for(norm_of_gradient(None)), source(seed)
     counts = np.bincount([law.draw(bits)[0] + 4 for _ in range(3000)], minlength=9)
     assert fit(counts, weights / weights.sum()) > 1e-4
-
-
-def test_mean_by_gradient_is_k_norm_noise() -> None:
-    noise = mean_noise(tdp.LpBall(3, np.inf), rows=50, epsilon=1)
-    np.testing.assert_allclose(noise.covariance(), np.eye(3) * 0.0106666667, atol=1e-9)
-    one = mean_noise(tdp.LpBall(1, 1, 0.5), rows=100, epsilon=0.5)  # data in [0, 1]
-    assert one.covariance()[0, 0] == pytest.approx(0.0008)  # Laplace, 2/(n epsilon)^2
 
 
 # --- squared and absolute loss for a mean --------------------------------------------------------

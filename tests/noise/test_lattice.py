@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import tightdp as tdp
-from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.errors import InfeasibleSamplingError, ParameterError, WideIntegers
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -28,7 +28,6 @@ from tightdp.exact.lattice_bodies import (
 )
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
-from tightdp.exact.lattice_points import Integers
 from tightdp.exact.lattice_records import RecordBody
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
 from tightdp.noise import lattice
@@ -84,7 +83,7 @@ def test_every_body_is_tested() -> None:
     assert ours - {TestedBody} == set(EXAMPLES)
 
 
-def points_up_to(body: LatticeBody, top: int) -> Integers:
+def points_up_to(body: LatticeBody, top: int) -> WideIntegers:
     """All lattice points of level <= top."""
     if isinstance(body, ProductBody):
         blocks = [points_up_to(part, top) for part in body.bodies]
@@ -101,7 +100,7 @@ def points_up_to(body: LatticeBody, top: int) -> Integers:
     return z[body.level(z) <= top]
 
 
-def chi_square(observed: Integers, weights: np.ndarray) -> float:
+def chi_square(observed: WideIntegers, weights: np.ndarray) -> float:
     """p-value of counts against weights, rare cells pooled."""
     expected = weights / weights.sum() * observed.sum()
     common = expected >= 8
@@ -113,7 +112,7 @@ def chi_square(observed: Integers, weights: np.ndarray) -> float:
     return float(stats.chi2.sf(np.sum((o - e) ** 2 / e), len(o) - 1))
 
 
-def law_p_values(noise: LatticeNoise, z: Integers, top: int) -> tuple[float, float]:
+def law_p_values(noise: LatticeNoise, z: WideIntegers, top: int) -> tuple[float, float]:
     """Points and levels of draws, given a level of at most ``top``, against the enumerated law."""
     grid = points_up_to(noise.body, top)
     exponent = noise.exponent(grid).astype(float)
@@ -191,7 +190,7 @@ def test_thinned_diamonds_have_the_law(seed: int) -> None:
 # --- mutants that must be caught -----------------------------------------------------------------
 
 
-def keep_the_level(noise: LatticeNoise, size: int, rng: SeededSource) -> Integers:
+def keep_the_level(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: a refused point is drawn again at the same level."""
     body = noise.body
     levels = geometric_sums(body.rank + 1, noise._num, noise._den, size, rng)
@@ -203,20 +202,20 @@ def keep_the_level(noise: LatticeNoise, size: int, rng: SeededSource) -> Integer
     return out
 
 
-def zero_twice(noise: LatticeNoise, size: int, rng: SeededSource) -> Integers:
+def zero_twice(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: a sign and a geometric size, minus zero accepted."""
     levels = geometric_sums(1, noise._num, noise._den, (size, noise.dim), rng)
     return levels * rng.signs(levels.shape).astype(np.int64)
 
 
-def too_few_geometrics(noise: LatticeNoise, size: int, rng: SeededSource) -> Integers:
+def too_few_geometrics(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: m geometrics instead of m + 1."""
     body = noise.body
     levels = geometric_sums(body.rank, noise._num, noise._den, 3 * size, rng)
     return body.propose(levels, 0, rng)[0][:size]
 
 
-def rounded_floats(noise: LatticeNoise, size: int, rng: SeededSource) -> Integers:
+def rounded_floats(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: the continuous law rounded to integers."""
     continuous = tdp.KNormNoise(tdp.K2(), float(noise.rate))
     return np.rint(continuous.sample(size, rng=rng)).astype(np.int64)
@@ -236,7 +235,7 @@ def rounded_floats(noise: LatticeNoise, size: int, rng: SeededSource) -> Integer
     ],
 )
 def test_mutants_are_rejected(
-    mutant: Callable[..., Integers], body: LatticeBody, rate: str, top: int, seed: int
+    mutant: Callable[..., WideIntegers], body: LatticeBody, rate: str, top: int, seed: int
 ) -> None:
     noise = LatticeNoise(body, Fraction(rate), 1)
     assert min(law_p_values(noise, mutant(noise, DRAWS, SeededSource(seed)), top)) < 1e-6
@@ -258,7 +257,9 @@ def test_keeping_the_level_is_not_private() -> None:
 # --- privacy by enumeration ----------------------------------------------------------------------
 
 
-def violations(level: Callable[[Integers], Integers], grid: Integers, shifts: Integers) -> int:
+def violations(
+    level: Callable[[WideIntegers], WideIntegers], grid: WideIntegers, shifts: WideIntegers
+) -> int:
     """How many pairs (z, u) break level(z - u) <= level(z) + level(u)."""
     at_z, at_u = level(grid), level(shifts)
     return sum(int(np.sum(level(grid - u) > at_z + lu)) for u, lu in zip(shifts, at_u, strict=True))

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.audit.report import AuditReport, Finding
-from tightdp.errors import DimensionError, fail
+from tightdp.errors import DimensionError, WideIntegers, fail
 from tightdp.exact.rates import exact_fraction
 from tightdp.progress import progress_bar
 
-Integers = NDArray[Any]
 _BLOCK = 1 << 16
 _MOST_POINTS = 1 << 40
 _SHOWN = 10
@@ -97,12 +96,12 @@ def audit_exact(
 class _Worst:
     """For every shift the largest change of the level so far, and where it is."""
 
-    def __init__(self, moves: Integers) -> None:
+    def __init__(self, moves: WideIntegers) -> None:
         self.moves = moves
         self.change: list[int] = [-1] * len(moves)
         self.at: list[tuple[tuple[int, ...], int, int]] = [((), 0, 0)] * len(moves)
 
-    def look(self, level: Any, z: Integers) -> None:
+    def look(self, level: Any, z: WideIntegers) -> None:
         here = _levels(level, z)
         for k, move in enumerate(self.moves):
             there = _levels(level, z - move)
@@ -162,7 +161,7 @@ def _point(z: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, z))})"
 
 
-def _blocks(reach: Integers) -> Iterator[NDArray[np.int64]]:
+def _blocks(reach: WideIntegers) -> Iterator[NDArray[np.int64]]:
     """The points of the box ``|z_i| <= reach_i``, the points next to 0 in the first block."""
     sides = 2 * reach + 1
     total = prod(map(int, sides))
@@ -173,7 +172,7 @@ def _blocks(reach: Integers) -> Iterator[NDArray[np.int64]]:
         yield np.where(turn % 2 == 1, (turn + 1) // 2, -(turn // 2)).astype(np.int64)
 
 
-def _levels(level: Any, z: Integers) -> Integers:
+def _levels(level: Any, z: WideIntegers) -> WideIntegers:
     """The levels of points, checked to be integers, one a point."""
     values = np.asarray(level(z))
     if values.shape != (len(z),):
@@ -191,11 +190,11 @@ def _levels(level: Any, z: Integers) -> Integers:
     return values.astype(np.int64)
 
 
-def _large(values: Integers) -> bool:
+def _large(values: WideIntegers) -> bool:
     return bool(values.max() >= 1 << 62 or values.min() <= -(1 << 62))
 
 
-def _integers(name: str, value: ArrayLike, ndim: int) -> Integers:
+def _integers(name: str, value: ArrayLike, ndim: int) -> WideIntegers:
     array = np.asarray(value)
     if array.ndim != ndim or array.size == 0:
         fail(f"`{name}` must be a non-empty array with {ndim} axes.", DimensionError)
@@ -213,7 +212,7 @@ def _positive(name: str, value: Any) -> Fraction:
     return number
 
 
-def _reach(window: ArrayLike, dim: int) -> Integers:
+def _reach(window: ArrayLike, dim: int) -> WideIntegers:
     sides = np.asarray(window)
     if sides.ndim == 0:
         sides = np.full(dim, sides)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
-from tightdp.errors import FloatArray, check_choice, check_count, check_positive, fail
+from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.randomness import source
@@ -28,30 +28,6 @@ _REFERENCE_LENGTH = 2.0
 _REFERENCE_SEED = 1801_09236
 _REFERENCE_ROWS, _REFERENCE_DRAWS = 400, 24
 _SIMULATED_WIDTH = 24
-
-
-def corrected_ridge(
-    curvature: float, epsilon: float, noise_share: float, *, rank: int = 1
-) -> float:
-    r"""The papers' ridge, corrected: :math:`\gamma = \lambda / (\exp(\epsilon (1 - q) / k) - 1)`.
-
-    where:
-
-    - :math:`\lambda` is ``curvature``, the largest eigenvalue of the Hessian of one row,
-    - :math:`q` is ``noise_share``, strictly between 0 and 1,
-    - :math:`k` is ``rank``, the largest rank of that Hessian.
-
-    Erratum: Algorithm 2 of [1] prints :math:`\exp(\epsilon (q - 1)) - 1`, which is negative, and
-    its proof uses a Hessian of rank one without saying so.
-
-    >>> round(corrected_ridge(1.0, 1.0, 0.5), 6)
-    1.541494
-    """
-    if not 0 < noise_share < 1:
-        fail(f"`noise_share` must lie strictly between 0 and 1. Got {noise_share}.")
-    share = check_positive("epsilon", epsilon) * (1.0 - noise_share) / check_count("rank", rank)
-    power = math.exp(-share)  # expm1 of a large share would overflow
-    return check_positive("curvature", curvature) * power / -math.expm1(-share)
 
 
 @dataclass(frozen=True, slots=True)

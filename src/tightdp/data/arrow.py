@@ -12,15 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.cells import (
-    Cells,
-    CodedCells,
-    Integers,
-    JoinedCells,
-    ListedCells,
-    NumberCells,
-)
-from tightdp.errors import FloatArray, require
+from tightdp.data.cells import Cells, CodedCells, JoinedCells, ListedCells, NumberCells
+from tightdp.errors import FloatArray, Integers, require
 from tightdp.schema import Category, Interval
 from tightdp.values import LONGEST_TEXT
 

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
 
-Integers = NDArray[np.int64]
 Reducer = Callable[["Block"], NDArray[Any]]
-RowFunction = Callable[[Integers], NDArray[Any]]
 
 _EXACT = 53  # integers up to 2**53 are doubles
 _WORD = 62
@@ -238,27 +236,6 @@ class Totals:
         """Whether all sums are int64 entries that int64 holds."""
         high = int(max(self._high.max(initial=0), -self._high.min(initial=0)))
         return self._large is None and high < 1 << 30 and int(self._low.max(initial=0)) < 1 << 62
-
-
-class RowSums:
-    """The reducer that adds up a per-row function of the quantised rows; it can be pickled."""
-
-    def __init__(self, function: RowFunction, columns: Sequence[str], width: int) -> None:
-        self._function, self._columns, self._width = function, tuple(columns), width
-
-    def __call__(self, block: Block) -> NDArray[Any]:
-        rows = np.asarray(self._function(block.matrix(self._columns)))
-        if rows.shape != (len(block), self._width) or rows.dtype.kind not in "iu":
-            fail(
-                f"The function must return {self._width} integers per row. Got {rows.ndim} axes "
-                f"of {rows.dtype}.",
-                DimensionError,
-            )
-        if rows.dtype == np.uint64:
-            fail("The function must return signed integers of at most 64 bits.", DimensionError)
-        wide = rows.astype(np.int64)
-        high, low = (wide >> 32).sum(axis=0), (wide & 0xFFFFFFFF).sum(axis=0)
-        return high.astype(object) * (1 << 32) + low.astype(object)
 
 
 def rows_that_fit(bits: int, degree: int, most: int) -> int:

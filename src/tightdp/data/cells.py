@@ -28,11 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.schema import Category, Interval
 from tightdp.values import exact_value, nearest_double, plain_cell
-
-Integers = NDArray[np.int64]
 
 _SMALL_RANGE = 1024
 _DIGITS = re.compile("0|-?[1-9][0-9]{0,399}")

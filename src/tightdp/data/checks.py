@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.blocks import Block, Integers
+from tightdp.data.blocks import Block
 from tightdp.data.cells import Cells, ListedCells
 from tightdp.data.frames import check_frame, scan_sums
 from tightdp.data.scan import Chunk, Scan
-from tightdp.errors import FloatArray, TightdpError, fail
+from tightdp.errors import FloatArray, Integers, TightdpError, fail
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Interval, Schema
 from tightdp.tables import html_table, text_table

@@ -10,8 +10,8 @@ import numpy as np
 
 from tightdp.data.blocks import Block
 from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.statistics import Integers, Statistic, check_fits, check_schema
-from tightdp.errors import FloatArray, fail
+from tightdp.data.statistics import Statistic, check_fits, check_schema
+from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace

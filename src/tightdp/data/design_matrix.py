@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tightdp.errors import FloatArray
-from tightdp.schema import Category, Schema
+from tightdp.errors import FloatArray, fail
+from tightdp.schema import Category, Interval, Schema
 
 
 class DesignMatrix:
@@ -18,7 +18,8 @@ class DesignMatrix:
     category becomes indicators of all its stated levels but the first.
 
     A plane :math:`y = \theta_0 + d \cdot \theta` of scaled columns is, in user units, the plane
-    with coefficients :math:`A\theta + b`, A ``linear`` and b ``offset``.
+    with coefficients :math:`A\theta + b`, A ``linear`` and b ``offset``. A target that is a
+    category keeps its units: these are log odds.
 
     Parameters
     ----------
@@ -35,8 +36,12 @@ class DesignMatrix:
         Names of the coefficients: the intercept, if there is one, and the design.
     groups : tuple of int
         How many columns come from each feature; 0 for a number, which has one.
+    places : dict
+        Where the columns of each feature stand among the names.
     half, middle : arrays
         Half-widths and middles of the columns of the design, then of the target.
+    units : array
+        What one unit of each scaled coefficient is in user units.
 
     Examples
     --------
@@ -49,6 +54,9 @@ class DesignMatrix:
     array([-1. ,  0.5,  0.5])
     >>> design.from_user(np.array([-1.0, 0.5, 0.5]))
     array([0. , 1. , 0.5])
+    >>> design.rows(np.array([[-1.0, 0], [0.5, 1]]))  # x = 0 and 3, k = a and b
+    array([[ 1. , -1. ,  0. ],
+           [ 1. ,  0.5,  1. ]])
     """
 
     def __init__(
@@ -56,49 +64,99 @@ class DesignMatrix:
     ) -> None:
         self.schema, self.features, self.target = schema, tuple(features), target
         self.intercept = intercept
-        design: list[str] = []
-        groups: list[int] = []
+        if len({*self.features, target}) <= len(self.features):
+            fail("`features` and `target` must be distinct columns.")
+        names = ["intercept"] if intercept else []
+        self.places: dict[str, range] = {}
         for name in self.features:
-            column = schema[name]
+            column, start = schema[name], len(names)
             levels = column.indicators if isinstance(column, Category) else ()
-            design += [f"{name}[{level}]" for level in levels] or [name]
-            groups.append(len(levels))
-        self.design, self.groups = tuple(design), tuple(groups)
-        self.names = ("intercept", *design) if intercept else self.design
+            names += [f"{name}[{level}]" for level in levels] or [name]
+            self.places[name] = range(start, len(names))
+        self.names, self.design = tuple(names), tuple(names[intercept:])
+        self.groups = tuple(
+            len(places) if isinstance(schema[name], Category) else 0
+            for name, places in self.places.items()
+        )
         self.half, self.middle = self._scales()
-        self.linear, self.offset = self._to_user()
+        slopes = self.half[-1] / self.half[:-1]
+        self.units: FloatArray = np.append(self.half[-1:], slopes) if intercept else slopes
 
     def _scales(self) -> tuple[FloatArray, FloatArray]:
         half, middle = [], []
-        for name, size in zip((*self.features, self.target), (*self.groups, 0), strict=True):
-            column = self.schema[name]
+        for name in (*self.features, self.target):
+            column, size = self.schema[name], len(self.places.get(name, "y"))
             if isinstance(column, Category):
                 pair = 1.0, 0.0
             elif self.intercept:
                 pair = column.half, column.middle
             else:
-                pair = max(abs(column.low), abs(column.high)), 0.0
-            half += [pair[0]] * max(1, size)
-            middle += [pair[1]] * max(1, size)
+                pair = abs(column.middle) + column.half, 0.0
+            half += [pair[0]] * size
+            middle += [pair[1]] * size
         return np.array(half), np.array(middle)
 
-    def _to_user(self) -> tuple[FloatArray, FloatArray]:
-        slopes = self.half[-1] / self.half[:-1]
+    # --- rows ---------------------------------------------------------------------------------
+
+    def rows(self, cells: FloatArray) -> FloatArray:
+        """Points of the cube, shape (n, names), from one column of cells for each feature.
+
+        Cells run over [-1, 1] between their bounds; codes stand for the levels of categories. A
+        row is computed from its own cells alone.
+        """
+        out = np.ones((len(cells), len(self.names)))
+        for own, (name, places) in zip(cells.T, self.places.items(), strict=True):
+            if isinstance(self.schema[name], Category):
+                levels = np.arange(1, len(places) + 1)
+                out[:, places.start : places.stop] = own[:, None] == levels
+            else:
+                out[:, places.start] = self.scaled(name, own)
+        return out
+
+    def scaled(self, name: str, cells: FloatArray) -> FloatArray:
+        """A numeric column on the scale of the map, in [-1, 1]."""
         if not self.intercept:
-            return np.diag(slopes), np.zeros(len(slopes))
-        linear = np.diag(np.append(self.half[-1], slopes))
-        linear[0, 1:] = -slopes * self.middle[:-1]
-        offset = np.zeros(len(linear))
-        offset[0] = self.middle[-1]
-        return linear, offset
+            column = self.schema[name]
+            assert isinstance(column, Interval)
+            stretch = column.half / (abs(column.middle) + column.half)
+            cells = (cells + column.middle / column.half) * stretch
+        return np.clip(cells, -1.0, 1.0)
+
+    def user_rows(self, cells: FloatArray) -> FloatArray:
+        """Rows in user units, shape (n, design), from the same cells; there is an intercept."""
+        return self.rows(cells)[:, 1:] * self.half[:-1] + self.middle[:-1]
+
+    # --- coefficients -------------------------------------------------------------------------
+
+    @property
+    def linear(self) -> FloatArray:
+        """The matrix A, of as many rows and columns as there are names."""
+        linear = np.diag(self.units)
+        if self.intercept:
+            linear[0, 1:] = -self.units[1:] * self.middle[:-1]
+        return linear
+
+    @property
+    def offset(self) -> FloatArray:
+        """The vector b."""
+        offset = np.zeros(len(self.names))
+        if self.intercept:
+            offset[0] = self.middle[-1]
+        return offset
 
     def to_user(self, theta: FloatArray) -> FloatArray:
         """Coefficients in user units from those of the scaled columns, one vector or rows."""
-        return np.asarray(theta @ self.linear.T + self.offset)
+        beta = np.asarray(theta * self.units)
+        if self.intercept:
+            beta[..., 0] += self.middle[-1] - beta[..., 1:] @ self.middle[:-1]
+        return beta
 
     def from_user(self, beta: FloatArray) -> FloatArray:
         """Coefficients of the scaled columns from those in user units, one vector or rows."""
-        return np.asarray(np.linalg.solve(self.linear, (beta - self.offset).T).T)
+        theta = np.array(beta, dtype=np.float64)
+        if self.intercept:
+            theta[..., 0] += theta[..., 1:] @ self.middle[:-1] - self.middle[-1]
+        return np.asarray(theta / self.units)
 
     @property
     def origin(self) -> FloatArray:

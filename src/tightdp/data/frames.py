@@ -18,10 +18,7 @@ import numpy as np
 
 from tightdp.data.blocks import (
     Block,
-    Integers,
     Reducer,
-    RowFunction,
-    RowSums,
     exact_gram,
     one_blas_thread,
 )
@@ -30,7 +27,7 @@ from tightdp.data.scan import Scan, SharedReducer, SharedScan, sum_blocks
 from tightdp.data.shared_pass import Counted, IntegerSum, SharedTable
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import Table, guard
-from tightdp.errors import PublicFactWarning, check_count, fail
+from tightdp.errors import Integers, PublicFactWarning, check_count, fail
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
@@ -42,7 +39,6 @@ __all__ = [
     "check_frame",
     "check_public_rows",
     "check_read_again",
-    "distributed_sums",
     "exact_gram",
     "integer_sums",
     "quantized_matrix",
@@ -267,34 +263,6 @@ def _sums(engine: Engine, scan: Scan, reducer: Reducer, width: int, progress: bo
     watched = _watched(_blocks(engine, scan), scan, progress)
     with one_blas_thread():
         return guard(lambda: sum_blocks(watched, reducer, width))
-
-
-def distributed_sums(
-    frame: Any,
-    schema: Schema,
-    columns: Sequence[str],
-    function: RowFunction,
-    width: int,
-    *,
-    progress: bool = False,
-) -> list[int]:
-    """Sums over rows of an integer function of the quantised row, made where the data are.
-
-    Parameters
-    ----------
-    function : callable
-        Quantised rows, shape (m, d), to any integers of 64 bits, shape (m, width); for Spark it
-        must be picklable.
-
-    Examples
-    --------
-    >>> from tightdp.schema import Interval
-    >>> schema = Schema({"x": Interval(-1, 1)}, rows=3, bits=4)
-    >>> distributed_sums({"x": [0.5, 1, -1]}, schema, ["x"], lambda rows: np.maximum(rows, 0), 1)
-    [24]
-    """
-    reducer = RowSums(function, columns, width)
-    return integer_sums(frame, schema, columns, reducer, width=width, degree=0, progress=progress)
 
 
 def quantized_matrix(

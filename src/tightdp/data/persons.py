@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from tightdp.errors import Integers
 
 _LEAST_BUFFER = 1 << 18
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Bins, Reducer, Statistic
+from tightdp.errors import WideIntegers
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
 from tightdp.schema import Interval
-
-Integers = NDArray[Any]
 
 _MOST_ROWS = 512  # of a block that is listed in full
 _MOST_CELLS = 1 << 18  # integers of a list of images
@@ -43,7 +41,7 @@ class Images:
     """
 
     entries: NDArray[np.intp]
-    values: Integers
+    values: WideIntegers
     complete: bool
 
 
@@ -78,14 +76,14 @@ def independent_images(statistic: Statistic, bits: int) -> list[Images]:
     ]
 
 
-def sampled_images(statistic: Statistic, bits: int) -> Integers:
+def sampled_images(statistic: Statistic, bits: int) -> WideIntegers:
     """Images of a seeded choice of rows, few enough to take all pairs of them."""
     room = math.isqrt(2 * _MOST_CELLS // len(statistic))
     count = max(_FEW, min(_SOME, room))
     return _measured(statistic, _chosen(statistic, count, SeededSource(MEASURING_SEED)), bits)
 
 
-def swept_images(statistic: Statistic, bits: int) -> Integers:
+def swept_images(statistic: Statistic, bits: int) -> WideIntegers:
     """Images of rows in which every end of every column occurs, as far as memory allows."""
     ends = [statistic.extreme_cells(name) for name in statistic.columns]
     room = max(2, min(_MOST_CELLS // len(statistic), _MOST_ROWS))
@@ -110,7 +108,7 @@ def _chosen(statistic: Statistic, count: int, rng: RandomSource) -> NDArray[np.i
     return np.column_stack(out)
 
 
-def _measured(statistic: Statistic, rows: NDArray[np.int64], bits: int) -> Integers:
+def _measured(statistic: Statistic, rows: NDArray[np.int64], bits: int) -> WideIntegers:
     """The contributions of every row on its own."""
     measure = Reducer(statistic, bits)
     cells = rows.T.astype(np.float64)  # grid integers and codes are doubles, exactly

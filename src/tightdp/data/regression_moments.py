@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, gram_of_doubles
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.statistics import Integers, Statistic, check_schema
-from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.data.statistics import Statistic, check_schema
+from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2
@@ -30,7 +31,7 @@ from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Interval, Schema
 
 Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
@@ -82,6 +83,7 @@ class RegressionMoments(Statistic):
 
     Examples
     --------
+    >>> from tightdp import Category
     >>> levels = Category(["a", "b", "c"], other="a")
     >>> facts = {"x": Interval(0, 1), "k": levels, "y": Interval(0, 9)}
     >>> moments = RegressionMoments(Schema(facts, rows=50), ["x", "k"], "y")
@@ -107,15 +109,8 @@ class RegressionMoments(Statistic):
             fail(f"The target {target!r} must be a column with an Interval.")
         self.joint, self.square = joint, square
         self._numeric = [n for n in self.features if isinstance(schema[n], Interval)]
-        self._groups_of: dict[str, list[int]] = {}
-        design: list[str] = []
-        for name in self.features:
-            column = schema[name]
-            start = len(design) + 1
-            levels = column.indicators if isinstance(column, Category) else ()
-            design += [f"{name}[{level}]" for level in levels] or [name]
-            self._groups_of[name] = list(range(start, len(design) + 1))
-        self.design = tuple(design)
+        self.layout = DesignMatrix(schema, self.features, target)
+        self.design, self.places = self.layout.design, self.layout.places
         self.parts = self._lay_out()
         entries = [entry for groups in self.parts.values() for g in groups for entry in g.entries]
         self.entries = np.array(entries, dtype=np.int64)
@@ -136,8 +131,8 @@ class RegressionMoments(Statistic):
 
     def _lay_out(self) -> dict[str, tuple[Group, ...]]:
         y = self.outcome
-        x = [self._groups_of[name][0] for name in self._numeric]
-        sets = [self._groups_of[n] for n in self.features if n not in self._numeric]
+        x = [self.places[name][0] for name in self._numeric]
+        sets = [self.places[n] for n in self.features if n not in self._numeric]
         with_target = [Group(tuple((k, y, 1) for k in s), "diamond") for s in sets]
         between = [Group(tuple((0, k, 1) for k in s), "diamond") for s in sets]
         between += [Group(tuple((j, k, 1) for k in s), "diamond") for j in x for s in sets]
@@ -224,7 +219,7 @@ class RegressionMoments(Statistic):
         cell = [0.0]
         for name in self.columns:
             numeric = isinstance(self.schema[name], Interval)
-            width = 1 if name == self.target else len(self._groups_of[name])
+            width = 1 if name == self.target else len(self.places[name])
             cell += [grid.rounding(name) if numeric else 0.0] * width
         return np.array([k * product_rounding([cell[i], cell[j]]) for i, j, k in self.entries])
 
@@ -247,7 +242,7 @@ class RegressionMoments(Statistic):
             out[..., -1, -1] = np.nan
         for name in self.features:
             if name not in self._numeric:
-                places = self._groups_of[name]
+                places = self.places[name]
                 out[..., places, places] = out[..., 0, places]
         return out
 
@@ -256,7 +251,7 @@ class RegressionMoments(Statistic):
         free = np.ones((len(self.design), len(self.design)), dtype=bool)
         for name in self.features:
             if name not in self._numeric:
-                places = np.array(self._groups_of[name]) - 1
+                places = np.array(self.places[name]) - 1
                 free[np.ix_(places, places)] = False
         return free
 
@@ -341,18 +336,13 @@ class _Image(RowImage):
     def rows(self, size: int, rng: RandomSource, *, extreme: bool) -> FloatArray:
         """Random public rows z: corners of the domain, or points inside."""
         moments = self.moments
-        out = np.zeros((size, moments.outcome + 1))
-        out[:, 0] = 1.0
-        for name in moments.features:
-            places = moments._groups_of[name]
-            if name in moments._numeric:
-                out[:, places[0]] = _cells(size, rng, extreme)
-            else:
-                level = rng.integers(len(places) + 1, size)
-                hit = np.flatnonzero(level)
-                out[hit, places[0] + level[hit] - 1] = 1.0
-        out[:, -1] = _cells(size, rng, extreme)
-        return out
+        cells = [
+            rng.integers(levels + 1, size) if levels else _cells(size, rng, extreme)
+            for levels in moments.layout.groups
+        ]
+        return np.column_stack(
+            [moments.layout.rows(np.column_stack(cells)), _cells(size, rng, extreme)]
+        )
 
     def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
         from tightdp.randomness import SeededSource

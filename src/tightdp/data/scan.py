@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tightdp.data.blocks import Block, Integers, Reducer, Totals
+from tightdp.data.blocks import Block, Reducer, Totals
 from tightdp.data.cells import Cells
 from tightdp.data.persons import FewRows
-from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, Integers, fail
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]

@@ -25,6 +25,7 @@ from tightdp.data.shared_pass import IntegerSum
 from tightdp.errors import (
     DimensionError,
     FloatArray,
+    Integers,
     check_array,
     check_choice,
     check_count,
@@ -42,7 +43,6 @@ from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema, decimal_value
 
-Integers = NDArray[np.int64]
 UNIT = Interval(-1.0, 1.0)
 
 _SCALED = "numeric columns are scaled so that their bounds are -1 and 1"

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tightdp.data.columns import open_column
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import blocks
 from tightdp.errors import DimensionError, FloatArray, check_flag, fail
 from tightdp.estimators.inputs import (
@@ -34,7 +35,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Schema
 
 _FLAGS = {"average", "fit_intercept", "progress"}
 _WEIGHT_REASON = (
@@ -226,14 +227,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _design_rows(self, X: Any) -> FloatArray:
         """Rows in user units, clamped as in the fit; categories as indicators but for the first."""
         cells = self._scaled_rows(X)
-        columns: list[FloatArray] = []
-        for j, name in enumerate(list(self.schema_)[:-1]):
-            column = self.schema_[name]
-            if isinstance(column, Interval):
-                columns.append(column.half * cells[:, j] + column.middle)
-            else:
-                columns += [(cells[:, j] == k) * 1.0 for k in range(1, len(column.indicators) + 1)]
-        return np.column_stack(columns)
+        *names, target = self.schema_
+        return DesignMatrix(self.schema_, names, target).user_rows(cells)
 
     # --- the scikit-learn contract ------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tightdp.errors import FloatArray
 from tightdp.inference.regions import pulled
-from tightdp.printed import bare, estimate, percent, tails
+from tightdp.printed import bare, interval_head, value_and_interval
 from tightdp.privacy import Guarantee
 from tightdp.schema import Category, Schema
 from tightdp.tables import html_table, text_table
@@ -54,28 +54,25 @@ def coefficient_table(
     guarantee: Guarantee,
     *,
     rows: int,
-    first: int = 0,
-    covers: str,
+    about: str,
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
-    """Coefficients, the spread of the privacy noise, and intervals; ``first`` skips rows.
+    """Coefficients, the spread of the privacy noise, and intervals for those of the population.
 
-    ``covers`` says of what they are intervals, and if what is assumed; ``notes`` stand last.
+    ``about`` says of what they are intervals, and if what is assumed; ``notes`` stand last.
     """
     body = []
-    for name, v, s, (low, high) in zip(names, values, spread, bounds, strict=True):
-        middle, least, most = estimate(float(v), float(low), float(high))
-        body.append((name, middle, f"{s:.3g}", least, most))
-    start, end = tails(level)
-    said = pulled(values[first:], bounds[first:])
+    for name, value, std, ends in zip(names, values, spread, bounds, strict=True):
+        middle, interval = value_and_interval(value, ends)
+        body.append((name, middle, f"{std:.3g}", interval))
+    said = pulled(values, bounds)
     return CoefficientTable(
         f"{title}, {rows} rows",
-        ("", "coef", "noise std", f"[{start}", f"{end}]"),
-        tuple(body[first:]),
+        ("", "coef", "noise std", interval_head(level, "population")),
+        tuple(body),
         (
             str(guarantee),
-            f"{percent(level)} intervals, each by itself, for {covers}: noise and sampling error "
-            "together.",
+            f"The intervals hold each by itself, for {about}: noise and sampling error together.",
             *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
             *notes,
         ),

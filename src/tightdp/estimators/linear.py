@@ -194,18 +194,18 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def summary(self, alpha: float = 0.05, *, assume: str | None = None) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML; see :meth:`conf_int`."""
         bounds = self.conf_int(alpha, intercept=True, assume=assume)
+        first, values = 0 if self.fit_intercept else 1, np.append(self.intercept_, self.coef_)
         whatever = "whatever the errors are" if assume is None else f"if errors have {assume}"
         return coefficient_table(
             type(self).__name__,
-            ("intercept", *self.coef_names_),
-            np.append(self.intercept_, self.coef_),
-            self._linear.noise_std(assume),
-            bounds,
+            self.mechanism_.names,
+            values[first:],
+            self._linear.noise_std(assume)[first:],
+            bounds[first:],
             1 - alpha,
             self.guarantee_,
             rows=self.schema_.rows,
-            first=0 if self.fit_intercept else 1,
-            covers=f"the population's coefficients, {whatever}",
+            about=f"the population's coefficients, {whatever}",
             notes=reference_notes(self.schema_),
         )
 

@@ -70,7 +70,7 @@ class LogisticRegression(TwoClassLogit):
     l1 : float
         Weight of an l1 penalty on the scaled coefficients.
     theta_set : LpBall or ConvexSet, optional
-        Keep the scaled coefficients (then the intercept) in a ball, or in any convex set.
+        Keep the intercept and the scaled coefficients in a ball, or in any convex set.
     fit_intercept : bool
     classes : sequence of two labels, or "observed"
         The public labels, the second being the positive one. They may be left out where a schema
@@ -161,12 +161,7 @@ class LogisticRegression(TwoClassLogit):
             mechanism.chosen(release) if isinstance(mechanism, TunedPerturbation) else mechanism
         )
         self.classes_ = label_array(label.levels)
-        self.coef_names_ = self.mechanism_.rows.design
-        width = len(self.coef_names_)
-        self.coef_ = release.value[None, :width].copy()
-        self.intercept_ = (
-            release.value[width : width + 1].copy() if self.fit_intercept else np.zeros(1)
-        )
+        self._take_plane(release.value, self.mechanism_.rows.design)
         return release
 
     def _mechanism(self, problem: Problem) -> ObjectivePerturbation | TunedPerturbation:
@@ -235,8 +230,9 @@ class LogisticRegression(TwoClassLogit):
         """
         check_probability("alpha", alpha)
         found = self._cloud(covariates).intervals(alpha, simultaneous=simultaneous)
-        bounds = self._with_intercept(found)
-        return bounds if intercept else bounds[1:]
+        if not self.fit_intercept:
+            found = np.insert(found, 0, 0.0, axis=0)  # which is known
+        return found if intercept else found[1:]
 
     def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML.
@@ -245,36 +241,25 @@ class LogisticRegression(TwoClassLogit):
         """
         check_is_fitted(self, "release_")
         check_probability("alpha", alpha)
-        first = 0 if self.fit_intercept else 1
-        names = ("intercept", *self.coef_names_)
-        values = np.append(self.intercept_, self.coef_[0])
+        first, names = 0 if self.fit_intercept else 1, self.mechanism_.names
+        values = self.release_.value[: len(names)]
         bounds, lacking = self.known_intervals(alpha, covariates=covariates)
         title, rows = type(self).__name__, self.schema_.rows
         notes = reference_notes(self.schema_)
         if bounds is None:
             return self._titled(
-                bare_table(
-                    title,
-                    names[first:],
-                    values[first:],
-                    self.guarantee_,
-                    lacking,
-                    rows=rows,
-                    notes=notes,
-                )
+                bare_table(title, names, values, self.guarantee_, lacking, rows=rows, notes=notes)
             )
-        spread = self._with_intercept(self._cloud(covariates).noise_std)
         found = coefficient_table(
             title,
             names,
             values,
-            spread,
-            bounds,
+            self._cloud(covariates).noise_std,
+            bounds[first:],
             1 - alpha,
             self.guarantee_,
             rows=rows,
-            first=first,
-            covers=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
+            about=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
             notes=notes,
         )
         return self._titled(found)
@@ -298,12 +283,6 @@ class LogisticRegression(TwoClassLogit):
         except UndecidedError as reason:
             return None, str(reason)
         return found, ""
-
-    def _with_intercept(self, values: FloatArray) -> FloatArray:
-        """Entries of the mechanism, the intercept (or zeros) moved to the front."""
-        width = len(self.coef_names_)
-        last = values[width:] if self.fit_intercept else np.zeros((1, *values.shape[1:]))
-        return np.concatenate([last, values[:width]])
 
     def _no_intervals(self, covariates: Any) -> str | None:
         """Why this fit has no intervals from what it paid for or from public rows, or None."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.base import PrivateEstimator
@@ -17,7 +16,6 @@ from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegressi
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
-from tightdp.schema import Interval
 
 
 class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -136,9 +134,4 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> FloatArray:
         """The quantile at rows, which pass through the same clamp as in ``fit``."""
-        check_is_fitted(self, "release_")
-        cells = self._scaled_rows(X)
-        columns = [self.schema_[name] for name in list(self.schema_)[:-1]]
-        scales = [(c.half, c.middle) for c in columns if isinstance(c, Interval)]
-        half, middle = np.array(scales).T
-        return np.asarray((cells * half + middle) @ self.coef_ + self.intercept_)
+        return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)

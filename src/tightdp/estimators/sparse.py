@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
@@ -78,6 +76,7 @@ class SparseLogisticRegression(TwoClassLogit):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from tightdp.randomness import source
     >>> x = 2 * source(1).uniform((20_000, 5)) - 1
     >>> y = (source(2).uniform(20_000) < 1 / (1 + np.exp(-4 * x[:, 0]))).astype(int)
@@ -149,7 +148,5 @@ class SparseLogisticRegression(TwoClassLogit):
         )
         self.mechanism_, self.n_iter_ = mechanism, mechanism.passes
         self.classes_ = label_array(problem.schema[problem.target].levels)  # type: ignore[union-attr]
-        width = len(problem.features)
-        self.coef_ = release.value[None, :width].copy()
-        self.intercept_ = release.value[width:].copy() if self.fit_intercept else np.zeros(1)
+        self._take_plane(release.value, mechanism.design)
         return release

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, fail
 from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.labels import class_labels
@@ -20,7 +21,15 @@ class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     coef_: FloatArray
     intercept_: FloatArray
+    coef_names_: tuple[str, ...]
     classes_: Any
+
+    def _take_plane(self, value: FloatArray, design: DesignMatrix) -> None:
+        """Set coefficients and intercept from released entries."""
+        first, last = int(design.intercept), len(design.names)
+        self.coef_names_ = design.design
+        self.coef_ = value[None, first:last].copy()
+        self.intercept_ = value[:1].copy() if first else np.zeros(1)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log odds of the second class; cells are clamped to the bounds, as in the fit."""

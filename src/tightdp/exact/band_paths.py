@@ -49,13 +49,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.exact.taut_strings import skeleton, taut_string
 from tightdp.randomness import RandomSource
-
-Integers = NDArray[np.int64]
 
 _WORD = 1 << 62
 _PLACES = 52  # bits of the integer weights of a step, less where there are many

@@ -18,6 +18,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.errors import WideIntegers
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     DiamondBody,
@@ -28,9 +29,9 @@ from tightdp.exact.lattice_bodies import (
     ceil_sqrt,
 )
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_points import Integers, roomy
+from tightdp.exact.lattice_points import roomy
 
-Blocks = Sequence[tuple[NDArray[np.intp], Integers]]
+Blocks = Sequence[tuple[NDArray[np.intp], WideIntegers]]
 """Places of entries, and points, shape (points, entries)."""
 
 _MOST_POINTS = 1 << 11  # combinations of points of all blocks
@@ -126,7 +127,7 @@ def _(body: PolytopeBody, blocks: Blocks, *, paired: bool) -> int | None:
 
 
 def _longest(
-    points: Integers, paired: bool, size: Callable[[Integers], Integers], power: int = 1
+    points: WideIntegers, paired: bool, size: Callable[[WideIntegers], WideIntegers], power: int = 1
 ) -> int:
     """The largest size of a move of one block, or a bound on it where there are many pairs."""
     if not paired or len(points) ** 2 * points.shape[1] <= 2 * _MOST_CELLS:
@@ -136,7 +137,9 @@ def _longest(
     return alone * (2 if not (points < 0).any() else 2**power)
 
 
-def _largest(points: Integers, paired: bool, size: Callable[[Integers], Integers]) -> int:
+def _largest(
+    points: WideIntegers, paired: bool, size: Callable[[WideIntegers], WideIntegers]
+) -> int:
     if not paired:
         return int(size(points).max())
     first, second = np.triu_indices(len(points), 1)
@@ -145,10 +148,10 @@ def _largest(points: Integers, paired: bool, size: Callable[[Integers], Integers
     return max((int(size(points[first[p]] - points[second[p]]).max()) for p in parts), default=0)
 
 
-def _length(z: Integers) -> Integers:
+def _length(z: WideIntegers) -> WideIntegers:
     return np.abs(roomy(z, (1 << 62) // z.shape[1])).sum(axis=1)
 
 
-def _square(z: Integers) -> Integers:
+def _square(z: WideIntegers) -> WideIntegers:
     wide = roomy(z, math.isqrt((1 << 62) // z.shape[1]))
     return np.asarray((wide * wide).sum(axis=1))

@@ -34,8 +34,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import DimensionError, FloatArray, InfeasibleSamplingError, check_count, fail
-from tightdp.exact.lattice_points import Integers, box_points, roomy, simplex_points
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    InfeasibleSamplingError,
+    WideIntegers,
+    check_count,
+    fail,
+)
+from tightdp.exact.lattice_points import box_points, roomy, simplex_points
 from tightdp.geometry.counting_balls import CountBall
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
@@ -85,7 +92,7 @@ class LatticeBody(ABC):
     def factor(self) -> Fraction:
         """A with cells(l) <= A (l + 1) ... (l + rank)."""
 
-    def level(self, z: ArrayLike) -> Integers:
+    def level(self, z: ArrayLike) -> WideIntegers:
         """The least l >= 0 with z in l B, for each row; exact for integers of any size."""
         points = np.asarray(z)
         if points.ndim != 2 or points.shape[1] != self.dim:
@@ -95,10 +102,12 @@ class LatticeBody(ABC):
         return self._level(roomy(points, self.safe_entry))
 
     @abstractmethod
-    def _level(self, z: Integers) -> Integers: ...
+    def _level(self, z: WideIntegers) -> WideIntegers: ...
 
     @abstractmethod
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         """Points of l B for some of the rows, and which rows (see the module)."""
 
     @abstractmethod
@@ -106,7 +115,7 @@ class LatticeBody(ABC):
         """How many candidates :meth:`scatter` has at a level."""
 
     @abstractmethod
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
         """One uniform candidate a row, those in l B, and which rows."""
 
     def covariance(self, rate: float) -> FloatArray | None:
@@ -182,7 +191,7 @@ class TestedBody(LatticeBody):
         return (1 << 61) // (2 * max(int(self.half.max()), self.den) + 2)
 
     @cached_property
-    def _widths(self) -> Integers:
+    def _widths(self) -> WideIntegers:
         """w_i = ceil(2 a_i), at least 1."""
         return np.maximum(1, -(-2 * self.half // self.den))
 
@@ -197,17 +206,19 @@ class TestedBody(LatticeBody):
     def cells(self, level: int) -> int:
         return math.prod((2 * (h * level // self.den) + 1) ** n for h, n in self._sides.items())
 
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
         half = levels[:, None] * self.half // self.den
         z = box_points(-half, half, rng).astype(levels.dtype)  # Python integers stay such
         rows = np.flatnonzero(self.inside(z, levels))
         return z[rows], rows
 
     @abstractmethod
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         """Whether z lies in l B, for rows z that lie in the box."""
 
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         # u_i uniform below w_i (l + o + i) with w_i = ceil(2 a_i) >= 1 covers the 2 h_i + 1
         # integers of the box side, h_i = floor(a_i l), because w_i (l + 1) >= 2 a_i l + 1.
         # Levels are safe, but the offset of a product with many parts may take a wide side further.
@@ -238,7 +249,7 @@ class BoxBody(TestedBody):
     def safe_entry(self) -> int:  # type: ignore[override]
         return (1 << 62) // self.den
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         return _largest(-(-np.abs(z) * self.den // self.half))
 
     def covariance(self, rate: float) -> FloatArray | None:
@@ -255,7 +266,7 @@ class BoxBody(TestedBody):
         half = (level * self.half // self.den).astype(np.float64)
         return Uniform(np.log1p(2 * half).sum(axis=1), half * (half + 1) / 3)
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.ones(len(z), dtype=bool)
 
 
@@ -280,7 +291,7 @@ class DiamondBody(LatticeBody):
     def share(self) -> float:
         return 1.0
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         return np.abs(z).sum(axis=1)
 
     def covariance(self, rate: float) -> FloatArray:
@@ -304,7 +315,7 @@ class DiamondBody(LatticeBody):
     def cells(self, level: int) -> int:
         return sum(self._weights(level))
 
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
         count = picks(levels, self._weights, rng)
         z = np.zeros((len(levels), self.dim), dtype=levels.dtype)
         order = rng.permutations(len(levels), self.dim)
@@ -316,7 +327,9 @@ class DiamondBody(LatticeBody):
                 z[rows[:, None], order[rows, :k]] = np.where(minus, -size, size)
         return z, np.arange(len(levels))
 
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         # {v >= 0, sum v <= l + o} has binom(l + o + m, m) points; with signs, z has one pre-image
         # if minus zero is refused.
         v = simplex_points(levels + offset, self.dim, rng, at_most=True)
@@ -344,7 +357,7 @@ class RoundBody(TestedBody):
         d = self.dim
         return math.exp(d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1) - d * math.log(2))
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         return ceil_sqrt((z * z).sum(axis=1))
 
     def covariance(self, rate: float) -> FloatArray | None:
@@ -364,7 +377,7 @@ class RoundBody(TestedBody):
         weight = points * np.exp(-rate * np.ceil(np.sqrt(length)))
         return np.eye(self.dim) * float(weight @ length / weight.sum() / self.dim)
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray((z * z).sum(axis=1) <= levels * levels)
 
 
@@ -382,7 +395,7 @@ class SquareBody(TestedBody):
     def share(self) -> float:
         return 5 / 6  # area 40/3 of 16
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         a, b = np.abs(z).T
         # gauge |b|/2 if |b| >= 2|a|, else 2 a^2 / (4|a| - |b|)
         curved = b < 2 * a
@@ -390,7 +403,7 @@ class SquareBody(TestedBody):
         top = np.where(curved, 2 * a * a, b)
         return -(-top // bottom)
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         a, b = np.abs(z).T
         over = np.maximum(a - levels, 0)
         return np.asarray(levels * b <= 2 * levels * levels - 2 * over * over)
@@ -425,11 +438,11 @@ class SumBody(TestedBody):
         log_ratio = math.lgamma(self.dim + 1) + self.dim * math.log(self.half[0] / self.bound)
         return _exp(log_ratio + _log(self.share))
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         size = np.abs(z)
         return np.maximum(-(-_largest(size) // self.half[0]), -(-size.sum(axis=1) // self.bound))
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray(np.abs(z).sum(axis=1) <= self.bound * levels)
 
 
@@ -466,15 +479,15 @@ class CountBody(TestedBody):
         """As for :class:`SumBody`."""
         return _exp(self._log_share + math.lgamma(self.dim + 1) - self.dim * math.log(self.bound))
 
-    def _length(self, z: Integers) -> Integers:
+    def _length(self, z: WideIntegers) -> WideIntegers:
         """k times the gauge: that of the positive part plus that of the negative part."""
         up, down = np.maximum(z, 0), np.maximum(-z, 0)
         return sum(np.maximum(self.bound * _largest(part), part.sum(axis=1)) for part in (up, down))
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         return -(-self._length(z) // self.bound)
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray(self._length(z) <= self.bound * levels)
 
 
@@ -482,7 +495,7 @@ class PolytopeBody(TestedBody):
     """The points of a rational box with |a . z| <= b l, for integer rows a and right sides b."""
 
     def __init__(
-        self, rows: Integers, right: Integers, half_widths: Sequence[int], den: int = 1
+        self, rows: WideIntegers, right: WideIntegers, half_widths: Sequence[int], den: int = 1
     ) -> None:
         super().__init__(half_widths, den)
         self.rows, self.right = np.asarray(rows, dtype=np.int64), np.asarray(right, dtype=np.int64)
@@ -506,11 +519,11 @@ class PolytopeBody(TestedBody):
     def safe_entry(self) -> int:  # type: ignore[override]
         return (1 << 62) // max(self._reach, self.den)
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         box = _largest(-(-np.abs(z) * self.den // self.half))
         return np.maximum(box, _largest(-(-np.abs(z @ self.rows.T) // self.right)))
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray((np.abs(z @ self.rows.T) <= self.right * levels[:, None]).all(axis=1))
 
 
@@ -559,15 +572,17 @@ class ProductBody(LatticeBody):
             start = stop
         return out
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         cuts = np.cumsum([body.dim for body in self.bodies])[:-1]
         blocks = np.split(z, cuts, axis=1)
         parts = [body.level(block) for body, block in zip(self.bodies, blocks, strict=True)]
         return _largest(np.column_stack(parts))
 
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         rows = np.arange(len(levels))
-        blocks: list[Integers] = []
+        blocks: list[WideIntegers] = []
         for body in self.bodies:
             block, kept = body.propose(levels[rows], offset, rng)
             rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
@@ -577,9 +592,9 @@ class ProductBody(LatticeBody):
     def cells(self, level: int) -> int:
         return math.prod(body.cells(level) for body in self.bodies)
 
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
         rows = np.arange(len(levels))
-        blocks: list[Integers] = []
+        blocks: list[WideIntegers] = []
         for body in self.bodies:
             block, kept = body.scatter(levels[rows], rng)
             rows, blocks = rows[kept], [done[kept] for done in blocks] + [block]
@@ -625,7 +640,7 @@ def geometric_variance(rate: float) -> float:
     return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
 
-def picks(levels: Integers, weights: Any, rng: RandomSource) -> NDArray[np.int64]:
+def picks(levels: WideIntegers, weights: Any, rng: RandomSource) -> NDArray[np.int64]:
     """For every row an index, by the integer weights that belong to its level."""
     out = np.zeros(len(levels), dtype=np.int64)
     for level in set(levels.tolist()):
@@ -639,7 +654,7 @@ def picks(levels: Integers, weights: Any, rng: RandomSource) -> NDArray[np.int64
     return out
 
 
-def ceil_sqrt(square: Integers) -> Integers:
+def ceil_sqrt(square: WideIntegers) -> WideIntegers:
     """The least integer r with r^2 >= square, exactly."""
     if square.dtype == object:
         return np.array([math.isqrt(int(s) - 1) + 1 if s > 0 else 0 for s in square], dtype=object)
@@ -650,7 +665,7 @@ def ceil_sqrt(square: Integers) -> Integers:
     return root
 
 
-def _largest(columns: Integers) -> Integers:
+def _largest(columns: WideIntegers) -> WideIntegers:
     return np.asarray(columns.max(axis=1))
 
 

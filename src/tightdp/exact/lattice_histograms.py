@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_count, fail
+from tightdp.errors import FloatArray, WideIntegers, check_count, fail
 from tightdp.exact.lattice_bodies import (
     LatticeBody,
     Rows,
@@ -21,7 +21,7 @@ from tightdp.exact.lattice_bodies import (
     series,
     uniform_of,
 )
-from tightdp.exact.lattice_points import Integers, simplex_points
+from tightdp.exact.lattice_points import simplex_points
 from tightdp.randomness import RandomSource
 
 _LISTED = 1 << 12  # up to this level every size of a difference is weighed on its own
@@ -69,7 +69,7 @@ class HistogramBody(LatticeBody):
         m = self.dim
         return [math.comb(m, k) * math.comb(m - 2, k - 1) for k in range(1, m)]
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         if bool((z.sum(axis=1) != 0).any()):
             fail("`z` must sum to 0 in every row: the total of a histogram is public.")
         return np.abs(z).sum(axis=1) // 2
@@ -105,7 +105,9 @@ class HistogramBody(LatticeBody):
         points, squares = series(points, over=m), series(squares, over=m + 2)
         return uniform_of(points, squares, m, -1 / (m - 1))
 
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         # The sum s of a uniform point of {v >= 0 in m-1 cells, sum <= l + o} takes each value with
         # binom(s+m-2, m-2) chances; k is drawn by its weight W_k. A point of size s and gainers k
         # is kept with probability binom(s-1,k-1) binom(s+m-k-1,m-k-1) / (binom(m-2,k-1)
@@ -158,7 +160,7 @@ class HistogramBody(LatticeBody):
             return self._all * math.comb(level + self.rank, self.rank)
         return self._counted(level)[1][level]
 
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
         high = np.flatnonzero(levels > _LISTED)
         low = np.flatnonzero(levels <= _LISTED)
         z, rows = self.propose(levels[high], 0, rng)
@@ -173,7 +175,7 @@ class HistogramBody(LatticeBody):
     # --- high levels --------------------------------------------------------------------------
 
     def _thinned(
-        self, size: Integers, gainers: NDArray[np.int64], rng: RandomSource
+        self, size: WideIntegers, gainers: NDArray[np.int64], rng: RandomSource
     ) -> NDArray[np.bool_]:
         # The ratio is prod_{i=1..m-2} top_i / (s + i) with tops s-k+1..s-1, s+1..s+m-k-1 ascending;
         # each factor is at most 1 and is realised by one uniform integer below s + i.
@@ -183,7 +185,9 @@ class HistogramBody(LatticeBody):
             keep &= rng.integers_below(size + i) < top
         return np.asarray(keep, dtype=bool)
 
-    def _points(self, size: Integers, gainers: NDArray[np.int64], rng: RandomSource) -> Integers:
+    def _points(
+        self, size: WideIntegers, gainers: NDArray[np.int64], rng: RandomSource
+    ) -> WideIntegers:
         z = np.zeros((len(size), self.dim), dtype=size.dtype)
         order = rng.permutations(len(size), self.dim)
         for k in range(1, self.dim):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import check_choice, check_count
+from tightdp.errors import WideIntegers, check_choice, check_count
 from tightdp.exact.lattice_bodies import LatticeBody, Rows
-from tightdp.exact.lattice_points import Integers, box_points
+from tightdp.exact.lattice_points import box_points
 from tightdp.geometry.moment_sampling import Moments
 from tightdp.randomness import RandomSource
 
-Draw = Callable[[Integers, int], Integers]
+Draw = Callable[[WideIntegers, int], WideIntegers]
 """From levels and a place 1, 2, ... to one candidate a row."""
 
 LATTICE_KINDS = ("cylinder", "triples", "triangle")
@@ -49,7 +49,7 @@ class MomentLatticeBody(LatticeBody):
     def factor(self) -> Fraction:
         return Fraction(4**self.dim)
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         size = np.abs(z)
         worst = np.maximum(-(-size.max(axis=1) // 2), 0)
         sums = size[:, self._triangles].sum(axis=2).max(axis=1)
@@ -62,9 +62,11 @@ class MomentLatticeBody(LatticeBody):
             worst = np.maximum(worst, -(-top // bottom))
         return np.asarray(worst)
 
-    def propose(self, levels: Integers, offset: int, rng: RandomSource) -> tuple[Integers, Rows]:
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
         # Uniform below 4 (l + step), shifted by 2l: covers [-2l, 2l], the rest is refused.
-        def draw(level: Integers, place: int) -> Integers:
+        def draw(level: WideIntegers, place: int) -> WideIntegers:
             return rng.integers_below(4 * (level + (offset + place))) - 2 * level
 
         return self._walk(levels, draw)
@@ -72,13 +74,13 @@ class MomentLatticeBody(LatticeBody):
     def cells(self, level: int) -> int:
         return (4 * level + 1) ** self.dim
 
-    def scatter(self, levels: Integers, rng: RandomSource) -> tuple[Integers, Rows]:
-        def draw(level: Integers, place: int) -> Integers:
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
+        def draw(level: WideIntegers, place: int) -> WideIntegers:
             return box_points(-2 * level, 2 * level, rng).astype(levels.dtype)
 
         return self._walk(levels, draw)
 
-    def _walk(self, levels: Integers, draw: Draw) -> tuple[Integers, Rows]:
+    def _walk(self, levels: WideIntegers, draw: Draw) -> tuple[WideIntegers, Rows]:
         z = np.zeros((self.dim, len(levels)), dtype=levels.dtype)
         rows = np.arange(len(levels))
         place = 0
@@ -97,19 +99,21 @@ class MomentLatticeBody(LatticeBody):
 
     @staticmethod
     def _keep(
-        z: Integers, column: int, rows: Rows, drawn: Integers, keep: NDArray[np.bool_]
+        z: WideIntegers, column: int, rows: Rows, drawn: WideIntegers, keep: NDArray[np.bool_]
     ) -> Rows:
         z[column, rows[keep]] = drawn[keep]
         return rows[keep]
 
     @staticmethod
-    def _fits(side: Integers, drawn: Integers, level: Integers) -> NDArray[np.bool_]:
+    def _fits(side: WideIntegers, drawn: WideIntegers, level: WideIntegers) -> NDArray[np.bool_]:
         # l |s| <= 2 l^2 - 2 (side - l)_+^2, and |s| <= 2 l, which only matters at l = 0
         over, size = np.maximum(side - level, 0), np.abs(drawn)
         room = 2 * level * level - 2 * over * over
         return np.asarray((size <= 2 * level) & (level * size <= room))
 
-    def _side_bound(self, z: Integers, rows: Rows, i: int, j: int, levels: Integers) -> Integers:
+    def _side_bound(
+        self, z: WideIntegers, rows: Rows, i: int, j: int, levels: WideIntegers
+    ) -> WideIntegers:
         """What the triangles (k, i, j), k < i, leave to the side (i, j)."""
         bound = 2 * levels[rows]
         for k in range(min(i, 1) if self.kind == "cylinder" else i):

@@ -6,19 +6,16 @@ float is used.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tightdp.errors import check_count, fail
+from tightdp.errors import WideIntegers, check_count, fail
 from tightdp.randomness import RandomSource
 
-Integers = NDArray[Any]
 _ROOM = 1 << 62
 
 
-def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> Integers:
+def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> WideIntegers:
     """Independent uniform integers with low <= z <= high, entry by entry (arrays broadcast).
 
     >>> from tightdp.randomness import source
@@ -32,7 +29,7 @@ def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> Integers:
 
 def simplex_points(
     totals: ArrayLike, dim: int, rng: RandomSource, *, at_most: bool = False
-) -> Integers:
+) -> WideIntegers:
     """Rows of uniform points of {z >= 0 integer, sum z = total}, one row for each total.
 
     Proof (stars and bars): the points with ``dim`` parts are in bijection with the sets of
@@ -64,7 +61,7 @@ def simplex_points(
     return (np.diff(edges, axis=1) - 1)[:, :dim]
 
 
-def _subsets(places: Integers, size: int, rng: RandomSource) -> Integers:
+def _subsets(places: WideIntegers, size: int, rng: RandomSource) -> WideIntegers:
     """Rows of ``size`` distinct uniform integers below ``places`` (R. Floyd; Bentley 1987).
 
     Invariant: after the step with bound j the row is a uniform subset of 0..j-1. A candidate that
@@ -79,7 +76,7 @@ def _subsets(places: Integers, size: int, rng: RandomSource) -> Integers:
     return out
 
 
-def _roomy(*arrays: ArrayLike) -> list[Integers]:
+def _roomy(*arrays: ArrayLike) -> list[WideIntegers]:
     """Integer arrays as int64 where sums cannot overflow, else all as Python integers."""
     given = [np.asarray(array) for array in arrays]
     if any(a.size and a.dtype.kind not in "iuO" for a in given):
@@ -88,7 +85,7 @@ def _roomy(*arrays: ArrayLike) -> list[Integers]:
     return [a.astype(object if wide else np.int64) for a in given]
 
 
-def roomy(z: Integers, limit: int) -> Integers:
+def roomy(z: WideIntegers, limit: int) -> WideIntegers:
     """Integers as int64, or all as Python integers when one of them reaches ``limit``."""
     if z.dtype == object or z.size == 0:
         return z

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_count
+from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.lattice_bodies import TestedBody
-from tightdp.exact.lattice_points import Integers
 
 _NODES = 96  # of a quadrature of polynomials and their pieces, for stated errors only
 
@@ -62,7 +61,7 @@ class RecordBody(TestedBody):
     def safe_level(self) -> int:  # type: ignore[override]
         return 1 << 28
 
-    def _level(self, z: Integers) -> Integers:
+    def _level(self, z: WideIntegers) -> WideIntegers:
         s = z[:, :1]
         u, v = np.abs(z[:, 1::2]), z[:, 2::2]
         box = np.maximum(np.maximum(np.abs(s), u), np.abs(v))
@@ -74,7 +73,7 @@ class RecordBody(TestedBody):
             out = np.maximum(out, np.where(w > box, curved, 0))
         return np.asarray(out.max(axis=1))
 
-    def inside(self, z: Integers, levels: Integers) -> NDArray[np.bool_]:
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         level, s = levels[:, None], z[:, :1]
         u, v = 2 * np.abs(z[:, 1::2]), z[:, 2::2]
         above = np.maximum(u - level - s, 0)

@@ -7,11 +7,8 @@ it is the heaviest path of every band. It is used for speed alone: nothing prove
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
-
-Integers = NDArray[np.int64]
+from tightdp.errors import FloatArray, Integers
 
 _AHEAD = 64  # points looked at first
 _ROOM = 3.5  # standard deviations of a path between two points that count as far away

@@ -21,11 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import DimensionError, fail
+from tightdp.errors import DimensionError, WideIntegers, fail
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.randomness import RandomSource
-
-Integers = NDArray[Any]  # int64, or Python integers of any size
 
 PLACES = 30
 _GUARD = 34  # further places of the recurrences behind the tables
@@ -66,15 +64,15 @@ class ExpTable:
         follow = lowers if self.shift == 0 else [*lowers[1:], 0]
         self._lower = np.array([*follow, 0], dtype=kind)
 
-    def _cells(self, levels: Integers) -> NDArray[np.int64]:
+    def _cells(self, levels: WideIntegers) -> NDArray[np.int64]:
         cells = np.minimum(levels >> self.shift, len(self._upper) - 1)
         return np.asarray(cells, dtype=np.int64)
 
-    def upper(self, levels: Integers) -> Integers:
+    def upper(self, levels: WideIntegers) -> WideIntegers:
         """Integers at least 1, and at least ``2**places * exp(-rate * level)``."""
         return self._upper[self._cells(levels)]
 
-    def lower(self, levels: Integers) -> Integers:
+    def lower(self, levels: WideIntegers) -> WideIntegers:
         """Integers at most ``2**places * exp(-rate * level)``."""
         return self._lower[self._cells(levels)]
 
@@ -127,7 +125,7 @@ class TiltedLaw:
     np.True_
     """
 
-    def __init__(self, weights: Integers, levels: Integers, rate: Fraction) -> None:
+    def __init__(self, weights: WideIntegers, levels: WideIntegers, rate: Fraction) -> None:
         if weights.ndim != 1 or weights.shape != levels.shape or not len(weights):
             fail("`weights` and `levels` must be two vectors of one length.", DimensionError)
         present = weights > 0
@@ -138,7 +136,7 @@ class TiltedLaw:
         self._wide = int(weights.astype(object).sum()) >= _MOST_WEIGHT
         if self._wide:
             self._places = int(weights.astype(object).sum()).bit_length() + PLACES
-            self._bounds: Integers = self._exact_bounds()
+            self._bounds: WideIntegers = self._exact_bounds()
         else:
             self._places = PLACES
             self._table = exp_table(rate)
@@ -146,7 +144,7 @@ class TiltedLaw:
         self._edges = np.cumsum(weights * self._bounds)
         self._total = int(self._edges[-1])
 
-    def _exact_bounds(self) -> Integers:
+    def _exact_bounds(self) -> WideIntegers:
         """Upper bounds with more places than the sum of the weights has bits."""
         known: dict[int, int] = {}
         for level in self.levels:
@@ -200,7 +198,7 @@ class TiltedLaw:
         return np.asarray(mass / mass.sum(), dtype=np.float64)
 
 
-def permute_and_flip(levels: Integers, rate: Fraction, rng: RandomSource) -> int:
+def permute_and_flip(levels: WideIntegers, rate: Fraction, rng: RandomSource) -> int:
     r"""An index by permute-and-flip: in random order, the first i whose coin
     :math:`e^{-r (k_i - \min k)}` says yes.
 

@@ -29,16 +29,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_count, fail
+from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.integer_draws import discrete_gaussian, gaussian_exponent, gaussian_parameters
 from tightdp.exact.lazy_uniform import LazyUniform
 from tightdp.exact.rates import check_rate
 from tightdp.randomness import RandomSource, Shape, Words
 
-Integers = NDArray[Any]
-"""int64, or Python integers (dtype object) when one of them needs more room."""
 Mask = NDArray[np.bool_]
 
 SAFE = 1 << 62
@@ -56,7 +54,7 @@ _WIDE_UNIT = _WIDE(2) ** -int(np.finfo(_WIDE).nmant)
 
 def geometrics(
     num: int, den: int, shape: Shape, rng: RandomSource, *, filtered: bool = True
-) -> Integers:
+) -> WideIntegers:
     r"""Independent integers k >= 0 with probability :math:`(1-q)\,q^k`, :math:`q = e^{-num/den}`.
 
     Parameters
@@ -86,7 +84,7 @@ def geometrics(
 
 def geometric_sums(
     terms: int, num: int, den: int, shape: Shape, rng: RandomSource, *, filtered: bool = True
-) -> Integers:
+) -> WideIntegers:
     """Sums of ``terms`` independent geometrics: the levels of a K-norm noise.
 
     >>> from tightdp.randomness import source
@@ -102,7 +100,7 @@ def geometric_sums(
 
 def discrete_laplaces(
     num: int, den: int, shape: Shape, rng: RandomSource, *, filtered: bool = True
-) -> Integers:
+) -> WideIntegers:
     r"""Independent integers z with probability proportional to :math:`e^{-|z| num/den}`.
 
     A sign and a geometric size, both from one word; minus zero is drawn again, sign and size, or
@@ -131,42 +129,9 @@ def discrete_laplaces(
     return out.reshape(shape)
 
 
-def bernoulli_exps(nums: ArrayLike, den: int, rng: RandomSource, *, filtered: bool = True) -> Mask:
-    r"""Independent bools, True with probability exactly :math:`e^{-num/den}` for each num >= 0.
-
-    Parameters
-    ----------
-    nums : array of integers >= 0
-        int64 or Python integers of any size; the result has their shape.
-    den : int
-        The common denominator, > 0.
-    rng : RandomSource
-    filtered : bool
-        As in :func:`geometrics`.
-
-    Examples
-    --------
-    >>> from tightdp.randomness import source
-    >>> bernoulli_exps([0, 0, 10**6], 1, source())
-    array([ True,  True, False])
-    """
-    tops = np.asarray(nums)
-    if tops.size and (tops.dtype.kind not in "iuO" or bool((tops < 0).any())):
-        fail("`nums` must be integers >= 0.")
-    bottom = check_count("den", den)
-    flat = tops.ravel()
-    if tops.dtype == object or bottom.bit_length() > 1000:
-        exponents = np.array([_quotient(int(top), bottom) for top in flat], dtype=np.float64)
-    else:
-        exponents = flat.astype(np.float64) / float(bottom)
-    words = rng.words(flat.size)
-    answers = _exceed(words, exponents, lambda i: (int(flat[i]), bottom), rng, filtered=filtered)
-    return answers.reshape(tops.shape)
-
-
 def discrete_gaussians(
     sigma2: Any, shape: Shape, rng: RandomSource, *, filtered: bool = True
-) -> Integers:
+) -> WideIntegers:
     r"""Independent integers z with probability proportional to :math:`e^{-z^2/(2\sigma^2)}`.
 
     The rejection of :func:`tightdp.exact.integer_draws.discrete_gaussian`, on arrays: the accepted
@@ -191,7 +156,7 @@ def discrete_gaussians(
         draws = [discrete_gaussian(sigma2, rng) for _ in range(count)]
         return np.array(draws, dtype=object).reshape(shape)
     centre, half = float(Fraction(a, b * t)), float(Fraction(b, 2 * a))
-    parts: list[Integers] = [np.empty(0, dtype=np.int64)]
+    parts: list[WideIntegers] = [np.empty(0, dtype=np.int64)]
     missing = count
     while missing > 0:
         # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
@@ -212,7 +177,7 @@ def discrete_gaussians(
 
 def levels(
     words: Words, num: int, den: int, rng: RandomSource, *, filtered: bool = True
-) -> Integers:
+) -> WideIntegers:
     """floor(-ln U / (num/den)) for the U that begin with the upper 63 bits of the words."""
     out = np.zeros(words.size, dtype=np.int64)
     pending = np.arange(words.size)
@@ -311,11 +276,11 @@ def _exceed(
     return answers
 
 
-def _gaussian_exponent_at(y: Integers, a: int, b: int, t: int, i: int) -> tuple[int, int]:
+def _gaussian_exponent_at(y: WideIntegers, a: int, b: int, t: int, i: int) -> tuple[int, int]:
     return gaussian_exponent(int(y[i]), a, b, t)
 
 
-def _sign(sizes: Integers, words: Words) -> NDArray[np.intp]:
+def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
     """Negate, in place, the sizes whose word is odd; give the indices of minus zero."""
     odd = (words & np.uint64(1)).view(np.int64)
     minus_zeros = np.flatnonzero((sizes == 0) & (odd == 1))
@@ -326,10 +291,3 @@ def _sign(sizes: Integers, words: Words) -> NDArray[np.intp]:
 def _count(shape: Shape) -> int:
     sides = shape if isinstance(shape, tuple) else (shape,)
     return prod(check_count("shape", side, least=0) for side in sides)
-
-
-def _quotient(top: int, bottom: int) -> float:
-    try:
-        return top / bottom
-    except OverflowError:
-        return float("inf")

@@ -13,10 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.randomness import RandomSource
-
-Integers = NDArray[np.int64]
 
 
 class Forest:

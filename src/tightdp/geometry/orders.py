@@ -26,7 +26,6 @@ from tightdp.errors import (
     check_probability,
     fail,
 )
-from tightdp.geometry.containment import Containment, containment
 from tightdp.geometry.norm_balls import (
     NormBall,
     SecondMoment,
@@ -175,19 +174,6 @@ def _planar_mean_norm(ball: NormBall, p: float) -> float:
 
 
 # --- the orders ---------------------------------------------------------------------------------
-
-
-def stochastically_tighter(ball: NormBall, other: NormBall) -> Containment:
-    """Whether noise shaped like ``ball`` is stochastically tighter than noise like ``other``.
-
-    By Theorem 3.6 of [1] this is containment of the balls; equivalently, every depth region of the
-    first lies in that of the second, and its conditional variance is smaller in every direction.
-
-    >>> from tightdp.geometry.norm_balls import LpBall
-    >>> bool(stochastically_tighter(LpBall(2, 2), LpBall(2, np.inf)))
-    True
-    """
-    return containment(ball, other)
 
 
 def volume_order(ball: NormBall, other: NormBall) -> int:

@@ -15,7 +15,6 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
 from tightdp.inference.moment_intervals import moved
 from tightdp.randomness import SeededSource
-from tightdp.schema import Category
 
 _SEED, _DIRECTIONS = 20_190_606, 16  # directions of the coefficients, averaged
 
@@ -24,18 +23,13 @@ def even_moments(moments: RegressionMoments, slopes: FloatArray) -> FloatArray:
     """Mean products of (1, x, y) for even, independent features and y = slopes @ (x - mean)."""
     mean = np.zeros(len(moments.design))
     within = np.zeros((len(mean), len(mean)))
-    start = 0
-    for name in moments.features:
-        column = moments.schema[name]
-        if isinstance(column, Category):
-            count = len(column.indicators) + 1
-            places = slice(start, start + count - 1)
-            mean[places] = 1 / count
-            within[places, places] = np.eye(count - 1) / count - 1 / count**2
-            start += count - 1
+    for levels, where in zip(moments.layout.groups, moments.places.values(), strict=True):
+        places = slice(where.start - 1, where.stop - 1)
+        if levels:
+            mean[places] = 1 / (levels + 1)
+            within[places, places] = np.eye(levels) / (levels + 1) - 1 / (levels + 1) ** 2
         else:
-            within[start, start] = 1 / 3
-            start += 1
+            within[places, places] = 1 / 3
     covariance = within @ slopes
     size = len(mean) + 2
     out = np.zeros((size, size))

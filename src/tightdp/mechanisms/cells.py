@@ -91,6 +91,7 @@ class CellCounts(Reading):
             confidence=level,
             release=release,
             about="counts are made consistent; intervals cover those without noise",
+            covers="noise",
         )
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Integers
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import (
-    FloatArray,
+    Integers,
     check_choice,
     check_count,
     check_flag,
@@ -107,7 +107,8 @@ class CoordinateDescent(Mechanism):
     average : bool
         Whether a sweep ends at the mean of its iterates, as in [5], or at the last of them.
     fit_intercept : bool
-        An intercept is one more coordinate, without penalty.
+        An intercept is one more coordinate, the first, without penalty. Without it the plane goes
+        through the user's zero.
 
     Examples
     --------
@@ -145,9 +146,8 @@ class CoordinateDescent(Mechanism):
         self.l1, self.l2 = (_penalty(name, value) for name, value in (("l1", l1), ("l2", l2)))
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
         self.average = check_flag("average", average)
-        self.width = check_count(
-            "number of features", len(self.features) + self.fit_intercept, most=_MOST_WIDTH
-        )
+        self.design = DesignMatrix(schema, self.features, self.target, intercept=self.fit_intercept)
+        self.width = check_count("number of features", len(self.design.names), most=_MOST_WIDTH)
         self.sweep = self.width if sweep is None else check_count("sweep", sweep, most=self.width)
         self.bits = min(schema.bits, _BITS)
         self.passes = self._passes(passes)
@@ -261,17 +261,12 @@ class CoordinateDescent(Mechanism):
         warn_of_delta(self.delta, self.schema)
 
     def rows(self, frame: Any, *, progress: bool = False) -> Integers:
-        """-y times the scaled row (and the intercept's 1), shape (width, n). **Not private.**"""
+        """-y times the scaled row (the intercept's 1 first), shape (width, n). **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        shift = self.schema.bits - self.bits
-        x = cells[:, :-1]
-        if shift:
-            x = (x + (1 << (shift - 1))) >> shift  # half up, as all coarser grids
-        sign = 1 - 2 * cells[:, -1]  # -y
-        z = [x * sign[:, None]]
-        if self.fit_intercept:
-            z.append(sign[:, None] << self.bits)
-        return np.ascontiguousarray(np.hstack(z).T)
+        rows = self.design.rows(cells[:, :-1] / self.schema.resolution)
+        rows *= 1 << self.bits
+        rows = np.floor(rows + 0.5, out=rows)  # half up, as all coarser grids
+        return np.ascontiguousarray((rows * (1 - 2 * cells[:, -1:])).T, dtype=np.int64)
 
     def descend(self, z: Integers, rng: RandomSource, *, progress: bool = False) -> Integers:
         """Coefficients in units of 2**-20 from the rows of :meth:`rows`."""
@@ -302,24 +297,16 @@ class CoordinateDescent(Mechanism):
         unit = self.noise.factor << (self.bits + _SLOPE)
         step, h = self.step_size, value / (1 << _GRID)
         moved = h - step * float(Fraction(noisy, unit * self.schema.rows))
-        if not (self.fit_intercept and coordinate == self.width - 1):
+        if coordinate > 0 or not self.fit_intercept:
             moved = math.copysign(max(abs(moved) - step * self.l1, 0.0), moved)
             moved /= 1 + step * self.l2
         return max(-_LARGEST, min(_LARGEST, round(moved * (1 << _GRID))))
 
-    def recover(self, h: FloatArray) -> FloatArray:
-        """Scaled coefficients in user units, the intercept last."""
-        columns = [self.schema[name] for name in self.features]
-        half = np.array([column.half for column in columns])  # type: ignore[union-attr]
-        middle = np.array([column.middle for column in columns])  # type: ignore[union-attr]
-        slopes = h[: len(half)] / half
-        return np.append(slopes, h[len(half) :] - slopes @ middle) if self.fit_intercept else slopes
-
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         z = self.rows(frame, progress=progress)
         h = self.descend(z, rng, progress=progress)
-        names = (*self.features, *(["intercept"] if self.fit_intercept else []))
-        return Draft.of(names, self.recover(h / (1 << _GRID)), h, 1 << _GRID, DEPENDS)
+        value = self.design.to_user(h / (1 << _GRID))
+        return Draft.of(self.design.names, value, h, 1 << _GRID, DEPENDS)
 
 
 @lru_cache(maxsize=1024)

@@ -130,11 +130,8 @@ class BoundsFinder(Mechanism):
     def label(self) -> str:
         return f"find_bounds({self.column!r})"
 
-    def rows_cut(self, confidence: float) -> int:
-        """At most so many rows lie beyond either bound, with this probability."""
-        return 2 * self._reach(confidence) + 1
-
     def _reach(self, confidence: float) -> int:
+        """At most twice so many rows, and one, lie beyond either bound, with this probability."""
         return math.ceil(rank_reach(self.schema.resolution, (1 - confidence) / 2, self.rate))
 
     def check(self, frame: Any) -> None:

@@ -7,15 +7,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame
 from tightdp.data.joint_histograms import JointHistogram
-from tightdp.errors import InfeasibleSamplingError, check_count, fail
+from tightdp.errors import InfeasibleSamplingError, Integers, check_count, fail
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.schema import Schema
-
-Integers = NDArray[np.int64]
 
 MOST_SAMPLES = 20_000
 _WORD = 1 << 62

@@ -10,7 +10,6 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.answer import Answer
-from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import (
     FloatArray,
@@ -112,7 +111,7 @@ class LeastSquares(Reading):
         self.statistic = chosen.moments
         self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
         self._take_price()
-        self.design = DesignMatrix(*roles)
+        self.design = chosen.moments.layout
         self.names = self.design.names if self.fit_intercept else self.design.design
 
     @property
@@ -138,6 +137,7 @@ class LeastSquares(Reading):
             confidence=level,
             release=release,
             about="; ".join(filter(None, [COVERED, pulled(value, interval)])),
+            covers="population",
         )
 
     def preview(self, confidence: float = 0.95) -> Preview:

@@ -86,7 +86,8 @@ class Cloud:
     @classmethod
     def assumed(cls, mechanism: ObjectivePerturbation, release: Release, cells: FloatArray) -> Self:
         """With public rows (scaled to [-1, 1]) of the same population as the private ones."""
-        bits, rows = source(_SEED), mechanism.rows.scaled(cells[:: 1 + len(cells) // _PUBLIC_ROWS])
+        few = cells[:: 1 + len(cells) // _PUBLIC_ROWS]
+        bits, rows = source(_SEED), mechanism.rows.design.rows(few)
         curvature = mechanism.loss.second(rows @ _scaled(mechanism, release), np.zeros(len(rows)))
         matrix = (rows.T * curvature) @ rows
         if np.linalg.eigvalsh(matrix)[0] <= _LEAST * np.trace(matrix):
@@ -105,7 +106,7 @@ class Cloud:
         information: FloatArray,
         bits: RandomSource,
     ) -> Self:
-        theta, linear = _scaled(mechanism, release), mechanism.rows.linear
+        theta, linear = _scaled(mechanism, release), mechanism.rows.design.linear
         noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(_DRAWS, rng=bits)
         last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(_DRAWS, rng=bits)
         last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
@@ -155,6 +156,4 @@ def _bend(move: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _scaled(mechanism: ObjectivePerturbation, release: Release) -> FloatArray:
     """The released parameters of the scaled columns."""
-    width = len(mechanism.names)
-    value = release.value[:width] - mechanism.rows.offset
-    return np.asarray(np.linalg.solve(mechanism.rows.linear, value), dtype=np.float64)
+    return mechanism.rows.design.from_user(release.value[: len(mechanism.names)])

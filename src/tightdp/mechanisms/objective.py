@@ -96,8 +96,8 @@ class ObjectivePerturbation(Mechanism):
 
     where:
 
-    - :math:`x_i \in [-1, 1]^m` is a row, scaled by public bounds (with a constant column for the
-      intercept, and exclusive indicators for a category),
+    - :math:`x_i \in [-1, 1]^m` is a row, scaled by public bounds (a constant column for the
+      intercept comes first; a category has exclusive indicators),
     - :math:`K` is the noise ball, scaled so that it contains all rows: the cube, times an l1 ball
       for the indicators of each category,
     - :math:`\eta` and :math:`\gamma` are ``calibration.rate`` and ``calibration.ridge``,
@@ -146,8 +146,8 @@ class ObjectivePerturbation(Mechanism):
 
     Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
     what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
-    Errata to [1]: Algorithm 2 prints a negative ridge (see
-    :func:`~tightdp.convex.calibration.corrected_ridge`); its proof needs Hessians of rank one
+    Errata to [1]: Algorithm 2 prints a negative ridge, over :math:`\exp(\epsilon (q - 1)) - 1`
+    instead of :math:`\exp(\epsilon (1 - q)) - 1`; its proof needs Hessians of rank one
     and the exact minimiser, which no solver returns; for m >= 2 and unbounded parameters the cube
     is the hull of the logistic sensitivity space, so that "linf" is optimal rather than nearly so;
     for m = 1 the bound is 1.0517, not 2.
@@ -194,7 +194,7 @@ class ObjectivePerturbation(Mechanism):
     >>> schema = Schema({"x": Interval(0, 1), "y": Category(["no", "yes"], other="no")}, rows=1000)
     >>> mechanism = ObjectivePerturbation(schema, epsilon=1.0, noise_share=0.9)
     >>> mechanism.names, round(mechanism.calibration.rate, 3)
-    (('x', 'intercept'), 0.446)
+    (('intercept', 'x'), 0.446)
     >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no", "yes"] * 500}
     >>> mechanism.release(table, rng=1).value.shape
     (2,)
@@ -359,10 +359,10 @@ class ObjectivePerturbation(Mechanism):
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths for a public model: uniform rows."""
-        move = self.rows.linear / self._stiffness()
+        move = self.rows.design.linear / self._stiffness()
         noise = orders.covariance(self.ball, self.calibration.rate).value
         extra = orders.covariance(LpBall(len(self.names), np.inf), float(self.output.rate)).value
-        last = self.rows.linear / self.resolution
+        last = self.rows.design.linear / self.resolution
         radius = orders.concentration_radius(self.ball, self.calibration.rate, confidence)
         covariance = move @ noise @ move.T + last @ extra @ last.T
         return covariance, radius * np.asarray(self.ball.support(move))
@@ -370,8 +370,8 @@ class ObjectivePerturbation(Mechanism):
     def _stiffness(self) -> FloatArray:
         """How fast the gradient grows along every axis, for uniform rows."""
         bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
-        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.groups]
-        moment = np.array([m for part in parts for m in part] + [1.0] * self.rows.intercept)
+        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.design.groups]
+        moment = np.array([1.0] * self.rows.intercept + [m for part in parts for m in part])
         ridge = self.calibration.ridge + self.penalty.strength
         return np.asarray(self.schema.rows * bend * moment + ridge)
 
@@ -383,11 +383,10 @@ class ObjectivePerturbation(Mechanism):
         if not isinstance(self.loss, LogisticLoss):
             return np.zeros(len(self.names))
         stiffness = self._stiffness()
-        effect = np.zeros(len(stiffness))
-        width = len(effect) - self.rows.intercept
-        effect[:width] = np.sqrt(_MODERATE / width)
+        effect = np.full(len(stiffness), np.sqrt(_MODERATE / len(self.rows.design.design)))
+        effect[: self.rows.intercept] = 0.0
         pull = max(self.calibration.ridge - self._asked_ridge, 0.0) * effect / stiffness
-        return np.asarray(np.sqrt(self.rows.linear**2 @ pull**2))
+        return np.asarray(np.sqrt(self.rows.design.linear**2 @ pull**2))
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect if rows were uniform within their bounds; costs nothing.
@@ -416,6 +415,7 @@ class ObjectivePerturbation(Mechanism):
             release=release,
             about=about,
             unknown=self.names if interval is None else (),
+            covers="population",
         )
 
     def known_intervals(
@@ -487,7 +487,7 @@ class ObjectivePerturbation(Mechanism):
 
     def recover(self, integers: Sequence[int]) -> FloatArray:
         """Parameters in user units."""
-        return self.rows.recover(self.scaled(integers))
+        return self.rows.design.to_user(self.scaled(integers))
 
     def _curvature(
         self,

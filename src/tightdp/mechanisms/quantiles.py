@@ -24,6 +24,7 @@ from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradients.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
+from tightdp.printed import Covers
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
@@ -180,7 +181,8 @@ class KNormQuantile(KNormGradient):
         if self.covers == "none":
             return middle
         ends = on_grid(self.names[1:], points[1:], self.domain * 2, self.bits, PART_OF_INTERVAL)
-        return _bracketed(middle, ends, self.domain[0])
+        covers: Covers = "sample" if self.covers == "sample" else "population"
+        return _bracketed(middle, ends, self.domain[0], covers)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows.
@@ -228,6 +230,7 @@ class KNormQuantile(KNormGradient):
             confidence=release.confidence,
             release=release,
             about=f"the interval covers the quantile of the {self.covers}",
+            covers=release.covers,
         )
 
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
@@ -352,12 +355,12 @@ def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
     return float(np.sqrt(weight @ error**2)), float(error[order][min(place, len(order) - 1)])
 
 
-def _bracketed(middle: Draft, ends: Draft, interval: Interval) -> Draft:
+def _bracketed(middle: Draft, ends: Draft, interval: Interval, covers: Covers) -> Draft:
     """Ends moved outwards by a grid step, for the rounding of rows, and around the middle."""
     step, value = interval.half / middle.resolution, float(middle.value[0])
     low = max(interval.low, min(ends.value[0] - step, value))
     high = min(interval.high, max(ends.value[1] + step, value))
     reach = np.array([max(high - value, value - low)])
-    error = Known(half_width=reach, ends=np.array([[low, high]]))
+    error = Known(half_width=reach, ends=np.array([[low, high]]), covers=covers)
     known = replace(middle, errors=((1, error),))
     return known.beside(replace(ends, value=np.array([low, high])))

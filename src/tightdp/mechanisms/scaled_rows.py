@@ -1,4 +1,4 @@
-"""Rows of a table as points of the cube [-1, 1]^m with a target, and the way back to user units."""
+"""Rows of a table as points of the cube [-1, 1]^m with a target, and the ball that holds them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, FloatArray, check_flag, check_list, fail
 from tightdp.geometry.combine import Product
@@ -20,11 +21,10 @@ MOST_TIMES = 4  # rows that are used, in units of those that the schema states
 
 
 class ScaledRows:
-    """Features, an intercept and a target of a table, scaled by public bounds.
+    """An intercept, features and a target of a table, scaled by public bounds.
 
-    With an intercept columns are centred; without one they keep their zero and are divided by the
-    larger of their two bounds. A category becomes indicators of all its stated levels but the
-    first, at most one of which is 1 in a row.
+    The columns are those of a :class:`~tightdp.data.design_matrix.DesignMatrix`. Of the indicators
+    of a category at most one is 1 in a row.
 
     Parameters
     ----------
@@ -39,10 +39,8 @@ class ScaledRows:
 
     Attributes
     ----------
-    design : tuple of str
-        Names of the columns of the cube, without the intercept.
-    groups : list of int
-        How many of them, in order, come from each feature; 0 for a number, which has one.
+    design : DesignMatrix
+        Names, order and scales of the columns, and the way back to user units.
     squared_length : int
         The largest squared Euclidean length of a row.
 
@@ -52,10 +50,10 @@ class ScaledRows:
     >>> schema = Schema({"x": Interval(0, 4), "y": Interval(-1, 1)}, rows=2, bits=4)
     >>> rows = ScaledRows(schema, loss=HuberLoss(), intercept=True)
     >>> rows.read({"x": [0, 3], "y": [1, 0.5]})
-    (array([[-1. ,  1. ],
-           [ 0.5,  1. ]]), array([1. , 0.5]))
-    >>> rows.recover(np.array([1.0, 0.0]))
-    array([ 0.5, -1. ])
+    (array([[ 1. , -1. ],
+           [ 1. ,  0.5]]), array([1. , 0.5]))
+    >>> rows.names, rows.design.to_user(np.array([0.0, 1.0]))
+    (('intercept', 'x'), array([-1. ,  0.5]))
     """
 
     def __init__(
@@ -77,8 +75,9 @@ class ScaledRows:
         self.features = tuple(known if features is None else check_list("features", features))
         self.intercept = check_flag("fit_intercept", intercept)
         self._check(loss)
-        self._lay_out()
-        self._scales()
+        self.design = DesignMatrix(schema, self.features, self.target, intercept=self.intercept)
+        self.names = self.design.names
+        self.squared_length = len(self.features) + self.intercept
 
     def _check(self, loss: MarginLoss) -> None:
         if not self.features or self.target in self.features:
@@ -94,42 +93,12 @@ class ScaledRows:
         if not self.binary and not isinstance(label, Interval):
             fail(f"The target {self.target!r} must be an Interval for the {loss!r}.")
 
-    def _lay_out(self) -> None:
-        design: list[str] = []
-        self.groups: list[int] = []
-        for name in self.features:
-            column = self.schema[name]
-            levels = column.indicators if isinstance(column, Category) else ()
-            design += [f"{name}[{level}]" for level in levels] or [name]
-            self.groups.append(len(levels))
-        self.design = tuple(design)
-        self.names = (*design, "intercept") if self.intercept else self.design
-        self.squared_length = len(self.features) + self.intercept
-
-    def _scales(self) -> None:
-        # scaled cell = (grid cell / 2**bits + shift) * stretch
-        columns = [self.schema[name] for name in (*self.features, self.target)]
-        pairs = [(c.middle, c.half) if isinstance(c, Interval) else (0.0, 1.0) for c in columns]
-        middle, half = (np.array(part) for part in zip(*pairs, strict=True))
-        self._shift, self._stretch = np.zeros_like(middle), np.ones_like(middle)
-        if not self.intercept:
-            largest = np.abs(middle) + half
-            self._shift, self._stretch = middle / half, half / largest
-            middle, half = np.zeros_like(middle), largest
-        repeats = [max(1, size) for size in (*self.groups, 0)]
-        middle, half = np.repeat(middle, repeats), np.repeat(half, repeats)
-        linear = np.diag(half[-1] / half[:-1])
-        if self.intercept:
-            last = np.append(-half[-1] * middle[:-1] / half[:-1], half[-1])
-            linear = np.vstack([np.column_stack([linear, np.zeros(len(linear))]), last])
-        self.linear: FloatArray = linear
-        self.offset: FloatArray = np.zeros(len(self.names))
-        if self.intercept and not self.binary:
-            self.offset[-1] = middle[-1]
-
     def ball(self) -> NormBall:
-        """The hull of all rows and their negatives: a cube, times an l1 ball for each category."""
-        sizes = [*(max(1, size) for size in self.groups), *[1] * self.intercept]
+        """The hull of all rows and their negatives: a cube, times an l1 ball for each category.
+
+        Its axes stand in the order of the names, the intercept first.
+        """
+        sizes = [*[1] * self.intercept, *map(len, self.design.places.values())]
         balls: list[NormBall] = []
         for alone, run in itertools.groupby(sizes, lambda size: size == 1):
             found = list(run)
@@ -154,37 +123,18 @@ class ScaledRows:
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         cells = cells[: MOST_TIMES * self.schema.rows]
         unit = 2.0**-self.schema.bits
-        scale = np.array([1.0 if size else unit for size in self.groups])
-        rows = self.scaled(np.asarray(cells[:, :-1] * scale, dtype=np.float64))
+        scale = np.array([1.0 if size else unit for size in self.design.groups])
+        rows = self.design.rows(np.asarray(cells[:, :-1] * scale, dtype=np.float64))
         target = cells[:, -1].astype(np.float64)
-        if not self.binary:
-            target = np.clip((target * unit + self._shift[-1]) * self._stretch[-1], -1.0, 1.0)
-        return rows, target
-
-    def scaled(self, cells: FloatArray) -> FloatArray:
-        """Points of the cube from cells that run over [-1, 1] between their bounds, or codes."""
-        rows = np.empty((len(cells), len(self.names)))
-        place = 0
-        for j, size in enumerate(self.groups):
-            if size:
-                rows[:, place : place + size] = cells[:, [j]] == np.arange(1, size + 1)
-            else:
-                rows[:, place] = (cells[:, j] + self._shift[j]) * self._stretch[j]
-            place += max(1, size)
-        rows[:, place:] = 1.0
-        return np.clip(rows, -1.0, 1.0, out=rows)
+        return rows, target if self.binary else self.design.scaled(self.target, target * unit)
 
     def uniform(self, count: int, rng: RandomSource) -> FloatArray:
         """Points of the cube for independent uniform cells."""
         cells = 2.0 * rng.uniform((count, len(self.features))) - 1.0
-        for j, size in enumerate(self.groups):
+        for j, size in enumerate(self.design.groups):
             if size:
                 cells[:, j] = rng.integers(size + 1, count)
-        return self.scaled(cells)
-
-    def recover(self, theta: FloatArray) -> FloatArray:
-        """Parameters in user units."""
-        return np.asarray(self.linear @ theta + self.offset)
+        return self.design.rows(cells)
 
 
 def margins(rows: FloatArray, theta: FloatArray) -> FloatArray:

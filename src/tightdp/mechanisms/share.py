@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import Counts, Histogram, Integers, Statistic, check_schema
-from tightdp.errors import check_list, check_real, fail
+from tightdp.data.statistics import Counts, Histogram, Statistic, check_schema
+from tightdp.errors import Integers, check_list, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.reading import Reading

@@ -90,7 +90,7 @@ class TunedPerturbation(Mechanism):
     >>> table = {"x": np.linspace(0, 1, 1000), "y": ["no"] * 500 + ["yes"] * 500}
     >>> release = choice.release(table, rng=3)
     >>> release.names
-    ('x', 'intercept', 'candidate', 'errors')
+    ('intercept', 'x', 'candidate', 'errors')
     >>> choice.chosen(release).penalty
     no penalty
     """

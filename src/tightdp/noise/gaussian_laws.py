@@ -12,17 +12,11 @@ from typing import Any
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
-from tightdp.errors import FloatArray, check_count, fail, shown
+from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.exact.word_draws import discrete_gaussians
-from tightdp.noise.law import (
-    Integers,
-    LatticeLaw,
-    SymmetricLaw,
-    check_delta,
-    check_sensitivity,
-)
+from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta, check_sensitivity
 from tightdp.randomness import RandomSource
 
 _MARGIN = 2.0**-46  # of the larger term: some forty times what the special functions lose
@@ -355,7 +349,7 @@ class DiscreteGaussian(LatticeLaw):
             return self.epsilon, self._delta
         return self.epsilon, self._shortfall(self.epsilon, sensitivity)
 
-    def _sample(self, count: int, bits: RandomSource) -> Integers:
+    def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
         return discrete_gaussians(self.sigma2, count, bits)
 
     def _shown(self) -> dict[str, Any]:

@@ -26,7 +26,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_count, fail, shown
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    WideIntegers,
+    check_count,
+    fail,
+    shown,
+)
 from tightdp.exact.lattice_bodies import (
     LEAST_SHARE,
     CountBody,
@@ -37,7 +44,7 @@ from tightdp.exact.lattice_bodies import (
     SumBody,
     ceil_sqrt,
 )
-from tightdp.exact.lattice_points import Integers, roomy
+from tightdp.exact.lattice_points import roomy
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums, geometrics
@@ -121,7 +128,7 @@ class LatticeNoise:
         """The rate eta = epsilon / L, never above it."""
         return Fraction(self._num, self._den)
 
-    def exponent(self, z: Integers) -> Integers:
+    def exponent(self, z: WideIntegers) -> WideIntegers:
         """Integers e(z) such that P(z) is proportional to ``exp(-unit * e(z))``.
 
         ``unit`` is the rate, or epsilon for a staircase.
@@ -129,7 +136,7 @@ class LatticeNoise:
         level = self.body.level(np.atleast_2d(z))
         return level if self.staircase is None else self._steps(level, self.staircase)[0]
 
-    def _steps(self, level: Integers, core: int) -> tuple[Integers, Integers]:
+    def _steps(self, level: WideIntegers, core: int) -> tuple[WideIntegers, WideIntegers]:
         """The step f of each level l, and the excess L f - l + C >= 0, C = floor(g L)."""
         level = roomy(level, (1 << 61) - 2 * self.sensitivity)
         step = np.maximum(-(-(level - core) // self.sensitivity), 0)
@@ -140,7 +147,7 @@ class LatticeNoise:
         """Size of one unit of :meth:`exponent`."""
         return self.rate if self.staircase is None else self.rate * self.sensitivity
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> Integers:
+    def sample(self, size: int | None = None, *, rng: Any = None) -> WideIntegers:
         """Integer noise vectors: one, or ``size`` rows; int64, or Python integers if need be."""
         count, bits = 1 if size is None else check_count("size", size, least=0), source(rng)
         out = self._sampler()(count, bits)
@@ -160,7 +167,7 @@ class LatticeNoise:
         """Refuse, with InfeasibleSamplingError, what would practically never end."""
         self._sampler()
 
-    def _sampler(self) -> Callable[[int, RandomSource], Integers]:
+    def _sampler(self) -> Callable[[int, RandomSource], WideIntegers]:
         body, eta = self.body, self.rate
         if self.staircase is None:
             draw = _sampler(body, eta)
@@ -173,13 +180,13 @@ class LatticeNoise:
             _refuse(body)
         return self._tilted(self.staircase)
 
-    def _tilted(self, core: int) -> Callable[[int, RandomSource], Integers]:
+    def _tilted(self, core: int) -> Callable[[int, RandomSource], WideIntegers]:
         # Keep a K-norm draw of level l with probability exp(-eta (L f - l + C)): what is kept has
         # weight exp(-epsilon f).
         draw = _sampler(self.body, self.rate)
 
-        def sample(count: int, rng: RandomSource) -> Integers:
-            def propose(n: int) -> Integers:
+        def sample(count: int, rng: RandomSource) -> WideIntegers:
+            def propose(n: int) -> WideIntegers:
                 z = draw(self.body, self._num, self._den, n, rng)
                 excess = self._steps(self.body.level(z), core)[1]
                 return z[geometrics(self._num, self._den, len(z), rng) >= excess]
@@ -196,17 +203,17 @@ class LatticeNoise:
         )
 
 
-Sampler = Callable[[LatticeBody, int, int, int, RandomSource], Integers]
+Sampler = Callable[[LatticeBody, int, int, int, RandomSource], WideIntegers]
 
 
 # --- samplers: each has the law q^level(z), q = exp(-num/den) ------------------------------------
 
 
-def _restart(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> Integers:
+def _restart(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
     """The sampler of the module: a level, a point, or all over again."""
     body.check_feasible()
 
-    def propose(n: int) -> Integers:
+    def propose(n: int) -> WideIntegers:
         levels = geometric_sums(body.rank + 1, num, den, n, rng)
         return _at(levels, body, lambda part: body.propose(part, 0, rng))
 
@@ -214,8 +221,10 @@ def _restart(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource
 
 
 def _at(
-    levels: Integers, body: LatticeBody, draw: Callable[[Integers], tuple[Integers, Rows]]
-) -> Integers:
+    levels: WideIntegers,
+    body: LatticeBody,
+    draw: Callable[[WideIntegers], tuple[WideIntegers, Rows]],
+) -> WideIntegers:
     """Points at levels; those beyond the safe range go on in Python integers."""
     if levels.size == 0 or int(levels.max()) < body.safe_level:
         return draw(levels)[0]
@@ -256,14 +265,14 @@ Table = tuple[LevelTable, int, int, float]
 """Indices k, the levels ``first + step * k`` they stand for, and the share of points kept."""
 
 
-def _candidates(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> Integers:
+def _candidates(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> WideIntegers:
     """``size`` levels by the table, a candidate each, and of those the points of the body."""
     levels, first, step, _ = table
     index = roomy(levels.draw(size, rng), (1 << 61) // (first + step) + 1)
     return _at(first + step * index, body, lambda part: body.scatter(part, rng))
 
 
-def _from_table(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> Integers:
+def _from_table(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> WideIntegers:
     """A level by its table, one of its candidates, or all over again."""
     return _collect(lambda n: _candidates(body, table, n, rng), size, body.dim, table[3])
 
@@ -272,7 +281,9 @@ def _tabled(table: Table) -> Sampler:
     return lambda body, num, den, size, rng: _from_table(body, table, size, rng)
 
 
-def _independent(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> Integers:
+def _independent(
+    body: LatticeBody, num: int, den: int, size: int, rng: RandomSource
+) -> WideIntegers:
     """l1: the law factorises into independent discrete Laplace variables."""
     return discrete_laplaces(num, den, (size, body.dim), rng)
 
@@ -280,8 +291,8 @@ def _independent(body: LatticeBody, num: int, den: int, size: int, rng: RandomSo
 def _under_diamond(bound: int, share: float = 0.5) -> Sampler:
     """Bodies with level >= sum |z| / k: thin independent discrete Laplace noise of rate eta / k."""
 
-    def draw(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> Integers:
-        def propose(n: int) -> Integers:
+    def draw(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
+        def propose(n: int) -> WideIntegers:
             z = discrete_laplaces(num, den * bound, (n, body.dim), rng)
             z = roomy(z, (1 << 61) // (body.dim * max(bound, body.dim)))
             excess = bound * body.level(z) - np.abs(z).sum(axis=1)
@@ -292,7 +303,7 @@ def _under_diamond(bound: int, share: float = 0.5) -> Sampler:
     return draw
 
 
-def _round(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> Integers:
+def _round(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
     r"""l2 by halves: :math:`\lceil n|x|\rceil + \lceil n|y|\rceil \le c\,n|(x,y)| + 2`.
 
     Let :math:`\lceil k|z| \rceil` be the level to the k-th part, k = 1 at the end. Two exact draws
@@ -305,7 +316,9 @@ def _round(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) 
     return _round_block(body.dim, num, den, 1, size, rng)
 
 
-def _round_block(dim: int, num: int, den: int, part: int, size: int, rng: RandomSource) -> Integers:
+def _round_block(
+    dim: int, num: int, den: int, part: int, size: int, rng: RandomSource
+) -> WideIntegers:
     """Weights exp(-(num/den) ceil(part |z|))."""
     if dim == 1:
         return discrete_laplaces(num * part, den, (size, 1), rng)
@@ -316,7 +329,7 @@ def _round_block(dim: int, num: int, den: int, part: int, size: int, rng: Random
     top, bottom = num * part * _ROOT_BOTTOM, den * finer * _ROOT_TOP
     room = math.isqrt((1 << 61) // dim) // finer
 
-    def propose(n: int) -> Integers:
+    def propose(n: int) -> WideIntegers:
         x = _round_block(half, top, bottom, finer, n, rng)
         y = _round_block(dim - half, top, bottom, finer, n, rng)
         if any(side.dtype == object for side in (roomy(x, room), roomy(y, room))):
@@ -363,13 +376,15 @@ def _refuse(body: LatticeBody) -> NoReturn:
     )
 
 
-def _collect(propose: Callable[[int], Integers], size: int, dim: int, share: float) -> Integers:
+def _collect(
+    propose: Callable[[int], WideIntegers], size: int, dim: int, share: float
+) -> WideIntegers:
     """Accepted proposals until there are ``size``; ``share`` only sets the batch size.
 
     Batches are cut by a fixed number of rows, never by what came out of them, and the first
     ``size`` accepted rows are returned, so the law of a row is that of an accepted proposal.
     """
-    found: list[Integers] = []
+    found: list[WideIntegers] = []
     missing = size
     while missing > 0:
         batch = int(missing / max(share, LEAST_SHARE) * 1.05) + 8

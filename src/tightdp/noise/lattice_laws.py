@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray, check_count
+from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
 from tightdp.exact.lattice_points import box_points
 from tightdp.exact.rates import exact_amount, rate
 from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
-from tightdp.noise.law import Integers, LatticeLaw, check_delta
+from tightdp.noise.law import LatticeLaw, check_delta
 from tightdp.noise.steps import Steps
 from tightdp.randomness import RandomSource
 
@@ -152,7 +152,7 @@ class LatticeSteps(LatticeLaw):
 
     # --- draws --------------------------------------------------------------------------------
 
-    def _sample(self, count: int, bits: RandomSource) -> Integers:
+    def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
         if self.reach is None:
             return self._draw_whole(count, bits)
         # Either rejection leaves the cut law; the surer one is taken. One of them keeps more than
@@ -162,7 +162,7 @@ class LatticeSteps(LatticeLaw):
         kept_box = 1 / (self._steps.height * (2 * self.reach + 1))
         draw = self._draw_box if kept_box > kept_whole else self._draw_whole
         kept = max(kept_box, kept_whole)
-        parts: list[Integers] = [np.empty(0, dtype=np.int64)]
+        parts: list[WideIntegers] = [np.empty(0, dtype=np.int64)]
         missing = count
         while missing > 0:
             z = draw(int(1.1 * missing / kept) + 16, bits)
@@ -170,7 +170,7 @@ class LatticeSteps(LatticeLaw):
             missing -= parts[-1].size
         return np.concatenate(parts)[:count]
 
-    def _draw_box(self, count: int, bits: RandomSource) -> Integers:
+    def _draw_box(self, count: int, bits: RandomSource) -> WideIntegers:
         """Uniform on -M..M, kept with probability exp(-eta level): a geometric must reach it."""
         reach = self.reach or 0
         sides = np.full(count, reach, dtype=object if reach >= SAFE // 4 else np.int64)
@@ -178,7 +178,7 @@ class LatticeSteps(LatticeLaw):
         level = (np.abs(z) + (self.width - self.core)) // self.width
         return z[geometrics(*self.rate, count, bits) >= level]
 
-    def _draw_whole(self, count: int, bits: RandomSource) -> Integers:
+    def _draw_whole(self, count: int, bits: RandomSource) -> WideIntegers:
         """Level 0 or not by an exact coin; a geometric level beyond; uniform on the level."""
         if self.width == 1:
             return discrete_laplaces(*self.rate, count, bits)

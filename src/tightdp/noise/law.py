@@ -12,15 +12,21 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tightdp.errors import FloatArray, check_count, check_positive, check_real, fail, shown
+from tightdp.errors import (
+    FloatArray,
+    WideIntegers,
+    check_count,
+    check_positive,
+    check_real,
+    fail,
+    shown,
+)
 from tightdp.exact.rates import exact_fraction
 from tightdp.noise.steps import Steps
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
-
-Integers = NDArray[Any]
 
 DELTA_FLOOR = 2.0**-256
 ROUNDING = 2.0**-40
@@ -285,7 +291,7 @@ class LatticeLaw(NoiseLaw):
     def _log_pmf(self, z: FloatArray) -> FloatArray: ...
 
     @abstractmethod
-    def _sample(self, count: int, bits: RandomSource) -> Integers: ...
+    def _sample(self, count: int, bits: RandomSource) -> WideIntegers: ...
 
     def _near_quantile(self, p: FloatArray) -> FloatArray:
         raise NotImplementedError  # laws with a `_quantile` of their own need no guess

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DimensionError, FloatArray, check_count, fail
+from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
 from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.rates import check_epsilon
 from tightdp.exact.word_draws import SAFE
-from tightdp.noise.law import Integers, LatticeLaw
+from tightdp.noise.law import LatticeLaw
 from tightdp.randomness import RandomSource
 
 _BITS = 128
@@ -100,7 +100,7 @@ class CellWeights:
 
         return self.atom / self.total + max(one_way(p), one_way(p[::-1]))
 
-    def _indices(self, count: int, bits: RandomSource) -> Integers:
+    def _indices(self, count: int, bits: RandomSource) -> WideIntegers:
         """Cells by exact inversion; the index past the last cell is the atom."""
         steps = list(accumulate([*self.weights, self.atom]))
         if self.total < 1 << 62:
@@ -181,7 +181,7 @@ class TableNoise(LatticeLaw, CellWeights):
         asked = self._ask if epsilon is None else check_epsilon(epsilon)
         return self._bound(-(-int(moved) // self.points), asked)
 
-    def _sample(self, count: int, bits: RandomSource) -> Integers:
+    def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
         cell = self._indices(count, bits)
         reach = (abs(self.start) + len(self.weights) + 1) * self.points
         first = (cell.astype(object) if reach >= SAFE else cell) + self.start

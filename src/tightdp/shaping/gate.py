@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,8 @@ from tightdp.data.public_rows import (
     swept_images,
 )
 from tightdp.data.statistics import Statistic
-from tightdp.errors import UncoveredMoveError, fail
+from tightdp.errors import UncoveredMoveError, WideIntegers, fail
 from tightdp.privacy import Neighbors
-
-Integers = NDArray[Any]
 
 EXACT, BY_STRUCTURE = "exact", "by structure"
 
@@ -43,7 +41,7 @@ class Covering(Protocol):
     bits: int
     factor: int
 
-    def covers(self, moves: Integers) -> NDArray[np.bool_]:
+    def covers(self, moves: WideIntegers) -> NDArray[np.bool_]:
         """Whether each move of one row, in steps of the noise's lattice, is covered."""
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
@@ -86,7 +84,7 @@ def certify_moves(statistic: Statistic, noise: Covering) -> Coverage:
     return Coverage(BY_STRUCTURE, tested)
 
 
-def _test(statistic: Statistic, noise: Covering, moves: Integers) -> int:
+def _test(statistic: Statistic, noise: Covering, moves: WideIntegers) -> int:
     """Refuse noise that does not cover one of the moves; how many were tested."""
     covered = noise.covers(moves)
     if not covered.all():
@@ -94,12 +92,12 @@ def _test(statistic: Statistic, noise: Covering, moves: Integers) -> int:
     return len(moves)
 
 
-def _between(points: Integers) -> Integers:
+def _between(points: WideIntegers) -> WideIntegers:
     first, second = np.triu_indices(len(points), 1)
     return np.asarray(points[first] - points[second])
 
 
-def _steps(values: Integers, factor: int) -> Integers:
+def _steps(values: WideIntegers, factor: int) -> WideIntegers:
     """Images on the lattice of the noise, wide enough for sums and differences."""
     far = max(int(values.max(initial=0)), -int(values.min(initial=0)))
     wide = object if far * factor >= 1 << 60 else np.int64

@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DataError, DimensionError, check_flag, check_list, exact_fraction, fail
-from tightdp.exact.tilted import Integers, TiltedLaw, permute_and_flip
+from tightdp.errors import (
+    DataError,
+    DimensionError,
+    WideIntegers,
+    check_flag,
+    check_list,
+    exact_fraction,
+    fail,
+)
+from tightdp.exact.tilted import TiltedLaw, permute_and_flip
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
@@ -170,12 +178,12 @@ class ExponentialMechanism(Mechanism):
         """The candidate that a release names."""
         return self.candidates[release.integers[0]]
 
-    def _base(self) -> Integers:
+    def _base(self) -> WideIntegers:
         if self.weights is None:
             return np.ones(len(self.candidates), dtype=np.int64)
         return self.weights
 
-    def _levels(self, utilities: Any) -> tuple[Integers, Fraction]:
+    def _levels(self, utilities: Any) -> tuple[WideIntegers, Fraction]:
         levels, q = integer_levels(utilities)
         if len(levels) != len(self.candidates):
             fail("The utilities must be one number per candidate.", DimensionError)
@@ -192,7 +200,7 @@ class ExponentialMechanism(Mechanism):
         return Draft.of(("candidate",), [place], (place,), 1, DEPENDS)
 
 
-def _measure(base_measure: Any, count: int) -> Integers | None:
+def _measure(base_measure: Any, count: int) -> WideIntegers | None:
     """Integers in the proportions of the base measure."""
     if base_measure is None:
         return None

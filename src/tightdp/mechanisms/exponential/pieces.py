@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import DataError, FloatArray, fail
-from tightdp.exact.tilted import Integers, TiltedLaw
+from tightdp.errors import DataError, FloatArray, WideIntegers, fail
+from tightdp.exact.tilted import TiltedLaw
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
@@ -43,7 +43,9 @@ class PieceLaw:
     True
     """
 
-    def __init__(self, starts: Integers, end: int, levels: Integers, rate: Fraction) -> None:
+    def __init__(
+        self, starts: WideIntegers, end: int, levels: WideIntegers, rate: Fraction
+    ) -> None:
         self.starts, self.end = starts, end
         self.lengths = np.diff(starts, append=end)
         self.tilted = TiltedLaw(self.lengths, levels, rate)

@@ -9,16 +9,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tightdp.errors import DataError, exact_fraction, fail
+from tightdp.errors import DataError, WideIntegers, exact_fraction, fail
 from tightdp.exact.rates import check_epsilon
-from tightdp.exact.tilted import Integers
 from tightdp.privacy import Neighbors
 
 T = TypeVar("T")
 _WORD = 1 << 62
 
 
-def integer_levels(utilities: Iterable[Any]) -> tuple[Integers, int]:
+def integer_levels(utilities: Iterable[Any]) -> tuple[WideIntegers, int]:
     """Integers k and a denominator q with ``utility = -k / q``: low levels are good.
 
     Integers, Fractions, Decimals and floats are taken exactly.

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import check_count, exact_fraction, fail
-from tightdp.exact.rates import check_epsilon
-from tightdp.geometry.norm_balls import NormBall
+from tightdp.errors import exact_fraction, fail
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
 from tightdp.mechanisms.exponential.grids import (
@@ -19,7 +17,6 @@ from tightdp.mechanisms.exponential.grids import (
     on_grid,
 )
 from tightdp.mechanisms.exponential.utilities import Budget, called
-from tightdp.noise.knorm import KNormNoise
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -145,22 +142,3 @@ class KNormGradient(Mechanism):
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
         return on_grid(self.names, drawn, self.domain, self.bits)
-
-
-def mean_noise(ball: NormBall, *, rows: int, epsilon: Any) -> KNormNoise:
-    r"""The K-norm gradient mechanism for a mean on all of :math:`R^m`, in closed form.
-
-    For rows in the unit ball of the norm and the squared loss, the gradient is
-    :math:`2n(\theta - \bar x)` and its sensitivity 4 (twice the diameter). The normaliser of
-    :math:`\exp\{-c\,\lVert \theta - \bar x\rVert\}` does not depend on the data, so that the factor
-    2 of the exponential mechanism is not needed: the law is
-    :math:`\bar x` plus K-norm noise of sensitivity :math:`2/n`. (The paper's Remark 4.1 has the
-    sign of the exponent wrong, E23, and half the sensitivity, E25.)
-
-    >>> from tightdp.geometry.norm_balls import LpBall
-    >>> noise = mean_noise(LpBall(3, float("inf")), rows=50, epsilon=1.0)
-    >>> noise.covariance().diagonal().round(10)
-    array([0.01066667, 0.01066667, 0.01066667])
-    """
-    n = check_count("rows", rows)
-    return KNormNoise(ball.scaled(2.0 / n), float(check_epsilon(epsilon)))

@@ -11,8 +11,8 @@ import numpy as np
 from tightdp.data.blocks import Block
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid
-from tightdp.data.statistics import Integers, sums_and_gram
-from tightdp.errors import InfeasibleSamplingError, fail
+from tightdp.data.statistics import sums_and_gram
+from tightdp.errors import InfeasibleSamplingError, Integers, fail
 from tightdp.exact.box_sampling import Point
 from tightdp.mechanisms.gradients.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradients.linear_norms import MOST_BOXED, LinearNormSampler, Matrix, Vector

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, check_choice, check_count, check_list, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    Integers,
+    check_choice,
+    check_count,
+    check_list,
+    fail,
+)
 from tightdp.exact.box_sampling import BoxLevels, Point
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gradients.chains import Draws
-from tightdp.mechanisms.gradients.gradient_rows import Integers
 from tightdp.mechanisms.gradients.median_radius import MedianRadius
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -334,7 +341,8 @@ class KNormGeometricMedian(Mechanism):
         half = np.array([interval.half for interval in self._intervals])
         middle = np.array([interval.middle for interval in self._intervals])
         size = radius / (1 << self.grid)
-        return Known(half_width=np.minimum(size * half, np.abs(value - middle) + half))
+        reach = np.minimum(size * half, np.abs(value - middle) + half)
+        return Known(half_width=reach, covers="sample")
 
     def _diagonal(self) -> int:
         """The diagonal of the cube, in lattice steps."""

@@ -14,6 +14,7 @@ import numpy as np
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.errors import (
     FloatArray,
+    Integers,
     check_choice,
     check_probability,
     exact_amount,
@@ -23,7 +24,7 @@ from tightdp.errors import (
 from tightdp.exact.box_sampling import Point
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.gradients.gradient_rows import Integers, RegressionRows, theta_grid
+from tightdp.mechanisms.gradients.gradient_rows import RegressionRows, theta_grid
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
@@ -117,7 +118,7 @@ class PlaneGradient(Mechanism):
 
     def coefficients(self, point: Sequence[int]) -> FloatArray:
         """A lattice point as coefficients in user units."""
-        return self.rows.recover(np.array([z / (1 << self.grid) for z in point]))
+        return self.rows.design.to_user(np.array([z / (1 << self.grid) for z in point]))
 
     def gradient_radius(self, confidence: float = 0.95) -> float:
         r"""How far the gradient at the release can be from the smallest one, in sensitivities.

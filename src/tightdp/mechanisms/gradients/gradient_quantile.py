@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tightdp.errors import InfeasibleSamplingError, check_choice, fail
+from tightdp.errors import InfeasibleSamplingError, Integers, check_choice, fail
 from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.mechanisms.gradients.chains import SAMPLERS, Draws
 from tightdp.mechanisms.gradients.gradient_planes import PlaneGradient
-from tightdp.mechanisms.gradients.gradient_rows import Integers
 from tightdp.mechanisms.gradients.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
 from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.mechanisms.quantiles import check_tau

@@ -1,4 +1,4 @@
-"""Rows of a regression as integers on a public grid, and coefficients back in user units."""
+"""Rows of a regression as integers on a public grid."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
-from tightdp.errors import DimensionError, FloatArray, check_count, check_flag, check_list, fail
+from tightdp.errors import DimensionError, Integers, check_count, check_flag, check_list, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
-
-Integers = NDArray[np.int64]
 
 _SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
 _WORD = 62
@@ -25,9 +23,9 @@ _WORD = 62
 class RegressionRows:
     """Features, a constant and a target, each scaled to [-1, 1] and on the grid of the schema.
 
-    With an intercept the columns are centred at the middle of their intervals, which changes no
-    fitted plane. Without one, zero must stay zero: columns are divided by the larger of their two
-    bounds.
+    They are the columns of a :class:`~tightdp.data.design_matrix.DesignMatrix`, ``design``, which
+    has the way back to user units. Without an intercept intervals are widened until zero is their
+    middle, so that cells need not be rounded twice.
 
     Parameters
     ----------
@@ -44,8 +42,6 @@ class RegressionRows:
     >>> rows = RegressionRows(schema)
     >>> rows.names, rows.read({"x": [0, 3], "y": [1, 0.5]})[0].tolist()
     (('intercept', 'x'), [[16, -16], [16, 8]])
-    >>> rows.recover(np.array([0.0, 1.0]))  # y = x / 2 - 1
-    array([-1. ,  0.5])
     """
 
     def __init__(
@@ -66,8 +62,6 @@ class RegressionRows:
         self.intercept = check_flag("fit_intercept", intercept)
         if not self.features and not self.intercept:
             fail("There is nothing to fit: name a feature, or keep the intercept.", DimensionError)
-        if self.target in self.features or len(set(self.features)) < len(self.features):
-            fail("`features` and `target` must be distinct columns.")
         columns = {name: self._interval(schema, name) for name in self.columns}
         self.schema = Schema(
             columns if schema.person is None else schema.select(schema) | columns,
@@ -77,7 +71,9 @@ class RegressionRows:
             person=schema.person,
             rows_per_person=schema.rows_per_person,
         )
-        self._scales = columns
+        self.design = DesignMatrix(
+            self.schema, self.features, self.target, intercept=self.intercept
+        )
 
     def _interval(self, schema: Schema, name: str) -> Interval:
         column = schema[name]
@@ -96,12 +92,12 @@ class RegressionRows:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the coefficients."""
-        return ("intercept", *self.features) if self.intercept else self.features
+        return self.design.names
 
     @property
     def dim(self) -> int:
         """Number of coefficients."""
-        return len(self.features) + self.intercept
+        return len(self.names)
 
     @property
     def persons(self) -> int:
@@ -126,18 +122,6 @@ class RegressionRows:
             ones = np.full((len(cells), 1), self.schema.resolution, dtype=np.int64)
             rows = np.concatenate([ones, rows], axis=1)
         return rows, cells[:, -1]
-
-    def recover(self, theta: FloatArray) -> FloatArray:
-        """Coefficients in user units from those of the scaled columns."""
-        slopes = theta[1:] if self.intercept else theta
-        halves = np.array([self._scales[name].half for name in self.features])
-        target = self._scales[self.target]
-        beta = slopes * target.half / halves
-        if not self.intercept:
-            return np.asarray(beta)
-        middles = np.array([self._scales[name].middle for name in self.features])
-        alpha = target.middle + target.half * theta[0] - float(beta @ middles)
-        return np.concatenate([[alpha], beta])
 
 
 def theta_grid(

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.data.blocks import exact_gram
-from tightdp.errors import check_count
-from tightdp.mechanisms.gradients.gradient_rows import Integers
+from tightdp.errors import Integers, check_count
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.lattice_laws import Geometric
 from tightdp.randomness import RandomSource

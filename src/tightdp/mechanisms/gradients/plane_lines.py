@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.exact.band_paths import exp_up
 from tightdp.exact.box_sampling import Point
 from tightdp.exact.tilted import below_exp
-from tightdp.mechanisms.gradients.gradient_rows import Integers
 from tightdp.randomness import RandomSource
 
 if TYPE_CHECKING:

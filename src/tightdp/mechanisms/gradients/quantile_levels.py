@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.exact.box_sampling import BoxLevels, Point
-from tightdp.mechanisms.gradients.gradient_rows import Integers
 
 _FEW = 4  # so many rows between the planes of a box are followed one by one
 _TILE = 64  # rows that are judged together while boxes are large
