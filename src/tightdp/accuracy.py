@@ -54,6 +54,8 @@ class Releasable(Protocol):
 
     def at(self, epsilon: Any) -> Any: ...
 
+    def settled(self) -> Any: ...
+
     def preview(self, confidence: float = 0.95) -> Preview: ...
 
     def values(self, frame: Any, *, rng: Any) -> FloatArray: ...
@@ -116,13 +118,12 @@ def simulate(
 ) -> Preview:
     """Errors of simulated releases on tables of the declared size, drawn from public rows."""
     count = check_count("replicates", replicates, least=20)
+    request = request.settled()
     exact, errors = request.at(_FAINT), []
     for i in range(_TABLES):  # several: the rows around a quantile differ from table to table
         table = resampled(sample, request.schema, request.columns, rng)
         truth = exact.values(table, rng=rng)
         found = [request.values(table, rng=rng) for _ in range(i, count, _TABLES)]
-        if len(found[0]) != len(truth):
-            fail("`sample` cannot be used where `bins` depend on epsilon: state them.")
         errors += [value - truth for value in found]
     plain = request.preview(confidence)
     std, half = spread(np.array(errors), confidence)
@@ -227,6 +228,8 @@ def check_promised(found: Preview, *, assume_rows: bool) -> None:
 
     The error of a quantile in its own unit is refused in any case: a gap between rows breaks it.
     """
+    if found.unknown or not len(found.half_width) or np.isnan(found.half_width).any():
+        fail(f"`error` cannot be promised: {found.note}.", UndecidedError)
     if found.assumes.startswith(ORDERED_ROWS):
         remedy = "ask in `ranks`" if found.ranks is not None else "ask for each level by itself"
         fail(

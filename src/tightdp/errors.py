@@ -27,7 +27,10 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -326,3 +329,32 @@ def require(package: str, extra: str) -> Any:
             f'Install it with: pip install "tightdp[{extra}]".',
             MissingDependencyError,
         )
+
+
+# --- warnings that come between a payment and its release -----------------------------------------
+
+_HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
+
+
+@contextmanager
+def held_warnings() -> Iterator[None]:
+    """Say warnings about public facts when the block is over: one that is turned into an error
+    must not come between a payment and the release that it paid for.
+    """
+    texts: list[str] = []
+    token = _HELD.set(texts)
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+    for text in texts:
+        warnings.warn(text, PublicFactWarning, stacklevel=4)
+
+
+def warn_of_fact(text: str) -> None:
+    """Warn of a public fact that a table does not keep; held back while its release is paid for."""
+    texts = _HELD.get()
+    if texts is None:
+        warnings.warn(text, PublicFactWarning, stacklevel=3)
+    else:
+        texts.append(text)

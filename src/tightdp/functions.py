@@ -26,11 +26,15 @@ def function_of(kind: Kind) -> Callable[..., Release]:
     form = _signature(kind)
 
     def function(*places: Any, **named: Any) -> Release:
-        bound = form.bind(*places, **named)
+        try:
+            bound = form.bind(*places, **named)
+        except TypeError as error:
+            raise TypeError(f"{kind.name}(): {error}") from None
         given = bound.arguments
         frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
         how = {name: given.pop(name) for name in _RELEASE if name in given}
-        return kind.build(schema, given, epsilon).release(frame, **how)
+        stated = {name: value for name, value in given.items() if value is not None}
+        return kind.build(schema, stated, epsilon).release(frame, **how)
 
     function.__name__ = function.__qualname__ = kind.name
     function.__signature__ = form  # type: ignore[attr-defined]
@@ -38,26 +42,25 @@ def function_of(kind: Kind) -> Callable[..., Release]:
     return function
 
 
-def _by_place(name: str, option: Option) -> bool:
-    return option.required or name in _ROLES
-
-
 def _signature(kind: Kind) -> inspect.Signature:
-    def parameter(name: str, *, by_place: bool = False, default: Any = inspect.Parameter.empty):  # type: ignore[no-untyped-def]
-        return inspect.Parameter(name, _PLACE if by_place else _NAMED, default=default)
-
-    places = [name for name, option in kind.options.items() if _by_place(name, option)]
-    others = [name for name in kind.options if name not in places]
+    """Columns and what is required by place, everything else by name."""
+    by_place = {k: o for k, o in kind.options.items() if o.required or k in _ROLES}
+    by_name = {k: o for k, o in kind.options.items() if k not in by_place}
     return inspect.Signature(
         [
-            *(parameter(name, by_place=True) for name in ("frame", *places)),
-            parameter("schema"),
-            parameter("epsilon"),
-            *(parameter(name, default=None) for name in others),
-            *(parameter(name, default=value) for name, value in _RELEASE.items()),
+            inspect.Parameter("frame", _PLACE),
+            *(inspect.Parameter(k, _PLACE, default=_default(o)) for k, o in by_place.items()),
+            inspect.Parameter("schema", _NAMED),
+            inspect.Parameter("epsilon", _NAMED),
+            *(inspect.Parameter(k, _NAMED, default=_default(o)) for k, o in by_name.items()),
+            *(inspect.Parameter(k, _NAMED, default=value) for k, value in _RELEASE.items()),
         ],
         return_annotation=Release,
     )
+
+
+def _default(option: Option) -> Any:
+    return inspect.Parameter.empty if option.required else option.default
 
 
 def _documentation(kind: Kind) -> str:

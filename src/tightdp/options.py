@@ -33,7 +33,8 @@ class Option:
     """One key: what its value must be, whether it must be there, and what it is for.
 
     ``takes`` is "column", "columns", "terms", "number", "numbers", "integer", "bins", "labels",
-    "flag" or "text"; ``of`` is the kind of column; ``choices`` limits texts.
+    "flag" or "text"; ``of`` is the kind of column; ``choices`` limits texts; ``default`` is what
+    holds where nothing is said, None where that depends.
     """
 
     takes: str
@@ -41,6 +42,7 @@ class Option:
     required: bool = False
     of: type | None = None
     choices: tuple[str, ...] = ()
+    default: Any = None
 
     def fits(self, column: Interval | Category) -> bool:
         """Whether a column is of the kind that is asked for."""

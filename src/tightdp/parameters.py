@@ -69,10 +69,13 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not __init__:  # called by the constructor of a derived class
             init(self, *given, **named)
             return
-        bound = form.bind(self, *given, **named)  # wrong arguments raise as they always do
+        try:
+            bound = form.bind(self, *given, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}(): {error}") from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            if isinstance(value, Iterator):  # it can be read once, and is read twice
+            if isinstance(value, (Iterator, Set)):  # it has one order, and is read in it twice
                 bound.arguments[name] = tuple(value)
         init(*bound.args, **bound.kwargs)
         self._given = dict(list(bound.arguments.items())[1:])
@@ -95,6 +98,8 @@ def parameter_text(value: Any) -> str:
         return repr(value)
     if isinstance(value, np.bool_):
         return repr(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
     if isinstance(value, _NUMBERS):
         return str(exact_amount("parameter", value)) if math.isfinite(value) else str(float(value))
     if isinstance(value, np.ndarray):

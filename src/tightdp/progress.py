@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def progress_bar(total: int | None, unit: str, *, show: bool) -> Iterator[Callab
     if not show:
         yield lambda steps: None
         return
-    with tqdm(total=total, unit=f" {unit}", unit_scale=True, leave=False) as bar:
+    with tqdm(total=total, unit=f" {unit}", unit_scale=True, leave=False, file=Screen()) as bar:
         yield bar.update
 
 
@@ -32,5 +33,21 @@ def standing_line(text: str, *, show: bool) -> Iterator[None]:
     if not show:
         yield
         return
-    with tqdm(total=1, desc=text, bar_format="{desc}", leave=False):
+    with tqdm(total=1, desc=text, bar_format="{desc}", leave=False, file=Screen()):
         yield
+
+
+class Screen:
+    """Standard error for a bar: what cannot be written is left out, and never stops a release."""
+
+    def write(self, text: str) -> int:
+        with suppress(Exception):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(Exception):
+            sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return bool(getattr(sys.stderr, "isatty", bool)())

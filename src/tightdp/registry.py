@@ -61,7 +61,9 @@ class Kind:
                 names += [name for name in schema if name != given.get("target")]
             elif key in given and option.takes == "column":
                 names.append(given[key])
-            elif key in given and option.takes in ("columns", "terms"):
+            elif key in given and option.takes == "columns":
+                names += given[key]
+            elif key in given and option.takes == "terms":
                 names += [part for term in given[key] for part in term.split(":")]
             elif option.takes in ("columns", "terms"):
                 allowed = (
@@ -91,8 +93,8 @@ def _register(
 # --- additive statistics -------------------------------------------------------------------------
 
 _SHAPE = {
-    "noise": Option("text", "the shape or law of the noise, by default the best"),
-    "delta": Option("number", "for the laws that spend a delta"),
+    "noise": Option("text", "the shape or law of the noise, by default the best", default="best"),
+    "delta": Option("number", "for the laws that spend a delta", default=0),
 }
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 _COLUMNS = Option("columns", "numeric columns, by default all", of=Interval)
@@ -106,7 +108,7 @@ def _of_columns(name: str, mechanism: Callable[..., Mechanism]) -> Build:
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns = given.get("columns")
         if columns is None:
-            columns = KINDS[name].columns(given, check_schema(schema))
+            columns = KINDS[name].columns({}, check_schema(schema))
         return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
 
     return build
@@ -200,7 +202,7 @@ _register(
     _of_statistic(lambda schema, given: Histogram(schema, given["column"], given.get("bins", 10))),
     {
         "column": _COLUMN,
-        "bins": Option("bins", "how many (10), or their edges"),
+        "bins": Option("bins", "how many (10), or their edges", default=10),
         **_SHAPE,
     },
     """>>> import numpy as np
@@ -252,7 +254,9 @@ True
 
 # --- order statistics ----------------------------------------------------------------------------
 
-_INTERVAL = Option("text", "also release an interval for the sample or population", choices=COVERS)
+_INTERVAL = Option(
+    "text", "also release an interval for the sample or population", choices=COVERS, default="none"
+)
 
 
 def _interval(given: Options) -> str:
@@ -364,10 +368,9 @@ def _register_model(
         for column in columns:
             Option("column", "", of=features).check("features", column, schema)
         stated = {key: _plain(given[key]) for key in options if key in given}
+        # the whole schema: columns of a matrix are told by their order in it
         roles = {"features": columns, "target": goal}
-        return mechanism(
-            schema.only([*columns, goal]), **roles, epsilon=epsilon, **(defaults | stated)
-        )
+        return mechanism(schema, **roles, epsilon=epsilon, **(defaults | stated))
 
     roles = {
         "features": Option("columns", "by default all columns but the target", of=features),
@@ -426,7 +429,7 @@ _register(
     "density",
     "counts of the cells of several columns, made consistent",
     lambda schema, given, epsilon: CellCounts(
-        schema.only(given.get("columns", list(schema))), given.get("bins", "auto"), epsilon=epsilon
+        schema, given.get("bins", "auto"), columns=given.get("columns"), epsilon=epsilon
     ),
     {
         "columns": Option("columns", "by default all"),

@@ -33,6 +33,12 @@ def test_unseen_levels_count_where_the_schema_puts_them():
     assert list(RowsWhere(FACTS, "k", levels=["a", "c"]).measure(TABLE)) == [750]
 
 
+@pytest.mark.parametrize("level", [1, 1.0, "1", True])
+def test_a_level_is_its_value(level):
+    facts = tdp.Schema({"k": tdp.Category([1, 2, 3], other=3)}, rows=4)
+    assert list(RowsWhere(facts, "k", levels=[level]).measure({"k": [1, 1, 2, None]})) == [2]
+
+
 def test_one_row_moves_one_count_by_one():
     """A margin of two levels would need the noise of two entries; this is the noise of one."""
     share = ShareMechanism(FACTS, "k", levels=["a"], epsilon=1)
@@ -57,8 +63,10 @@ def test_intervals_cover_and_stay_between_0_and_1(seed):
     [
         ("age", {"levels": ["a"]}, "`levels` are for categories"),
         ("k", {"low": 1}, "`low` and `high` are for numbers"),
-        ("k", {}, "`levels` must be some of a, b, c"),
-        ("k", {"levels": ["a", "z"]}, "`levels` must be some of a, b, c"),
+        ("k", {}, "`levels` must be a list of some of a, b, c"),
+        ("k", {"levels": ["a", "z"]}, "`levels` must be a list of some of a, b, c"),
+        ("k", {"levels": ["a", 7]}, "`levels` must be a list of some of a, b, c"),
+        ("k", {"levels": "a"}, "`levels` must be a list of some of a, b, c"),
         ("age", {}, "must cut 'age' within its bounds"),
         ("age", {"low": -5}, "must cut 'age' within its bounds"),
         ("age", {"low": 60, "high": 20}, "must cut 'age' within its bounds"),

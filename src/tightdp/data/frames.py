@@ -10,7 +10,6 @@ quote cells. Nothing here adds noise: sums are **not private**.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from tightdp.data.scan import Scan, SharedReducer, SharedScan, sum_blocks
 from tightdp.data.shared_pass import Counted, IntegerSum, SharedTable
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import Table, guard
-from tightdp.errors import Integers, PublicFactWarning, check_count, fail
+from tightdp.errors import Integers, check_count, fail, warn_of_fact
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
@@ -117,7 +116,7 @@ def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
     """Say after the pass what could not be known before; under replace-one it is public."""
     public = schema.neighbors is Neighbors.REPLACE_ONE
     if public and rows != schema.rows and guard(engine.known_rows) is None:
-        warnings.warn(_other_rows(rows, schema), PublicFactWarning, stacklevel=2)
+        warn_of_fact(_other_rows(rows, schema))
 
 
 def blocks(

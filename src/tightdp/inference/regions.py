@@ -36,12 +36,11 @@ def simultaneous_intervals(
     check_probability("alpha", alpha)
     above = values if upper is None else upper
     low_order, high_order = np.sort(values, axis=0), np.sort(above, axis=0)
-    low_rank, high_rank = np.empty(values.shape), np.empty(values.shape)
-    for j in range(values.shape[1]):
-        low_rank[:, j] = np.searchsorted(low_order[:, j], values[:, j], side="right")
-        high_rank[:, j] = np.searchsorted(high_order[:, j], above[:, j], side="right")
-    # how central a vector is at worst
-    depth = np.minimum(low_rank, len(values) + 1 - high_rank).min(axis=1)
+    at_most, at_least = np.empty(values.shape), np.empty(values.shape)
+    for j in range(values.shape[1]):  # ties count on both sides: a constant cuts nobody off
+        at_most[:, j] = np.searchsorted(low_order[:, j], values[:, j], side="right")
+        at_least[:, j] = len(values) - np.searchsorted(high_order[:, j], above[:, j], side="left")
+    depth = np.minimum(at_most, at_least).min(axis=1)  # how central a vector is at worst
     cut = max(int(np.quantile(depth, alpha, method="lower")), 1)
     return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])
 

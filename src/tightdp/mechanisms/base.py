@@ -16,7 +16,15 @@ from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.table import Table
-from tightdp.errors import LedgerError, PendingError, PublicFactWarning, check_confidence, fail
+from tightdp.errors import (
+    LedgerError,
+    PendingError,
+    PublicFactWarning,
+    check_confidence,
+    check_flag,
+    fail,
+    held_warnings,
+)
 from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
@@ -34,6 +42,7 @@ Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 _SEED = 20_260_102  # of tables that are made up for previews
 _REPLICATES = 60
 _MOST_ROWS = 20_000
+_LONGEST_LABEL = 500
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 
 
@@ -100,9 +109,14 @@ class Mechanism(Recorded, ABC):
         """
         level, schema = check_confidence(confidence), self.public_facts()
         if schema is None:
-            names, said = self._known_names(), (self.guarantee(), self.law)
-            return Preview.silent(names, level, *said, "a function of yours reads the table")
+            return self._silent(level, "a function of yours reads the table")
         return self._simulated(schema, level)
+
+    def _silent(self, confidence: float, reason: str) -> Preview:
+        """Of what no public fact tells the error, or what has none."""
+        names = tuple(getattr(getattr(self, "statistic", self), "names", ("value",)))
+        level = check_confidence(confidence)
+        return Preview.silent(names, level, self.guarantee(), self.law, reason)
 
     @property
     def source(self) -> Mechanism:
@@ -118,7 +132,17 @@ class Mechanism(Recorded, ABC):
 
         Its intervals are those of the release: another level would need another release.
         """
+        self._level(release, confidence)
         return Answer.of(release)
+
+    def _level(self, release: Release, confidence: float | None) -> float:
+        """The level of the release, which is the only one that it knows."""
+        if confidence is not None and check_confidence(confidence) != release.confidence:
+            fail(
+                f"`confidence` must be that of the release, {release.confidence}: its intervals "
+                "are known at that level."
+            )
+        return release.confidence
 
     def check(self, frame: Any) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
@@ -133,12 +157,13 @@ class Mechanism(Recorded, ABC):
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
+    def settled_options(self) -> dict[str, Any]:
+        """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
+        return {}
+
     def at(self, epsilon: Any) -> Self:
         """The same mechanism at another epsilon."""
         return self.rebuilt(epsilon=epsilon)
-
-    def _known_names(self) -> tuple[str, ...]:
-        return tuple(getattr(getattr(self, "statistic", self), "names", ()))
 
     def _simulated(self, schema: Schema, confidence: float) -> Preview:
         """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows."""
@@ -202,8 +227,9 @@ class Mechanism(Recorded, ABC):
         With a ``key`` that the ledger already holds, the stored release comes back and nothing is
         spent; without a key every call is a new release and a new spend.
         """
+        check_flag("progress", progress)
         options = {"ledger": ledger, "key": key, "confidence": confidence, "rng": rng}
-        with self.start(frame, **options) as started:
+        with self.start(frame, **options) as started, held_warnings():
             return started.finish(progress=progress)
 
     def start(
@@ -312,6 +338,18 @@ class Started:
 
     def __exit__(self, *raised: Any) -> None:
         self._stack.__exit__(*raised)
+
+
+def short_label(text: str) -> str:
+    """A label that a ledger takes: a long one is cut, and told by a digest of the whole.
+
+    >>> short_label("sums"), len(short_label("x" * 5000)) <= 1000
+    ('sums', True)
+    """
+    if len(text) <= _LONGEST_LABEL:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{text[: _LONGEST_LABEL - 40]}... ({digest})"
 
 
 def warn_of_delta(delta: Fraction, schema: Schema) -> None:

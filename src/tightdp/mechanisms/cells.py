@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from tightdp.answer import Answer
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
-from tightdp.errors import FloatArray, check_choice, check_confidence, fail
+from tightdp.errors import FloatArray, check_choice, check_confidence, check_list, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.reading import Reading
@@ -32,6 +33,8 @@ class CellCounts(Reading):
     bins : int, list of edges, or "auto"
         Of the numeric columns; "auto" chooses from public facts, see
         :func:`~tightdp.data.public_bins.public_bins`.
+    columns : sequence of str, optional
+        By default all columns of the schema.
     epsilon : float, Fraction or Decimal
     smoothing : {"none", "linear"}
         For which density the number of bins is chosen.
@@ -58,11 +61,19 @@ class CellCounts(Reading):
         return "bars"
 
     def __init__(
-        self, schema: Schema, bins: Any = "auto", *, epsilon: Any, smoothing: str = SMOOTHINGS[0]
+        self,
+        schema: Schema,
+        bins: Any = "auto",
+        *,
+        columns: Sequence[str] | None = None,
+        epsilon: Any,
+        smoothing: str = SMOOTHINGS[0],
     ) -> None:
         spent = check_epsilon(epsilon)
         check_choice("smoothing", smoothing, SMOOTHINGS)
-        self.schema, self.statistic = schema, public_cells(schema, bins, spent, smoothing)
+        names = list(schema) if columns is None else check_list("columns", columns)
+        self._automatic = isinstance(bins, str)
+        self.schema, self.statistic = schema, public_cells(schema, names, bins, spent, smoothing)
         self.counts = AdditiveMechanism(self.statistic, noise="hull", epsilon=spent)
         self._take_price()
         self.names = self.statistic.names
@@ -70,6 +81,10 @@ class CellCounts(Reading):
     @property
     def source(self) -> AdditiveMechanism:
         return self.counts
+
+    def settled_options(self) -> dict[str, Any]:
+        inner = [edges for edges in self.statistic.edges if edges is not None]
+        return {"bins": len(inner[0]) - 1} if self._automatic and inner else {}
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The noise of the counts, before they are made consistent."""
@@ -83,11 +98,14 @@ class CellCounts(Reading):
         """Consistent counts; the intervals are those of the noise."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         half = self.counts.preview(level).half_width
-        ends = np.column_stack([release.value - half, release.value + half])
+        value, most = self.consistent(release).ravel(), float(self.schema.rows)
+        ends = np.clip([release.value - half, release.value + half], 0.0, most)
+        # a consistent count may lie beyond them: they hold it, too
+        low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
         return Answer(
             names=release.names,
-            value=self.consistent(release).ravel(),
-            interval=np.maximum(ends, 0.0),
+            value=value,
+            interval=np.column_stack([low, high]),
             confidence=level,
             release=release,
             about="counts are made consistent; intervals cover those without noise",
@@ -95,13 +113,16 @@ class CellCounts(Reading):
         )
 
 
-def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> JointHistogram:
-    """The cells of all columns, their number chosen from public facts where asked for."""
+def public_cells(
+    schema: Schema, columns: Sequence[str], bins: Any, epsilon: Any, smoothing: str
+) -> JointHistogram:
+    """The cells of some columns, their number chosen from public facts where asked for."""
     if isinstance(bins, str):
-        numeric = [name for name in schema if isinstance(schema[name], Interval)]
-        levels = math.prod(
-            len(c.levels) for c in schema.columns.values() if isinstance(c, Category)
-        )
+        check_choice("bins", bins, ["auto"])
+        rules = [schema[name] for name in columns]
+        numeric = [rule for rule in rules if isinstance(rule, Interval)]
+        levels = math.prod(len(rule.levels) for rule in rules if isinstance(rule, Category))
+        bins = 2  # nobody asks where all are categories
         if numeric:
             bins = public_bins(
                 schema.rows,
@@ -112,9 +133,7 @@ def public_cells(schema: Schema, bins: Any, epsilon: Any, smoothing: str) -> Joi
                 levels=levels,
                 rows_per_person=schema.rows_per_person,
             )
-        else:
-            bins = 2  # nobody asks
-    cells = JointHistogram(schema, list(schema), bins)
+    cells = JointHistogram(schema, columns, bins)
     if len(cells) > MOST_CELLS:
         fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
     return cells

@@ -11,10 +11,11 @@ import numpy as np
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
-from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known
 
@@ -133,6 +134,16 @@ class DataDependentMechanism(Mechanism):
         square = float(self.noise.second_moments().max()) * scale**2
         lost = self._slope * lost_to_the_grid(self.statistic, self.bits)
         return np.array([[square]]), self.noise.half_width(confidence) * scale + lost
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The error in the interval of the range where it is largest; costs nothing."""
+        level = check_confidence(confidence)
+        covariance, half = self._errors(level)
+        std, said = np.sqrt(np.diag(covariance)), (self.guarantee(), self.law)
+        return Preview(self.statistic.names, std, half, level, *said, "a value where noise is most")
+
+    def at(self, epsilon: Any) -> DataDependentMechanism:
+        fail("A designed noise has one epsilon: design another one (design_data_dependent_noise).")
 
     # --- the release --------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
 from tightdp.mechanisms.ranks import Ranks
+from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
@@ -137,6 +138,12 @@ class BoundsFinder(Mechanism):
     def check(self, frame: Any) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
+
+    names = ("low", "high")
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Nothing: bounds are powers of two, and how many rows they cut off is in the law."""
+        return self._silent(confidence, "bounds are powers of two, chosen by the rows")
 
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)

@@ -357,6 +357,7 @@ class KNormQuantiles(KNormGradient):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The quantiles: no interval comes with them."""
+        self._level(release, confidence)
         return replace(Answer.of(release), about=NO_INTERVAL)
 
 

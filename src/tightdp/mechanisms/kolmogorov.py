@@ -187,6 +187,9 @@ class KolmogorovSample(Mechanism):
         counts = any_sample(len(self.statistic), self.size, rng) if law is None else law.draw(rng)
         return Draft.of(self.statistic.names, counts, counts, 1, DEPENDS)
 
+    def settled_options(self) -> dict[str, Any]:
+        return {"size": self.size}
+
     def preview(self, confidence: float = 0.95) -> Preview:
         """Even rows: the counts of simulated samples against those of the table."""
         level = check_confidence(confidence)
@@ -204,6 +207,7 @@ class KolmogorovSample(Mechanism):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Counts of the points of the sample."""
+        self._level(release, confidence)
         return replace(Answer.of(release), about="counts of the points of the sample")
 
     def points(self, release: Release, *, rng: Any = None) -> FloatArray:

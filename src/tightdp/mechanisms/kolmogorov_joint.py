@@ -12,6 +12,7 @@ from tightdp.data.frames import check_frame
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import InfeasibleSamplingError, Integers, check_count, fail
 from tightdp.mechanisms.exponential import ExponentialMechanism
+from tightdp.preview import Preview
 from tightdp.schema import Schema
 
 MOST_SAMPLES = 20_000
@@ -106,6 +107,10 @@ class JointKolmogorov(ExponentialMechanism):
             neighbors=cells.schema.neighbors,
             base_measure=self.scores.multiplicities(),
         )
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Nothing: what is released is the place of a sample in a list, which has no error."""
+        return self._silent(confidence, "the place of a sample in a list has none")
 
     def public_facts(self) -> Schema:
         return self.scores.cells.schema

@@ -148,7 +148,7 @@ class LeastSquares(Reading):
         half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
         assumes = f"{PREVIEWED_ROWS}; shrinkage is not counted"
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
-        noise = f"{self.law}; shares of epsilon: {shares}"
+        noise = f"shares of epsilon: {shares}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
     def expected_std(self) -> FloatArray:

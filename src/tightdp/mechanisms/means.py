@@ -294,7 +294,7 @@ def foresee_means(mechanism: AdditiveMechanism, found: Preview) -> Preview:
         each = replace(found, std=found.std / rows, half_width=found.half_width / rows)
         return _capped(each, 2 * units)
     slope = np.column_stack([np.diag(units), units]) / rows  # a mean at a bound errs most
-    assumes = of_rows(mechanism.statistic.schema)
+    assumes = of_rows(mechanism.statistic.schema, MEAN_AT_BOUND)
     return _capped(replace(_foreseen(mechanism, found, slope), assumes=assumes), 2 * units)
 
 

@@ -38,7 +38,7 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.base import Mechanism, short_label
 from tightdp.mechanisms.information import NoisyInformation
 from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.scaled_rows import MOST_TIMES, ScaledRows
@@ -448,7 +448,7 @@ class ObjectivePerturbation(Mechanism):
         self.rows.check(frame)
 
     def label(self) -> str:
-        return f"ObjectivePerturbation({self.loss.name})"
+        return short_label(f"ObjectivePerturbation({self.loss.name}; {', '.join(self.names)})")
 
     def shape_facts(self) -> list[str]:
         return [self.noise.body.facts()]

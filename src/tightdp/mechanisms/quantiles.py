@@ -221,6 +221,7 @@ class KNormQuantile(KNormGradient):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The quantile, and the interval where one was paid for."""
+        self._level(release, confidence)
         if self.covers == "none":
             return replace(Answer.of(release), about=f"{NO_INTERVAL}; `interval` buys one")
         return Answer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Counts, Histogram, Statistic, check_schema
-from tightdp.errors import Integers, check_list, check_real, fail
+from tightdp.errors import Integers, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.reading import Reading
@@ -18,6 +18,7 @@ from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
+from tightdp.values import exact_value, plain_cell
 
 
 class RowsWhere(Statistic):
@@ -46,7 +47,7 @@ class RowsWhere(Statistic):
             if low is not None or high is not None:
                 fail(f"`low` and `high` are for numbers: {column!r} is a category, give `levels`.")
             cells: Statistic = Counts(schema, [column])
-            inside = _chosen(rule, check_list("levels", [] if levels is None else levels))
+            inside = _chosen(rule, levels)
             shown = f"{column} in {{{', '.join(map(str, inside))}}}"
             self._inside = np.array([level in inside for level in rule.levels])
         else:
@@ -77,11 +78,22 @@ class RowsWhere(Statistic):
         return 1
 
 
-def _chosen(rule: Category, levels: Sequence[Any]) -> list[Any]:
-    known = [level for level in levels if level in rule.levels]
-    if not known or len(known) < len(levels):
-        fail(f"`levels` must be some of {', '.join(map(str, rule.levels))}. Got {list(levels)}.")
-    return known
+def _chosen(rule: Category, levels: Any) -> list[Any]:
+    """The levels of the rule that are meant: 1, 1.0 and "1" are one level, as in a cell."""
+    listed = list(levels) if isinstance(levels, (list, tuple)) else []
+    numbers = {exact_value(level): level for level in rule.levels}
+    numbers.pop(None, None)  # texts that are no numbers are themselves alone
+    meant = [_same(level, rule.levels, numbers) for level in listed]
+    if not meant or None in meant or not len(set(meant)) == len(meant) < len(rule.levels):
+        shown = ", ".join(map(str, rule.levels))
+        fail(f"`levels` must be a list of some of {shown}, each once, and not all of them.")
+    return meant
+
+
+def _same(level: Any, levels: Sequence[Any], numbers: Mapping[Any, Any]) -> Any:
+    if isinstance(level, str) and level in levels:
+        return level
+    return numbers.get(exact_value(plain_cell(level)))
 
 
 def _between(

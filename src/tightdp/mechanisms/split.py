@@ -15,12 +15,13 @@ from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.public_rows import Images
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import Statistic
-from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.mechanisms.base import Finish, Mechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
+from tightdp.preview import Preview
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Known
 from tightdp.shaping.ball_noise import levels_at_most
@@ -133,6 +134,12 @@ class SplitMechanism(Mechanism):
             radius = lattice_radius(part.ball, noise, self.resolution, each)
             halves.append(radius * part.ball.bounding_box())
         return upwards(np.concatenate(halves)) + self.statistic.rounding(self.bits)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The errors of the scaled entries, from the law of the noise; costs nothing."""
+        level, std = check_confidence(confidence), np.sqrt(np.diag(self.covariance))
+        said = (level, self.guarantee(), self.law)
+        return Preview(self.statistic.names, std, self.half_width(level), *said)
 
     def simulate(self, size: int, *, rng: Any = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from tightdp.data.frames import check_read_again
-from tightdp.errors import fail
-from tightdp.mechanisms.base import Mechanism
+from tightdp.errors import check_confidence, fail
+from tightdp.exact.rates import check_epsilon
+from tightdp.mechanisms.base import Mechanism, short_label
+from tightdp.preview import Preview
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
@@ -39,7 +43,6 @@ class Together(Mechanism):
     --------
     >>> from tightdp import Interval, KNormMedian, Schema
     >>> schema = Schema({"a": Interval(0, 1), "b": Interval(0, 9)}, rows=1001)
-    >>> import numpy as np
     >>> both = Together([KNormMedian(schema, name, epsilon=2) for name in schema])
     >>> table = {"a": np.linspace(0, 1, 1001), "b": np.linspace(0, 9, 1001)}
     >>> both.release(table).names, both.guarantee().epsilon
@@ -50,6 +53,8 @@ class Together(Mechanism):
         self.parts = tuple(parts)
         if not self.parts:
             fail("`parts` must hold at least one mechanism.")
+        if any(part.source is not part for part in self.parts):
+            fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
         self.neighbors = self.parts[0].neighbors
         if any(part.neighbors is not self.neighbors for part in self.parts):
             fail("`parts` must have one neighbour relation: epsilons of two do not add.")
@@ -71,7 +76,7 @@ class Together(Mechanism):
         return self.parts[0].public_facts()
 
     def label(self) -> str:
-        return ", ".join(part.label() for part in self.parts)
+        return short_label(", ".join(part.label() for part in self.parts))
 
     def shape_facts(self) -> list[str]:
         # every part with its own law: those of all parts name each law once
@@ -83,6 +88,25 @@ class Together(Mechanism):
             schema = part.public_facts()
             if schema is not None:
                 check_read_again(frame, schema, len(self.parts))
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The previews of the parts, side by side, at the level that makes all hold at once."""
+        level = check_confidence(confidence)
+        found = [part.preview(1 - (1 - level) / len(self.parts)) for part in self.parts]
+        return Preview(
+            tuple(name for each in found for name in each.names),
+            np.concatenate([each.std for each in found]),
+            np.concatenate([each.half_width for each in found]),
+            level,
+            self.guarantee(),
+            self.law,
+            "; ".join(dict.fromkeys(each.assumes for each in found if each.assumes)),
+        )
+
+    def at(self, epsilon: Any) -> Together:
+        """The same parts, whose shares of epsilon stay."""
+        factor = check_epsilon(epsilon) / self.epsilon
+        return Together([part.at(part.epsilon * factor) for part in self.parts])
 
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         each = 1 - (1 - confidence) / len(self.parts)

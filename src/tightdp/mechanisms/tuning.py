@@ -16,6 +16,7 @@ from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
 from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.preview import Preview
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Unknown
@@ -178,6 +179,10 @@ class TunedPerturbation(Mechanism):
             wrong = int(np.count_nonzero((odds > 0) != (target > 0)))
             found.append((wrong + run.on_errors, run.candidate, integers))
         return min(found)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Nothing: which setting is best, and how lucky it was, depends on the rows."""
+        return self._silent(confidence, "which of the settings is best depends on the rows")
 
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         runs = self.draw_runs(rng)

@@ -18,7 +18,14 @@ from typing import Any
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
 from tightdp.data.frames import share_pass
-from tightdp.errors import BudgetError, BurnedError, ParameterError, PendingError, fail
+from tightdp.errors import (
+    BudgetError,
+    BurnedError,
+    ParameterError,
+    PendingError,
+    fail,
+    held_warnings,
+)
 from tightdp.ledger import Budget, Ledger
 from tightdp.mechanisms.base import Started
 from tightdp.plans.reading import Planned, read, refuse
@@ -440,7 +447,7 @@ class Plan:
             return planned.request.start(self.frame, **options)
 
     def _finish(self, planned: Planned, begun: Started, table: Any, progress: bool) -> Answer:
-        with _named(planned):
+        with held_warnings(), _named(planned):
             return planned.request.finish(begun, table, progress=progress)
 
 

@@ -68,6 +68,11 @@ class Request:
         """The same request at another epsilon."""
         return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
 
+    def settled(self) -> Request:
+        """The same request, with what it chose by its epsilon stated: at another one it stays."""
+        options = self.options | self.mechanism.settled_options()
+        return Request(self.kind, self.schema, self.epsilon, options)
+
     def using(self, **options: Any) -> Request:
         """The same request with other options."""
         checked = {n: self.kind.options[n].check(n, v, self.schema) for n, v in options.items()}

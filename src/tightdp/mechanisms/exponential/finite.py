@@ -189,6 +189,8 @@ class ExponentialMechanism(Mechanism):
             fail("The utilities must be one number per candidate.", DimensionError)
         return levels, self.budget.rate / q
 
+    names = ("candidate",)
+
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         utilities = called(self.utility, frame)
         try:

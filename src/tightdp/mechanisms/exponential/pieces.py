@@ -143,6 +143,8 @@ class PieceMechanism(Mechanism):
         starts = np.concatenate([[-edge], inner])
         return PieceLaw(starts, edge + 1, levels, self.budget.rate / q)
 
+    names = ("point",)
+
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         given = called(self.utility, frame)
         try:

@@ -144,6 +144,7 @@ class PlaneGradient(Mechanism):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The coefficients: no interval comes with them."""
+        self._level(release, confidence)
         return replace(Answer.of(release), about=NO_INTERVAL)
 
     def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:

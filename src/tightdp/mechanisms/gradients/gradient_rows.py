@@ -64,7 +64,7 @@ class RegressionRows:
             fail("There is nothing to fit: name a feature, or keep the intercept.", DimensionError)
         columns = {name: self._interval(schema, name) for name in self.columns}
         self.schema = Schema(
-            columns if schema.person is None else schema.select(schema) | columns,
+            {**schema.columns, **columns},  # in its order: it names the columns of a matrix
             rows=schema.rows,
             neighbors=schema.neighbors,
             bits=schema.bits,
