@@ -276,7 +276,7 @@ class Container:
 
     name: str
     make: Build
-    engine: type[engines.Table]
+    engine: type[engines.Engine]
     holds: frozenset[str]
 
     def build(self, rows: Rows, kinds: Kinds | None = None, folder: Path | None = None) -> Any:
@@ -421,7 +421,7 @@ _ALL_CONTAINERS = (
     (
         "Arrow dataset",
         lambda *a: pyarrow.dataset.dataset(_arrow_table(*a)),
-        engines.ArrowTable,
+        engines.DatasetTable,
         TYPED,
     ),
     ("Arrow stream", lambda *a: Stream(_arrow_table(*a)), engines.ReaderTable, TYPED),

@@ -118,6 +118,12 @@ def _add_release(commands: Any) -> None:
         default=[],
         help="also write a report: .html (one file, no network), .md or .json; may be repeated",
     )
+    made.add_argument(
+        "--one-pass",
+        action="store_true",
+        help="read the table once for all sums, counts, means, histograms and least squares; they "
+        "are all paid for before, and a run that is killed while it reads loses them all",
+    )
 
 
 def _add_compare(commands: Any) -> None:
@@ -268,7 +274,7 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
         check_format(path, plan.files)
     with _after_payment(plan), _terminable():
         with _watched(speaker, len(plan.releases)) as watch:
-            found = plan.release(progress=speaker.bars, watch=watch)
+            found = plan.release(one_pass=given.one_pass, progress=speaker.bars, watch=watch)
         try:  # reports first: a reader who has seen enough, such as `head`, ends the printing
             if given.report:
                 report = Report.of_plan(plan, found)

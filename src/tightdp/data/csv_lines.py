@@ -19,11 +19,11 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tightdp.errors import fail
+from tightdp.errors import DataError, fail
 from tightdp.values import LONGEST_TEXT
 
 _PIECE = 1 << 20  # what is read of a line at a time
@@ -42,13 +42,7 @@ def read_names(path: Path, stated: str | None = None) -> list[str]:
     ['age', 'region']
     """
     with _open(path) as file:
-        header, _ = _header(file, path, stated)
-    if any("\r" in name for name in header):
-        fail(
-            f"The header of {path.name!r} has carriage returns: save the file with line feeds at "
-            "the ends of its lines."
-        )
-    return header
+        return _header(file, path, stated)[0]
 
 
 def check_opens(path: Path) -> None:
@@ -61,18 +55,20 @@ def check_opens(path: Path) -> None:
 
 
 def read_rows(
-    path: Path, rows: int, places: list[int], stated: tuple[int, str] | None = None
+    path: Path, rows: int, names: Sequence[str], stated: tuple[Sequence[str], str] | None = None
 ) -> Iterator[list[list[str | None]]]:
-    """The cells at these places of the lines below the header, at most ``rows`` lines at a time.
+    """The cells of these columns in the lines below the header, at most ``rows`` lines at a time.
 
-    Where the file has no header, its number of columns and what divides them are ``stated``, and
-    all lines are read.
+    Where the file has no header, the names of its columns and what divides them are ``stated``, and
+    all lines are read. The header is that of the file which is read now, whatever was found when
+    names were checked: columns are found by their names, or nothing is read.
 
     A blank line is no row, except in a file of one column: there it is an empty cell. An empty
     cell, and one that a short line lacks, is missing.
     """
     with _open(path) as file:
-        width, mark = _stated_by_header(file, path) if stated is None else stated
+        header, mark = _header(file, path) if stated is None else stated
+        width, places = len(header), [_place(name, header, path) for name in names]
         part: list[list[str | None]] = []
         size = 0
         for cells, length in _records(file, mark, width):
@@ -87,9 +83,10 @@ def read_rows(
             yield part
 
 
-def _stated_by_header(file: Any, path: Path) -> tuple[int, str]:
-    header, mark = _header(file, path)
-    return len(header), mark
+def _place(name: str, header: Sequence[str], path: Path) -> int:
+    if header.count(name) != 1:  # when it was checked, it was there once
+        fail(f"The header of {path.name!r} has changed since its names were checked.", DataError)
+    return header.index(name)
 
 
 def _open(path: Path) -> Any:
@@ -109,7 +106,13 @@ def _header(file: Any, path: Path, stated: str | None = None) -> tuple[list[str]
     if size >= _PIECE:
         fail(f"The header of {path.name!r} has more than {_PIECE - 1} characters: is it a table?")
     raw = [name.encode("utf-8", "surrogateescape") for name in record.cells()]
-    return [name.decode("utf-8", "replace") for name in raw], mark
+    header = [name.decode("utf-8", "replace") for name in raw]
+    if any("\r" in name for name in header):
+        fail(
+            f"The header of {path.name!r} has carriage returns: save the file with line feeds at "
+            "the ends of its lines."
+        )
+    return header, mark
 
 
 def _mark(header: str) -> str:

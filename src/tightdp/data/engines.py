@@ -30,14 +30,14 @@ from tightdp.data.columns import (
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.csv_lines import check_opens, read_names, read_rows
 from tightdp.data.streams import opened, reading, unread
-from tightdp.errors import DimensionError, fail, require
+from tightdp.errors import DataError, DimensionError, fail, require
 from tightdp.paths import check_file, check_path
 from tightdp.schema import Schema
 
 Chunk = dict[str, Cells]
 
 
-class Table(ABC):
+class Engine(ABC):
     """A table of some engine.
 
     ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
@@ -68,7 +68,7 @@ class Table(ABC):
         return
 
 
-class ColumnTable(Table):
+class ColumnTable(Engine):
     """Columns by name, each of any library."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -106,7 +106,7 @@ class ColumnTable(Table):
         return _side_by_side({name: self._columns[name] for name in names}, rows)
 
 
-class PandasTable(Table):
+class PandasTable(Engine):
     """A pandas frame."""
 
     def __init__(self, frame: Any) -> None:
@@ -130,7 +130,7 @@ def _side_by_side(columns: Mapping[str, Column], rows: int) -> Iterator[Chunk]:
         yield {name: column.cells(start, start + rows) for name, column in columns.items()}
 
 
-class ArrowTable(Table):
+class ArrowTable(Engine):
     """Anything that says its Arrow schema and then gives record batches."""
 
     def __init__(
@@ -159,16 +159,19 @@ class DatasetTable(ArrowTable):
 
     _OWN = frozenset({"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"})
 
-    def __init__(self, dataset: Any, count: bool = False) -> None:
-        schema, readable = dataset.schema, dataset
-        if self._OWN & set(schema.names):  # they would stop the scan even if nobody asks for them
-            kept = [field for field in schema if field.name not in self._OWN]
-            readable = dataset.replace_schema(pyarrow().schema(kept))
+    def __init__(
+        self, schema: Any, dataset: Callable[[], Any], count: Callable[[], int] | None = None
+    ) -> None:
         super().__init__(
-            schema,
-            lambda names, rows: _scan(readable, names, rows),
-            (lambda: int(readable.count_rows())) if count else None,
+            schema, lambda names, rows: _scan(self._readable(dataset()), names, rows), count
         )
+
+    def _readable(self, dataset: Any) -> Any:
+        """Without what would stop the scan, even if nobody asks for it."""
+        if not self._OWN & set(dataset.schema.names):
+            return dataset
+        kept = [field for field in dataset.schema if field.name not in self._OWN]
+        return dataset.replace_schema(pyarrow().schema(kept))
 
     def unreadable(self, name: str) -> str | None:
         if name in self._OWN:
@@ -185,7 +188,7 @@ class ReaderTable(ArrowTable):
     once = True
 
 
-class PolarsTable(Table):
+class PolarsTable(Engine):
     """A polars frame, eager or lazy; a lazy one streams."""
 
     def __init__(self, frame: Any) -> None:
@@ -219,7 +222,7 @@ class PolarsTable(Table):
             yield from batch_cells(part.to_arrow().to_batches(), names, rows, wide)
 
 
-class DuckTable(Table):
+class DuckTable(Engine):
     """A DuckDB relation, read as a stream."""
 
     caseless = True
@@ -257,7 +260,7 @@ class DuckTable(Table):
         return f"CAST({quoted} AS VARCHAR) AS {quoted}" if self._wide(name) else quoted
 
 
-class CsvTable(Table):
+class CsvTable(Engine):
     """A CSV file with a header, or with stated names: every cell is text, "" missing.
 
     Short lines end in missing cells, and what a line has beyond the header is left out.
@@ -267,7 +270,7 @@ class CsvTable(Table):
         if stated is not None:
             check_opens(path)
         self._path, self._header = path, read_names(path) if stated is None else [*stated.names]
-        self._stated = None if stated is None else (len(stated.names), stated.delimiter)
+        self._stated = None if stated is None else (stated.names, stated.delimiter)
 
     def names(self) -> list[Any]:
         return list(self._header)
@@ -276,15 +279,14 @@ class CsvTable(Table):
         return None
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        places = [self._header.index(name) for name in names]
-        for part in read_rows(self._path, rows, places, self._stated):
+        for part in read_rows(self._path, rows, names, self._stated):
             yield {name: ListedCells([line[j] for line in part]) for j, name in enumerate(names)}
 
 
-class Stack(Table):
+class Stack(Engine):
     """Tables with the same columns, one below the other; a column may have several types."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[Engine]) -> None:
         self._tables = tables
 
     def names(self) -> list[Any]:
@@ -305,7 +307,7 @@ class Stack(Table):
             yield from table.chunks(names, rows)
 
 
-def recognise(frame: Any, schema: Schema) -> Table:
+def recognise(frame: Any, schema: Schema) -> Engine:
     """The table behind whatever the user passed, or a clear error."""
     roots = libraries(frame)
     known = {package for package, _ in roots}
@@ -335,11 +337,11 @@ def recognise(frame: Any, schema: Schema) -> Table:
     )
 
 
-def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Table:
+def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Engine:
     if ("pyarrow", "RecordBatchReader") in roots:
         return _reader(frame)
     if ("pyarrow", "Dataset") in roots:
-        return DatasetTable(frame)
+        return DatasetTable(frame.schema, lambda: frame)
     fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
 
 
@@ -349,7 +351,7 @@ def _whole(frame: Any) -> Any:
     return frame if isinstance(frame, table) else table.from_batches([frame])
 
 
-def _in_memory(table: Any) -> Table:
+def _in_memory(table: Any) -> Engine:
     return ArrowTable(
         table.schema,
         lambda names, rows: table.select(list(names)).to_batches(max_chunksize=rows),
@@ -357,12 +359,12 @@ def _in_memory(table: Any) -> Table:
     )
 
 
-def _reader(reader: Any) -> Table:
+def _reader(reader: Any) -> Engine:
     """A record batch reader, which can be read once; it is asked nothing but its schema."""
     return ReaderTable(unread(reader).schema, lambda names, rows: reading(reader))
 
 
-def _stream(frame: Any) -> Table:
+def _stream(frame: Any) -> Engine:
     return _reader(opened(frame, pyarrow().RecordBatchReader.from_stream))
 
 
@@ -375,7 +377,7 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
     return iter(dataset.scanner(columns=list(names), batch_size=rows, **ahead).to_batches())
 
 
-def _file(path: Path, stated: CsvFile | None = None) -> Table:
+def _file(path: Path, stated: CsvFile | None = None) -> Engine:
     """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
     ends = "".join(check_path("frame", path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
@@ -392,7 +394,7 @@ def _file(path: Path, stated: CsvFile | None = None) -> Table:
     fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
 
 
-def _parquet(path: Path, found: Iterable[str]) -> Table:
+def _parquet(path: Path, found: Iterable[str]) -> Engine:
     """Files by their types, for each month may have others: Arrow would cast, and fail on a cell.
 
     A column that a file lacks is missing there. Memory is that of the largest row group, whatever
@@ -401,18 +403,32 @@ def _parquet(path: Path, found: Iterable[str]) -> Table:
     files = sorted(file for file in found if Path(file).is_file())
     if not files:
         fail(f"There is no Parquet file in {str(path)!r}.")
-    read_schema = require("pyarrow.parquet", "pyarrow").read_schema
     alike: dict[Any, list[str]] = {}
     for file in files:
-        alike.setdefault(read_schema(file).remove_metadata(), []).append(file)
+        alike.setdefault(_kind(file), []).append(file)
     absent = {
         name: pyarrow().field(name, pyarrow().null()) for kind in alike for name in kind.names
     }
     return Stack([_parquet_alike(group, kind, absent) for kind, group in alike.items()])
 
 
-def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Table:
+def _kind(file: str) -> Any:
+    """Names and types of the columns of a Parquet file."""
+    return require("pyarrow.parquet", "pyarrow").read_schema(file).remove_metadata()
+
+
+def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Engine:
+    full = kind
     for name, field in absent.items():
-        kind = kind if name in kind.names else kind.append(field)
-    dataset = require("pyarrow.dataset", "pyarrow").dataset(files, schema=kind, format="parquet")
-    return DatasetTable(dataset, count=True)  # the footers know
+        full = full if name in full.names else full.append(field)
+
+    def fresh() -> Any:  # a dataset that was asked before would trust the footers that it saw
+        make = require("pyarrow.dataset", "pyarrow").dataset
+        return make(files, schema=full, format="parquet")
+
+    def unchanged() -> Any:
+        if any(_kind(file) != kind for file in files):
+            fail("A Parquet file has changed since its columns were checked.", DataError)
+        return fresh()
+
+    return DatasetTable(full, unchanged, lambda: int(fresh().count_rows()))  # the footers know

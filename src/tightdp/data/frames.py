@@ -9,8 +9,8 @@ quote cells. Nothing here adds noise: sums are **not private**.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,13 +20,13 @@ from tightdp.data.blocks import (
     Reducer,
     exact_gram,
     one_blas_thread,
-    rows_that_fit,
 )
-from tightdp.data.engines import CsvTable, Table, recognise
-from tightdp.data.scan import Scan, sum_blocks
-from tightdp.data.sources import looks_like_data
+from tightdp.data.engines import Engine
+from tightdp.data.scan import Scan, SharedReducer, SharedScan, sum_blocks
+from tightdp.data.shared_pass import Counted, IntegerSum, SharedTable
 from tightdp.data.spark import SparkTable
-from tightdp.errors import DataError, Integers, TightdpError, check_count, fail, warn_of_fact
+from tightdp.data.table import Table, guard
+from tightdp.errors import Integers, check_count, fail, warn_of_fact
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
@@ -42,10 +42,10 @@ __all__ = [
     "integer_sums",
     "quantized_matrix",
     "scan_sums",
+    "share_pass",
 ]
 
 BLOCK_ROWS = 65_536
-_BLOCK_CELLS = 1 << 20  # blocks of wide tables are shorter
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def check_frame(frame: Any, schema: Schema, columns: Sequence[str]) -> None:
     Traceback (most recent call last):
     tightdp.errors.ParameterError: The table has no column 'income'. Did you mean 'incom'?
     """
-    _open(frame, schema, columns)
+    Table.open(frame, schema).columns(schema, columns)
 
 
 def check_public_rows(frame: Any, schema: Schema) -> None:
@@ -80,7 +80,7 @@ def check_public_rows(frame: Any, schema: Schema) -> None:
     """
     if schema.neighbors is not Neighbors.REPLACE_ONE:
         return
-    rows = _guard(lambda: _recognise(frame, schema).known_rows())
+    rows = guard(Table.open(frame, schema).engine(schema).known_rows)
     if rows is not None and rows != schema.rows:
         fail(_other_rows(rows, schema))
 
@@ -97,7 +97,7 @@ def check_read_again(frame: Any, schema: Schema, times: int) -> None:
     Traceback (most recent call last):
     tightdp.errors.ParameterError: The table is a stream, which can be read once, and ...
     """
-    if times > 1 and _guard(lambda: _recognise(frame, schema)).once:
+    if times > 1 and Table.open(frame, schema).engine(schema).once:
         fail(
             f"The table is a stream, which can be read once, and this release reads it {times} "
             "times: pass a table, such as `reader.read_all()`."
@@ -112,10 +112,10 @@ def _other_rows(rows: int, schema: Schema) -> str:
     )
 
 
-def _warn_of_rows(rows: int, table: Table, schema: Schema) -> None:
+def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
     """Say after the pass what could not be known before; under replace-one it is public."""
     public = schema.neighbors is Neighbors.REPLACE_ONE
-    if public and rows != schema.rows and _guard(table.known_rows) is None:
+    if public and rows != schema.rows and guard(engine.known_rows) is None:
         warn_of_fact(_other_rows(rows, schema))
 
 
@@ -159,9 +159,9 @@ def blocks(
     [([-3, 0, 4], [1, 0, 0])]
     """
     check_count("block_rows", block_rows)
-    table, names = _open(frame, schema, columns)
+    engine, names = Table.open(frame, schema).columns(schema, columns)
     scan = Scan(schema, names, block_rows)
-    return _watched(_counted(_guarded(_blocks(table, scan)), table, schema), scan, progress)
+    return _watched(_counted(_guarded(_blocks(engine, scan)), engine, schema), scan, progress)
 
 
 def integer_sums(
@@ -202,15 +202,49 @@ def integer_sums(
     ... )
     [28, 4]
     """
-    check_count("width", width)
-    check_count("degree", degree, least=0)
-    table, names = _open(frame, schema, columns)
-    most = max(1, min(BLOCK_ROWS, _BLOCK_CELLS // len(names)))
-    bits = schema.bits if cell_bits is None else cell_bits
-    scan = Scan(schema, names, rows_that_fit(bits, degree, most))
-    *sums, rows = _sums(table, scan, reducer, width, progress)
-    _warn_of_rows(rows, table, schema)
+    table = Table.open(frame, schema)
+    wanted = IntegerSum(schema, tuple(columns), reducer, width, degree, cell_bits)
+    stored = table.take(reducer, progress) if isinstance(table, SharedTable) else None
+    sums, rows = _read_together(table, [wanted], progress)[0] if stored is None else stored
+    _warn_of_rows(rows, table.engine(schema), schema)
     return sums
+
+
+def share_pass(frame: Any, schema: Schema, sums: Sequence[IntegerSum]) -> SharedTable:
+    """The table, to be read once for all these sums; use it in a ``with`` block.
+
+    Sums share a reading of the rows if they agree on the persons and on the grid of the schema.
+    See :class:`~tightdp.data.shared_pass.SharedTable`.
+    """
+    return SharedTable(Table.open(frame, schema), sums, _read_together)
+
+
+def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
+    """All sums, each with the number of rows; integers are the same whatever shares a pass."""
+    engines = [table.engine(one.schema) for one in sums]  # one, except of a matrix
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for j, (one, engine) in enumerate(zip(sums, engines, strict=True)):
+        facts = one.schema
+        about = facts.person, facts.rows_per_person, facts.bits, facts.neighbors, facts.rows
+        alike.setdefault((id(engine), *about), []).append(j)
+    found: dict[int, Counted] = {}
+    for places in alike.values():
+        found |= zip(places, _one_pass(table, [sums[j] for j in places], progress), strict=True)
+    return [found[j] for j in range(len(sums))]
+
+
+def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
+    opened = [table.columns(one.schema, one.columns) for one in sums]
+    engine = opened[0][0]
+    scans = [one.scan(names, BLOCK_ROWS) for one, (_, names) in zip(sums, opened, strict=True)]
+    reducers, widths = [one.reducer for one in sums], [one.width for one in sums]
+    if len(sums) == 1:
+        *found, rows = _sums(engine, scans[0], reducers[0], widths[0], progress)
+        return [(found, rows)]
+    reducer = SharedReducer(tuple(reducers), tuple(widths))
+    *found, rows = _sums(engine, SharedScan.of(scans), reducer, sum(widths), progress)
+    ends = list(itertools.accumulate(widths))
+    return [(found[end - width : end], rows) for end, width in zip(ends, widths, strict=True)]
 
 
 def scan_sums(
@@ -218,16 +252,16 @@ def scan_sums(
 ) -> list[int]:
     """The same for a scan of one's own, which may make other blocks of the cells than quantised
     rows; the number of rows in its blocks comes last."""
-    table, _ = _open(frame, scan.schema, scan.names)
-    return _sums(table, scan, reducer, width, progress)
+    engine, _ = Table.open(frame, scan.schema).columns(scan.schema, scan.names)
+    return _sums(engine, scan, reducer, width, progress)
 
 
-def _sums(table: Table, scan: Scan, reducer: Reducer, width: int, progress: bool) -> list[int]:
-    if isinstance(table, SparkTable):
-        return _guard(lambda: table.sums(scan, reducer, width))
-    watched = _watched(_blocks(table, scan), scan, progress)
+def _sums(engine: Engine, scan: Scan, reducer: Reducer, width: int, progress: bool) -> list[int]:
+    if isinstance(engine, SparkTable):
+        return guard(lambda: engine.sums(scan, reducer, width))
+    watched = _watched(_blocks(engine, scan), scan, progress)
     with one_blas_thread():
-        return _guard(lambda: sum_blocks(watched, reducer, width))
+        return guard(lambda: sum_blocks(watched, reducer, width))
 
 
 def quantized_matrix(
@@ -247,117 +281,32 @@ def quantized_matrix(
     return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *parts])
 
 
-# --- opening -------------------------------------------------------------------------------------
-
-
-def _open(frame: Any, schema: Schema, columns: Sequence[str]) -> tuple[Table, tuple[str, ...]]:
-    """The table and the columns to read, after all checks that need no row."""
-    if not isinstance(schema, Schema):
-        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-    if isinstance(columns, str) or not list(columns):
-        fail("`columns` must be a non-empty list of names.")
-    names = tuple(dict.fromkeys(columns))
-    schema.select(names)
-    table = _guard(lambda: _recognise(frame, schema))
-    present = _guard(table.names)
-    for name in Scan(schema, names, 1).wanted:
-        _check_present(name, present, in_words=not isinstance(table, CsvTable))
-        if table.caseless:
-            _check_case(name, present)
-        kind = _guard(lambda name=name: table.unreadable(name))  # type: ignore[misc]
-        if kind is not None:
-            fail(
-                f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
-                "convert it to a number or to text first."
-            )
-    _guard(table.check_ready)
-    return table, names
-
-
-def _recognise(frame: Any, schema: Schema) -> Table:
-    homes = [base.__module__ for base in type(frame).mro() if base.__name__ == "DataFrame"]
-    if any(home.startswith("pyspark.pandas") for home in homes):
-        frame = frame.to_spark()
-    elif not any(home.startswith("pyspark.sql") for home in homes):
-        return recognise(frame, schema)
-    return SparkTable(frame)
-
-
-def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None:
-    """Raise unless the column is there once; names that may be a record are not put in words."""
-    found = sum(1 for other in present if isinstance(other, str) and other == name)
-    if found == 1:
-        return
-    if found:
-        fail(f"The table has {found} columns named {name!r}: rename them.")
-    # a file without a header has a record there, which no error may quote
-    texts = [other for other in present if isinstance(other, str) and not looks_like_data(other)]
-    if not in_words:
-        texts = [other for other in texts if other.casefold() == name.casefold()]
-    near = difflib.get_close_matches(name, texts, n=1, cutoff=0.6 if in_words else 0)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    fail(f"The table has no column {name!r}.{hint}")
-
-
-def _check_case(name: str, present: Sequence[str]) -> None:
-    if sum(other.casefold() == name.casefold() for other in present) > 1:
-        fail(
-            f"The table has another column whose name differs from {name!r} in its case only, "
-            "and its engine takes the two for one: rename one."
-        )
-
-
-def _blocks(table: Table, scan: Scan) -> Iterator[Block]:
+def _blocks(engine: Engine, scan: Scan) -> Iterator[Block]:
     """All blocks; a generator, because some engines start to read when asked for chunks."""
-    if isinstance(table, SparkTable):
-        yield from table.blocks(scan)
+    if isinstance(engine, SparkTable):
+        yield from engine.blocks(scan)
     else:
-        yield from scan.blocks(table.chunks(scan.wanted, scan.rows))
+        yield from scan.blocks(engine.chunks(scan.wanted, scan.rows))
 
 
 # --- what may be said of a failure, and of progress ----------------------------------------------
 
 
-def _guard(step: Callable[[], T]) -> T:
-    """Do a step of an engine; if it fails, say that it failed and nothing else.
-
-    The error is raised outside the handler, so that the engine's exception, with the cells that it
-    may quote, is not even its context.
-    """
-    known: TightdpError | None = None
-    try:
-        with np.errstate(all="ignore"):  # whatever is set, no cell is worth a warning
-            return step()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except TightdpError as error:
-        known = type(error)(*error.args)
-    except BaseException:  # polars panics outside Exception
-        pass
-    if known is not None:
-        raise known
-    raise DataError(
-        "The table could not be read to its end. What the engine said is withheld, because it may "
-        "quote cells: read the table with the engine itself. On Spark, check that PYSPARK_PYTHON "
-        "names an interpreter that has this package, and that the statistic can be pickled."
-    )
-
-
 def _guarded(parts: Iterator[T]) -> Iterator[T]:
     end = object()
     while True:
-        part = _guard(lambda: next(parts, end))
+        part = guard(lambda: next(parts, end))
         if part is end:
             return
         yield part  # type: ignore[misc]
 
 
-def _counted(parts: Iterator[Block], table: Table, schema: Schema) -> Iterator[Block]:
+def _counted(parts: Iterator[Block], engine: Engine, schema: Schema) -> Iterator[Block]:
     rows = 0
     for part in parts:
         rows += len(part)
         yield part
-    _warn_of_rows(rows, table, schema)
+    _warn_of_rows(rows, engine, schema)
 
 
 def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tightdp.data.arrow import batch_cells, pyarrow
 from tightdp.data.blocks import Block, Reducer, one_blas_thread
-from tightdp.data.engines import Table
+from tightdp.data.engines import Engine
 from tightdp.data.scan import Chunk, Keyed, Scan, sum_blocks
 from tightdp.errors import DataError, fail
 
@@ -29,7 +29,7 @@ _PARTITIONS = 200  # as many as Spark makes by itself
 _FAILED_KEY = -2  # the key of no person, see cells.Cells.keys
 
 
-class SparkTable(Table):
+class SparkTable(Engine):
     """A Spark frame; its rows stay where they are."""
 
     caseless = True

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid, product_rounding
+from tightdp.data.shared_pass import IntegerSum
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -151,15 +152,27 @@ class Statistic(Recorded, ABC):
         fine = (
             self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
         )
+        wanted = self.integer_sum(fine)
         return integer_sums(
             frame,
+            wanted.schema,
+            wanted.columns,
+            wanted.reducer,
+            width=wanted.width,
+            degree=wanted.degree,
+            cell_bits=wanted.cell_bits,
+            progress=progress,
+        )
+
+    def integer_sum(self, bits: int) -> IntegerSum:
+        """What :meth:`measure` sums, to be announced where several statistics share a pass."""
+        return IntegerSum(
             self.reading,
             self.columns,
-            Reducer(self, fine),
+            Reducer(self, bits),
             width=len(self.names),
             degree=max(1, self.degree),
-            cell_bits=self.grid(fine).cell_bits,
-            progress=progress,
+            cell_bits=self.grid(bits).cell_bits,
         )
 
     def __len__(self) -> int:
@@ -181,6 +194,15 @@ class Reducer:
 
     def __call__(self, block: Block) -> Integers:
         return self.statistic.contributions(block, self.bits)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is about the same statistic, the very object, at the same grid."""
+        if not isinstance(other, Reducer):
+            return NotImplemented
+        return self.statistic is other.statistic and self.bits == other.bits
+
+    def __hash__(self) -> int:
+        return hash((id(self.statistic), self.bits))
 
 
 class Products(Statistic):

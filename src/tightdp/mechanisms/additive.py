@@ -11,12 +11,13 @@ import numpy as np
 
 from tightdp.answer import Answer
 from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.mechanisms.base import Mechanism, warn_of_delta
+from tightdp.mechanisms.base import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
@@ -223,11 +224,21 @@ class AdditiveMechanism(Mechanism):
         check_public_rows(frame, self.statistic.schema)
         warn_of_delta(self.delta, self.statistic.schema)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return [self.statistic.integer_sum(self.bits)]
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         noise = self.noise.sample(rng=rng)  # before the data are read: its timing tells nothing
         self._errors(confidence)  # found before data are read, too
-        exact = self.exact(frame, progress=progress)
-        return self.draft([t + int(z) for t, z in zip(exact, noise, strict=True)], confidence)
+
+        def finish(table: Any, progress: bool) -> Draft:
+            exact = self.exact(table, progress=progress)
+            return self.draft([t + int(z) for t, z in zip(exact, noise, strict=True)], confidence)
+
+        return finish
+
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.prepare(rng, confidence)(frame, progress)
 
     def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
         """Noisy integers in user units, with their errors."""

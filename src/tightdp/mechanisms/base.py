@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from typing import Any, Self
 
@@ -13,7 +14,10 @@ import numpy as np
 
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
+from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.table import Table
 from tightdp.errors import (
+    LedgerError,
     PendingError,
     PublicFactWarning,
     check_confidence,
@@ -32,6 +36,8 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema
+
+Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 
 _SEED = 20_260_102  # of tables that are made up for previews
 _REPLICATES = 60
@@ -78,6 +84,23 @@ class Mechanism(Recorded, ABC):
     @abstractmethod
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         """Read the table and draw, without paying: for :meth:`release` and for simulations."""
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        """Draw what needs no rows, and give back the step that reads the table and does the rest.
+
+        :meth:`release` draws in these two steps, :meth:`draw` is both of them at once.
+        """
+        return lambda table, progress: self.draw(table, rng, confidence, progress)
+
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        """All that is read of the rows, where it is sums: they can share one reading of them."""
+        return ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "draw" in cls.__dict__ and "prepare" not in cls.__dict__:  # of another way of drawing
+            cls.prepare = Mechanism.prepare  # type: ignore[method-assign]
+            cls.integer_sums = Mechanism.integer_sums  # type: ignore[method-assign]
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect, from public facts alone; costs nothing.
@@ -204,29 +227,117 @@ class Mechanism(Recorded, ABC):
         With a ``key`` that the ledger already holds, the stored release comes back and nothing is
         spent; without a key every call is a new release and a new spend.
         """
-        level, bits = check_confidence(confidence), source(rng)
         check_flag("progress", progress)
+        options = {"ledger": ledger, "key": key, "confidence": confidence, "rng": rng}
+        with self.start(frame, **options) as started, held_warnings():
+            return started.finish(progress=progress)
+
+    def start(
+        self,
+        frame: Any,
+        *,
+        ledger: Any = None,
+        key: str | None = None,
+        confidence: float = 0.95,
+        rng: Any = None,
+    ) -> Started:
+        """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
+
+        Releases that are all started before the first is finished can share one reading of the
+        rows. Use it in a ``with`` block, which burns what is paid for and not finished.
+        """
+        level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
-
-        def publish(receipt: Mapping[str, Any]) -> Release:
-            drawn = self.draw(frame, bits, level, progress)
-            return Release.published(
-                drawn, guarantee=guarantee, noise=self.law, confidence=level, receipt=receipt
-            )
-
+        table = frame
         if not _known(ledger, key):
-            self.check(frame)
-        if ledger is None:
-            return self.read(publish({}))
-        named = {"key": key, "label": self.label(), "protects": self._whom()}
-        named["fingerprint"] = self.fingerprint(level)
-        price = Budget(self.epsilon, self.delta)
-        with held_warnings(), ledger.charge(guarantee, exactly=price, **named) as charge:
-            if charge.stored is not None:
-                return self.read(Release.from_dict(charge.stored))
-            release = publish(charge.receipt())
-            charge.store(release.to_dict())
-        return self.read(release)
+            table = self._opened(frame)
+            self.check(table)
+        with ExitStack() as stack:
+            receipt: Mapping[str, Any] = {}
+            store: Callable[[dict[str, Any]], Any] = dict
+            if ledger is not None:
+                named = {"key": key, "label": self.label(), "protects": self._whom()}
+                named["fingerprint"] = self.fingerprint(level)
+                exactly = Budget(self.epsilon, self.delta)
+                charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
+                if charge.stored is not None:
+                    return Started(self, stored=Release.from_dict(charge.stored))
+                receipt, store = charge.receipt(), charge.store
+            drawn = self.prepare(bits, level)
+
+            def publish(rows: Any, progress: bool) -> Release:
+                release = Release.published(
+                    drawn(rows, progress),
+                    guarantee=guarantee,
+                    noise=self.law,
+                    confidence=level,
+                    receipt=receipt,
+                )
+                store(release.to_dict())
+                return release
+
+            return Started(self, table, publish, stack.pop_all())
+
+    def _opened(self, frame: Any) -> Any:
+        """The table, opened once for all that follows; a function of the caller's gets its own."""
+        schema = self.public_facts()
+        if schema is None:
+            return frame.frame if isinstance(frame, Table) else frame
+        return Table.open(frame, schema)
+
+
+class Started:
+    """A release that is paid for and whose noise is drawn, if that needs no rows.
+
+    Made by :meth:`Mechanism.start`. What the ledger held already is neither paid for nor read.
+
+    Examples
+    --------
+    >>> from tightdp import AdditiveMechanism, Interval, Schema, Sums
+    >>> schema = Schema({"x": Interval(0, 1)}, rows=2)
+    >>> with AdditiveMechanism(Sums(schema), epsilon=1).start({"x": [0, 1]}) as started:
+    ...     started.finish().names
+    ('x',)
+    """
+
+    __slots__ = ("_mechanism", "_publish", "_stack", "_stored", "_table")
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        table: Any = None,
+        publish: Callable[[Any, bool], Release] | None = None,
+        stack: ExitStack | None = None,
+        *,
+        stored: Release | None = None,
+    ) -> None:
+        self._mechanism, self._table, self._publish = mechanism, table, publish
+        self._stack = ExitStack() if stack is None else stack
+        self._stored = stored
+
+    @property
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        """The sums that are still to be read: nothing if the ledger held the release."""
+        return () if self._publish is None else self._mechanism.integer_sums()
+
+    def finish(self, table: Any = None, *, progress: bool = False) -> Release:
+        """Read the rows, draw the rest, store the release, and only then publish it.
+
+        ``table`` stands for the one of the start, which may share its reading with others.
+        """
+        if self._stored is None:
+            if self._publish is None:
+                fail("A release is finished once.", LedgerError)
+            publish, self._publish = self._publish, None
+            with self._stack:
+                self._stored = publish(self._table if table is None else table, progress)
+        return self._mechanism.read(self._stored)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
 
 
 def short_label(text: str) -> str:
@@ -251,7 +362,7 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
             f"`delta` = {text_up(delta)} is more than 1 / {schema.rows}: so much would allow to "
             "publish somebody's row as it is. State a delta far below 1 / rows.",
             PublicFactWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
-from tightdp.mechanisms.base import Mechanism
+from tightdp.data.shared_pass import IntegerSum
+from tightdp.mechanisms.base import Finish, Mechanism
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
 
@@ -42,6 +44,12 @@ class Reading(Mechanism):
 
     def check(self, frame: Any) -> None:
         self.source.check(frame)
+
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return self.source.integer_sums()
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        return self.source.prepare(rng, confidence)
 
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         return self.source.draw(frame, rng, confidence, progress)

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.public_rows import Images
+from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.base import Finish, Mechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.preview import Preview
@@ -171,12 +172,22 @@ class SplitMechanism(Mechanism):
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return [self.statistic.integer_sum(self.bits)]
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         # before the data are read: its timing tells nothing
         noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
         covariance, half = self.covariance, self.half_width(confidence)
-        exact = self.statistic.measure(frame, bits=self.bits, progress=progress)  # [P2]
-        noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
-        value = [z / self.resolution for z in noisy]
-        error = Known(covariance=covariance, half_width=half)
-        return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
+
+        def finish(table: Any, progress: bool) -> Draft:
+            exact = self.statistic.measure(table, bits=self.bits, progress=progress)  # [P2]
+            noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
+            value = [z / self.resolution for z in noisy]
+            error = Known(covariance=covariance, half_width=half)
+            return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
+
+        return finish
+
+    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.prepare(rng, confidence)(frame, progress)

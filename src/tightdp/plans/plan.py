@@ -7,7 +7,9 @@ is reported as burned, and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -15,8 +17,17 @@ from typing import Any
 
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
-from tightdp.errors import BudgetError, BurnedError, ParameterError, PendingError, fail
+from tightdp.data.frames import share_pass
+from tightdp.errors import (
+    BudgetError,
+    BurnedError,
+    ParameterError,
+    PendingError,
+    fail,
+    held_warnings,
+)
 from tightdp.ledger import Budget, Ledger
+from tightdp.mechanisms.base import Started
 from tightdp.plans.reading import Planned, read, refuse
 from tightdp.preview import Preview
 from tightdp.privacy import text_up
@@ -336,8 +347,15 @@ class Plan:
 
     # --- release ------------------------------------------------------------------------------
 
-    def release(self, *, progress: bool = False, watch: Watch | None = None) -> PlanResult:
+    def release(
+        self, *, one_pass: bool = False, progress: bool = False, watch: Watch | None = None
+    ) -> PlanResult:
         """Give the stored answers, pay for the others one by one, and report what is lost.
+
+        With ``one_pass`` the rows are read once for all releases that are made of sums. The numbers
+        have the same law. As nothing is read before it is paid for, these releases are all paid
+        for first, each with its own entry in the ledger; so a run that is killed while it reads, or
+        a table that cannot be read to its end, loses them all; without ``one_pass``, one.
 
         ``watch`` is called with the name, number and count of every release before its turn.
         """
@@ -346,18 +364,22 @@ class Plan:
             refused = self._refusals(ledger)
             if refused:  # all of them, before anything new is paid for
                 fail("\n".join(refused.values()))
-            turns = sorted(self.releases, key=lambda planned: planned.name not in known)
             answers: dict[str, Answer] = {}
             lost: dict[str, str] = {}
-            for number, planned in enumerate(turns, start=1):
+            numbers = itertools.count(1)
+
+            def turn(planned: Planned) -> None:
                 if watch is not None:
-                    watch(planned.name, number, len(turns))
-                try:
+                    watch(planned.name, next(numbers), len(self.releases))
+
+            for group in self._groups(known, one_pass):
+                if len(group) > 1:
+                    self._release_group(group, ledger, progress, turn, answers, lost)
+                    continue
+                (planned,) = group
+                turn(planned)
+                with _noted(planned, lost):
                     answers[planned.name] = self._answer(planned, ledger, progress)
-                except BurnedError as error:
-                    lost[planned.name] = _remedy(planned, str(error))
-                except PendingError as error:
-                    lost[planned.name] = str(error)
             order = [planned.name for planned in self.releases]
             return PlanResult(
                 self.title,
@@ -369,16 +391,84 @@ class Plan:
             )
 
     def _answer(self, planned: Planned, ledger: Ledger, progress: bool) -> Answer:
-        try:
-            return planned.request.release(
-                self.frame,
-                ledger=ledger,
-                key=planned.key,
-                confidence=self.confidence,
-                progress=progress,
-            )
-        except ParameterError as error:  # before the payment: it can be put right in the plan
-            fail(f"{planned.where}: {error}", type(error))
+        options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
+        with _named(planned):
+            return planned.request.release(self.frame, progress=progress, **options)
+
+    def _groups(self, known: Mapping[str, str], one_pass: bool) -> list[list[Planned]]:
+        """The releases in the order of their turns; those that share a reading share a turn."""
+        stored = [[planned] for planned in self.releases if planned.name in known]
+        new = [planned for planned in self.releases if planned.name not in known]
+        sharing = [p for p in new if one_pass and p.request.mechanism.integer_sums()]
+        return stored + [
+            sharing if planned in sharing else [planned]
+            for planned in new
+            if planned not in sharing[1:]
+        ]
+
+    def _release_group(
+        self,
+        group: Sequence[Planned],
+        ledger: Ledger,
+        progress: bool,
+        turn: Callable[[Planned], None],
+        answers: dict[str, Answer],
+        lost: dict[str, str],
+    ) -> None:
+        """Pay for all of them, then read the rows once; what is paid for is finished, if it can be.
+
+        What is wrong with one is raised when the others that were paid for have been released.
+        """
+        failed: list[Exception] = []
+        refused: list[Exception] = []
+        with ExitStack() as paid:
+            started: list[tuple[Planned, Started]] = []
+            for planned in group:
+                turn(planned)
+                try:
+                    with _noted(planned, lost):
+                        started.append((planned, paid.enter_context(self._start(planned, ledger))))
+                except Exception as error:
+                    refused.append(error)
+                    break
+            sums = [one for _, begun in started for one in begun.integer_sums]
+            with share_pass(self.frame, self.schema, sums) as table:
+                for planned, begun in started:
+                    try:
+                        answers[planned.name] = self._finish(planned, begun, table, progress)
+                    except Exception as error:
+                        failed.append(error)
+        if failed or refused:
+            raise (failed + refused)[0]
+
+    def _start(self, planned: Planned, ledger: Ledger) -> Started:
+        options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
+        with _named(planned):
+            return planned.request.start(self.frame, **options)
+
+    def _finish(self, planned: Planned, begun: Started, table: Any, progress: bool) -> Answer:
+        with held_warnings(), _named(planned):
+            return planned.request.finish(begun, table, progress=progress)
+
+
+@contextmanager
+def _noted(planned: Planned, lost: dict[str, str]) -> Iterator[None]:
+    """Notes that a release has no answer, and goes on."""
+    try:
+        yield
+    except BurnedError as error:
+        lost[planned.name] = _remedy(planned, str(error))
+    except PendingError as error:
+        lost[planned.name] = str(error)
+
+
+@contextmanager
+def _named(planned: Planned) -> Iterator[None]:
+    """Says of what is wrong with a release where it stands in the plan."""
+    try:
+        yield
+    except ParameterError as error:  # before the payment: it can be put right in the plan
+        fail(f"{planned.where}: {error}", type(error))
 
 
 def _cost(planned: Planned) -> Budget:

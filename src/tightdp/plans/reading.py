@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from tightdp.accuracy import shares
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.csv_lines import check_opens
 from tightdp.data.sources import from_spark, from_sql, read_header
+from tightdp.data.table import Table
 from tightdp.errors import (
     BudgetError,
+    DataError,
     LedgerError,
     ParameterError,
     TightdpError,
@@ -233,13 +234,15 @@ def _opened(found: Found, kind: str) -> Any:
         base, files = found.data.get("database"), found.data.get("files")
         if base is None and files is None:
             files = "."  # what lies beside the plan
-        return from_sql(
+        relation = from_sql(
             value,
             None if base is None else found.beside(base),
             None if files is None else found.beside(files),
         )
+        return relation if found.schema is None else Table.open(relation, found.schema)
     if kind == "spark":
-        return from_spark(value)
+        frame = from_spark(value)
+        return frame if found.schema is None else Table.open(frame, found.schema)
     place = check_path(kind, found.beside(value))
     if not place.exists():
         fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
@@ -248,10 +251,15 @@ def _opened(found: Found, kind: str) -> Any:
     # a file that cannot be opened is one problem, not one of every release
     if "names" in found.data:
         stated = CsvFile(place, found.data["names"], found.data.get("delimiter", ","))
-        check_opens(check_file(kind, place))
-        return stated
-    _ = read_header(place)
-    return str(place)
+        _ = check_file(kind, place)
+        return stated if found.schema is None else Table.open(stated, found.schema)
+    if found.schema is None:
+        _ = read_header(place)
+        return str(place)
+    try:
+        return Table.open(str(place), found.schema)
+    except DataError:
+        fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
 
 
 def _read_budget(found: Found) -> None:

@@ -11,7 +11,7 @@ from tightdp.data.frames import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.base import Mechanism, Started
 from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
@@ -115,6 +115,14 @@ class Request:
     def release(self, frame: Any, **options: Any) -> Answer:
         """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""
         return self.mechanism.answer(self.mechanism.release(frame, **options))
+
+    def start(self, frame: Any, **options: Any) -> Started:
+        """Check, pay, draw what needs no rows; ``ledger``, ``key``, ``confidence`` and ``rng``."""
+        return self.mechanism.start(frame, **options)
+
+    def finish(self, started: Started, table: Any = None, *, progress: bool = False) -> Answer:
+        """Read the rows and release what was started here."""
+        return self.mechanism.answer(started.finish(table, progress=progress))
 
     def values(self, frame: Any, *, rng: Any) -> FloatArray:
         """The values of a release, for simulations on public rows."""

@@ -1,0 +1,235 @@
+"""A plan opens its table once, may read it once for all sums, and pays before it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tightdp import registry
+from tightdp.data import csv_lines
+from tightdp.errors import BudgetError, DataError
+from tightdp.ledger import Ledger
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.plans import Plan
+from tightdp.randomness import SeededSource
+
+from .conftest import HEAD
+
+FOUR = """\
+[[releases]]
+name = "means"
+kind = "mean"
+columns = ["age", "pay"]
+weight = 1
+[[releases]]
+name = "regions"
+kind = "count"
+columns = ["region"]
+weight = 1
+[[releases]]
+name = "middle"
+kind = "median"
+column = "age"
+weight = 1
+[[releases]]
+name = "ages"
+kind = "histogram"
+column = "age"
+bins = 5
+weight = 1
+[[releases]]
+name = "line"
+kind = "linear_regression"
+features = ["age"]
+target = "pay"
+weight = 1
+"""
+SHARING = ["means", "regions", "ages", "line"]
+ONLY_SUMS = FOUR.replace(
+    FOUR[FOUR.index('[[releases]]\nname = "middle"') : FOUR.index('[[releases]]\nname = "ages"')],
+    "",
+)
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens: the file is opened, its rows are read, noise is drawn, a key is paid for."""
+    seen: list[str] = []
+    opener, records, spend, draw = (
+        csv_lines._open, csv_lines._records, Ledger.spend, LatticeNoise.sample,
+    )  # fmt: skip
+
+    def opened(path: Path) -> Any:
+        seen.append("opened")
+        return opener(path)
+
+    def read(*given: Any) -> Any:
+        seen.append("rows")
+        yield from records(*given)
+
+    def paid(self: Ledger, *given: Any, **named: Any) -> Any:
+        receipt = spend(self, *given, **named)
+        seen.append(f"paid {named['key']}")
+        return receipt
+
+    def drawn(self: LatticeNoise, *given: Any, **named: Any) -> Any:
+        if not given:  # one draw, of a release; intervals of regressions simulate many
+            seen.append("noise")
+        return draw(self, *given, **named)
+
+    monkeypatch.setattr(csv_lines, "_open", opened)
+    monkeypatch.setattr(csv_lines, "_records", read)
+    monkeypatch.setattr(Ledger, "spend", paid)
+    monkeypatch.setattr(LatticeNoise, "sample", drawn)
+    return seen
+
+
+def test_one_opening_and_one_reading_for_all_sums(plan, events):
+    found = Plan.read(plan(ONLY_SUMS))
+    assert events == ["opened"]  # the header, for all checks
+    result = found.release(one_pass=True)
+    assert sorted(result.fresh) == sorted(SHARING)
+    assert events.count("opened") == 2
+    assert events.count("rows") == 1
+    last = events.index("rows")
+    assert [e for e in events[:last] if e.startswith("paid")] == [f"paid {n}" for n in SHARING]
+    assert "noise" not in events[last:]  # all of it is drawn before a row is read
+    assert not result.lost
+
+
+def test_without_it_each_release_reads_once_and_is_stored_before_the_next_is_paid(plan, events):
+    found = Plan.read(plan(ONLY_SUMS))
+    found.release()
+    assert events.count("opened") == 1 + len(SHARING)
+    order = [e for e in events if e == "rows" or e.startswith("paid")]
+    assert order == [e for name in SHARING for e in (f"paid {name}", "rows")]
+
+
+def test_others_are_read_on_their_own(plan, events):
+    turns = []
+    found = Plan.read(plan(FOUR))
+    result = found.release(one_pass=True, watch=lambda name, i, n: turns.append((name, i, n)))
+    assert events.count("rows") == 2
+    assert list(result.answers) == ["means", "regions", "middle", "ages", "line"]
+    assert turns == [(n, i, 5) for i, n in enumerate([*SHARING, "middle"], start=1)]
+
+
+def test_stored_releases_are_not_read_again(plan, events):
+    path = plan(FOUR)
+    first = Plan.read(path).release(one_pass=True)
+    events.clear()
+    second = Plan.read(path).release(one_pass=True)
+    assert events.count("opened") == 1
+    assert "rows" not in events
+    assert not second.fresh
+    for name, answer in first.answers.items():
+        assert (answer.value == second.answers[name].value).all()
+
+
+def test_the_integers_are_those_of_single_releases(plan, folder, monkeypatch):
+    """The same bits for the noise, in the same order: the same numbers, to the last digit."""
+    monkeypatch.setattr("tightdp.mechanisms.base.source", lambda rng: Unmarked(7))
+    both = []
+    for name, shared in (("a", True), ("b", False)):
+        head = HEAD.replace("ledger.db", f"{name}.db")
+        both.append(Plan.read(plan(ONLY_SUMS, head, f"{name}.toml")).release(one_pass=shared))
+    for name in SHARING:
+        one, other = (result.answers[name] for result in both)
+        assert one.release.integers == other.release.integers
+        assert (one.value == other.value).all()
+
+
+class Unmarked(SeededSource):
+    """A seeded source that does not say so, for a ledger refuses seeds."""
+
+    seeded = False
+
+
+def test_who_is_refused_does_not_take_the_others_along(plan, folder, monkeypatch):
+    found = Plan.read(plan(ONLY_SUMS))
+    spend = Ledger.spend
+
+    def refuses(self: Ledger, *given: Any, **named: Any) -> Any:
+        if named["key"] == "ages" and self.path is not None:
+            raise BudgetError("Another run was quicker.")
+        return spend(self, *given, **named)
+
+    monkeypatch.setattr(Ledger, "spend", refuses)
+    with pytest.raises(BudgetError, match="quicker"):
+        found.release(one_pass=True)
+    assert found.states() == dict.fromkeys(SHARING[:2], "stored") | dict.fromkeys(
+        SHARING[2:], "new"
+    )
+
+
+def test_a_release_that_fails_does_not_take_the_others_along(plan, monkeypatch):
+    from tightdp.mechanisms.split import SplitMechanism
+
+    found = Plan.read(plan(ONLY_SUMS))
+    prepare = SplitMechanism.prepare
+
+    def broken(self: Any, *given: Any) -> Any:
+        prepare(self, *given)
+
+        def finish(table: Any, progress: bool) -> Any:
+            raise DataError("It broke.")
+
+        return finish
+
+    monkeypatch.setattr(SplitMechanism, "prepare", broken)
+    with pytest.raises(DataError, match="It broke"):
+        found.release(one_pass=True)
+    assert found.states() == dict.fromkeys(SHARING[:3], "stored") | {"line": "burned"}
+
+
+def test_a_table_that_cannot_be_read_stays_paid_for(plan, monkeypatch):
+    found, reads = Plan.read(plan(ONLY_SUMS)), []
+
+    def breaks(*given: Any) -> Any:
+        reads.append(1)
+        raise OSError("the cell 41.5")
+        yield
+
+    monkeypatch.setattr(csv_lines, "_records", breaks)
+    with pytest.raises(DataError, match="withheld") as caught:
+        found.release(one_pass=True)
+    assert "41.5" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert reads == [1]
+    assert set(found.states().values()) == {"burned"}
+    assert sorted(found.release(one_pass=True).lost) == sorted(SHARING)
+
+
+def test_nothing_that_was_read_is_left(plan, monkeypatch):
+    from tightdp.plans import plan as module
+
+    tables, share = [], module.share_pass
+    monkeypatch.setattr(
+        module, "share_pass", lambda *given: tables.append(share(*given)) or tables[-1]
+    )
+    Plan.read(plan(ONLY_SUMS)).release(one_pass=True)
+    assert [table._found for table in tables] == [None]
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_every_mechanism_is_built_once(plan, monkeypatch, one_pass):
+    built: list[str] = []
+
+    def counting(kind: registry.Kind) -> registry.Kind:
+        def build(*given: Any) -> Any:
+            built.append(kind.name)
+            return kind.build(*given)
+
+        return replace(kind, build=build)
+
+    for name, kind in list(registry.KINDS.items()):
+        monkeypatch.setitem(registry.KINDS, name, counting(kind))
+    found = Plan.read(plan(FOUR))  # checked and rehearsed
+    found.preview()
+    found.states()
+    found.release(one_pass=one_pass)
+    found.release(one_pass=one_pass)
+    assert sorted(built) == ["count", "histogram", "linear_regression", "mean", "median"]
