@@ -69,7 +69,7 @@ from tightdp.inference.class_tables import log_joint, read_classes
 from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.randomness import source
-from tightdp.shaping.composition import composed_delta, group_cost
+from tightdp.shaping.shared_costs import composed_delta, group_cost
 
 DATA = data_folder() / "uci"
 TEST_ROWS = 2000  # of a large data set, in every split

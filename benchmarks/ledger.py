@@ -24,7 +24,7 @@ from typing import Any
 
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
-from tightdp.ledger.terms import Request
+from tightdp.ledger.requests import Asked
 
 LENGTHS = (0, 1_000, 100_000, 1_000_000)
 COST = Fraction(1, 1000)
@@ -43,7 +43,7 @@ def times(act: Callable[[int], Any], count: int) -> list[float]:
 def fill(ledger: Ledger, rows: int) -> None:
     """Spend until there are so many entries, ten thousand to a transaction."""
     price = Budget(COST, Fraction(0))
-    request = Request(price, ledger.neighbors, False, "count", "", None, None)
+    request = Asked(price, ledger.neighbors, False, "count", "", None, None)
     for start in range(0, rows, 10_000):
         with ledger._store.write() as change:
             for i in range(start, min(rows, start + 10_000)):

@@ -15,8 +15,8 @@ from tightdp.geometry.ranking import LP_NAMES, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.noise.knorm import KNormNoise
 from tightdp.plots.canvas import axes_for
-from tightdp.plots.geometry import plot_example_sensitivity
-from tightdp.plots.ranking import draw_cautionary_balls, plot_cautionary_example
+from tightdp.plots.ranking_pictures import draw_cautionary_balls, plot_cautionary_example
+from tightdp.plots.shape_pictures import plot_example_sensitivity
 from tightdp.randomness import RandomSource
 
 _EXACT = 1e-9

@@ -18,8 +18,8 @@ import numpy as np
 from reproduce.experiment import Cell, Experiment, Finding, Outcome, Settings, batches
 from reproduce.results import Quote, Row
 from reproduce.tables import find_table
-from tightdp.design.data_dependent import design_data_dependent_noise
 from tightdp.design.designs import design_noise
+from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.errors import FloatArray
 from tightdp.noise.laws import TruncatedLaplace
 from tightdp.plots.canvas import INK, NAMED, SPACE, legend_below, panels_for

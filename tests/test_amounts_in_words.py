@@ -12,7 +12,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.accuracy import BudgetSplit
-from tightdp.audit.report import AuditReport
+from tightdp.audit.audit_report import AuditReport
 from tightdp.cli.main import main
 from tightdp.errors import BudgetError
 from tightdp.ledger.amounts import Budget, shown

@@ -15,12 +15,12 @@ from tightdp.data.statistics import (
     SumsAndSquares,
 )
 from tightdp.design.certificate import Certificate
-from tightdp.design.data_dependent import design_data_dependent_noise
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.range_law import DataDependentDesign
+from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
 from tightdp.errors import (
     BudgetError,
@@ -38,7 +38,7 @@ from tightdp.errors import (
     UncoveredMoveError,
     UndecidedError,
 )
-from tightdp.estimators.doors import attributes as __attributes
+from tightdp.estimators.lazy_names import attributes as __attributes
 from tightdp.functions import (
     count,
     histogram,

@@ -6,7 +6,7 @@ import pytest
 
 from tightdp.cli.output import Exit
 from tightdp.ledger import Ledger, store
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism
 
 from .conftest import PLAN
 

@@ -17,7 +17,7 @@ import tightdp.geometry.moment_sampling as sampling
 from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterError
 from tightdp.geometry.linear_programs import gauge_of_hull, support_by_cuts
 from tightdp.geometry.moment_bodies import K2, K3, KINDS, MomentBody, regression_moments
-from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Moments, SplitSampler
+from tightdp.geometry.moment_sampling import FREE, CoupledSampler, MomentLayout, SplitSampler
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.randomness import SeededSource
 
@@ -72,7 +72,7 @@ def random_records(p, count, rng):
 
 def holds(u, p, kind):
     """Membership by the definition, one inequality at a time (the nuclear norm by SVD)."""
-    layout = Moments(p)
+    layout = MomentLayout(p)
     names = layout.names
     label = ["1", *(f"x{j}" for j in range(1, p + 1)), "y"]
 
@@ -158,7 +158,7 @@ def test_names_and_dimensions():
 
 @pytest.mark.parametrize("nodes", range(3, 9))
 def test_matchings_cover_every_pair_once(nodes):
-    rounds = Moments(nodes - 2).matchings()
+    rounds = MomentLayout(nodes - 2).matchings()
     pairs = [
         (int(i), int(j)) for first, second in rounds for i, j in zip(first, second, strict=True)
     ]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import tightdp as tdp
 from tightdp.errors import DegenerateBodyError, FloatArray, ParameterError
 from tightdp.geometry.containment import largest_gauge
-from tightdp.geometry.frames import ROUNDING, column_scales, frame
 from tightdp.geometry.linear_programs import gauge_of_hull, maximize
+from tightdp.geometry.units import ROUNDING, column_scales, frame
 
 S = tdp.SensitivitySpace
 BIG, SMALL = tdp.Interval(0, 1e9), tdp.Interval(0, 1e-6)

@@ -194,7 +194,7 @@ def test_a_planted_fault_is_caught(tmp_path, path, code):
             "plots/canvas.py",
             "from tightdp.errors import require\nrequire('matplotlib.pyplot', 'p')",
         ),
-        ("plots/audit.py", "from tightdp.audit.report import AuditReport"),
+        ("plots/audit.py", "from tightdp.audit.audit_report import AuditReport"),
         ("cli/papers.py", "import importlib\nimportlib.import_module('reproduce')"),
         ("noise/laws.py", "import numpy as np\nrandom = np.zeros(3)\nrandom.sum()"),
     ],

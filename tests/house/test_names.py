@@ -97,3 +97,16 @@ def test_import_is_light():
     code = f"import sys, json, tightdp; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+def test_no_file_and_no_class_has_the_name_of_another():
+    files: dict[str, list[Path]] = {}
+    classes: dict[str, list[Path]] = {}
+    for path in sorted((ROOT / "src" / "tightdp").rglob("*.py")):
+        if not path.stem.startswith("__"):
+            files.setdefault(path.stem, []).append(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(path)
+    assert {name: homes for name, homes in files.items() if len(homes) > 1} == {}
+    assert {name: homes for name, homes in classes.items() if len(homes) > 1} == {}

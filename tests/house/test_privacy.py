@@ -10,8 +10,8 @@ import re
 import pytest
 
 import tightdp
-from tightdp.estimators.base import PrivateEstimator
-from tightdp.mechanisms.base import Mechanism
+from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.mechanisms.mechanism import Mechanism
 
 WORDS = {
     "the statement": r"epsilon-DP|\(epsilon, delta\)-DP|-DP\b",

@@ -20,9 +20,8 @@ import numpy as np
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.joint_histograms import JointHistogram
-from tightdp.estimators.base import PrivateEstimator
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.cells import CellCounts
+from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.mechanisms.cell_counts import CellCounts
 from tightdp.mechanisms.class_release import ClassMechanism, ClassTables
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
@@ -33,6 +32,7 @@ from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.share import ShareMechanism
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean

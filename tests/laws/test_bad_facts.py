@@ -28,8 +28,8 @@ from enrolled import mapping, plain_rows, schema, utilities
 
 import tightdp as tdp
 from tightdp.errors import TightdpError, fail
-from tightdp.estimators.base import PrivateEstimator
-from tightdp.mechanisms.base import Mechanism
+from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.plans.request import request
 from tightdp.registry import KINDS
 

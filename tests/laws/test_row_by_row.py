@@ -25,7 +25,8 @@ from enrolled import ESTIMATORS
 import tightdp as tdp
 from tightdp.data import arrow, columns, csv_lines, engines, frames
 from tightdp.data.spark import SparkTable
-from tightdp.estimators import base, inputs
+from tightdp.estimators import inputs
+from tightdp.estimators import private_estimator as base
 
 BIG = 2**53 + 1
 ROWS = 16

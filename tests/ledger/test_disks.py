@@ -221,10 +221,10 @@ def test_many_kills_inside_a_checkpoint_undo_nothing(path: Path, seed: int) -> N
 def lengthen(ledger: Ledger, rows: int) -> None:
     """So many spends in few transactions; the entries are those of single spends."""
     from tightdp.ledger.amounts import Budget
-    from tightdp.ledger.terms import Request
+    from tightdp.ledger.requests import Asked
 
     price = Budget(COST, Fraction(0))
-    request = Request(price, ledger.neighbors, False, "count", "", None, None)
+    request = Asked(price, ledger.neighbors, False, "count", "", None, None)
     for start in range(0, rows, 10_000):
         with ledger._store.write() as change:
             for i in range(start, min(rows, start + 10_000)):

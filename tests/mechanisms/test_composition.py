@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.shaping.composition import (
+from tightdp.shaping.shared_costs import (
     composed_delta,
     exp_up,
     group_budget,

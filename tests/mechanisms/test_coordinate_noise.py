@@ -10,8 +10,8 @@ import pytest
 import tightdp as tdp
 from tightdp.design.designs import design_noise
 from tightdp.design.privacy_loss import privacy_loss
-from tightdp.shaping.composition import composed_delta
 from tightdp.shaping.coordinate_noise import CoordinateNoise
+from tightdp.shaping.shared_costs import composed_delta
 
 
 def sums(columns):

@@ -131,7 +131,7 @@ def test_stored_releases_are_not_read_again(plan, events):
 
 def test_the_integers_are_those_of_single_releases(plan, folder, monkeypatch):
     """The same bits for the noise, in the same order: the same numbers, to the last digit."""
-    monkeypatch.setattr("tightdp.mechanisms.base.source", lambda rng: Unmarked(7))
+    monkeypatch.setattr("tightdp.mechanisms.mechanism.source", lambda rng: Unmarked(7))
     both = []
     for name, shared in (("a", True), ("b", False)):
         head = HEAD.replace("ledger.db", f"{name}.db")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.audit import features
+from tightdp.audit.audit_report import AuditReport
 from tightdp.audit.events import (
     FIRST_SHARE,
     Claim,
@@ -24,7 +25,6 @@ from tightdp.audit.events import (
     count_events,
     pair_bound,
 )
-from tightdp.audit.report import AuditReport
 from tightdp.errors import (
     DimensionError,
     FloatArray,

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.audit.report import Finding
+from tightdp.audit.audit_report import Finding
 from tightdp.errors import FloatArray
 
 Counts = NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.audit.report import AuditReport, Finding
+from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.errors import DimensionError, WideIntegers, fail
 from tightdp.exact.rates import exact_fraction
 from tightdp.progress import progress_bar

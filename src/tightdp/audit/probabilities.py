@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
-from tightdp.audit.report import AuditReport, Finding
 from tightdp.errors import DimensionError, fail
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import exact_fraction

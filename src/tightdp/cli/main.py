@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tightdp.cli import completion, designs, ledgers, papers, plans, schemas
+from tightdp.cli import completion, ledgers, papers, plans, schemas
+from tightdp.cli import design_commands as designs
 from tightdp.cli.arguments import Act, Parser, Wide
 from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
 from tightdp.errors import TightdpError

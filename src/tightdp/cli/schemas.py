@@ -205,7 +205,7 @@ def _check_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 def _read_schema(path: str) -> Schema:
-    from tightdp.plans.reading import read_schema, refuse
+    from tightdp.plans.plan_text import read_schema, refuse
 
     schema, problems = read_schema(path)
     refuse(problems)

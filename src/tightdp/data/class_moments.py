@@ -193,7 +193,7 @@ class ClassMoments(Statistic):
     # --- changes ------------------------------------------------------------------------------
 
     def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace(_Image(self), self.schema.neighbors)
+        return SensitivitySpace(_ClassImage(self), self.schema.neighbors)
 
     def touched(self) -> int:
         """A row is in one class; a replaced row leaves one and enters another."""
@@ -201,7 +201,7 @@ class ClassMoments(Statistic):
         return min(len(self), ends * self.layout.touched)
 
 
-class _Image(RowImage):
+class _ClassImage(RowImage):
     """What one row contributes, for searches; its bodies here are boxes around it."""
 
     def __init__(self, moments: ClassMoments) -> None:

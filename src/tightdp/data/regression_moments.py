@@ -185,7 +185,7 @@ class RegressionMoments(Statistic):
     def sensitivity_space(self) -> SensitivitySpace:
         if self.schema.neighbors is not Neighbors.REPLACE_ONE:
             fail("The moments of a regression need neighbors='replace-one': n must be public.")
-        return SensitivitySpace(_Image(self), self.schema.neighbors)
+        return SensitivitySpace(_RegressionImage(self), self.schema.neighbors)
 
     # --- sums ---------------------------------------------------------------------------------
 
@@ -321,7 +321,7 @@ def _square() -> K2:
     return K2()
 
 
-class _Image(RowImage):
+class _RegressionImage(RowImage):
     """What one row contributes, for searches and proofs of containment."""
 
     def __init__(self, moments: RegressionMoments) -> None:

@@ -34,11 +34,11 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.geometry.combine import Product
-from tightdp.geometry.moment_sampling import Moments as Layout
+from tightdp.geometry.moment_sampling import MomentLayout as Layout
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.row_images import ProductImage, SquareImage
+from tightdp.geometry.row_terms import read_term, read_terms
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.geometry.terms import read_term, read_terms
 from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema, decimal_value

@@ -20,7 +20,7 @@ import numpy as np
 from tightdp.design.bounds import Upper, upper_bound
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import (
-    Answer,
+    NoiseSolution,
     OutOfTimeError,
     ShiftProgram,
     Solution,
@@ -41,7 +41,7 @@ class CutProgram(ShiftProgram):
 
     _events: list[tuple[int, FloatArray]]
 
-    def solve(self, *, tolerance: float, deadline: float | None = None) -> Answer:
+    def solve(self, *, tolerance: float, deadline: float | None = None) -> NoiseSolution:
         """Algorithm 1 of [5]."""
         k = self.lattice.shifts
         signs = (1,) if self.folded else (1, -1)
@@ -59,7 +59,7 @@ class CutProgram(ShiftProgram):
                 return answer
             found = [(*self.worst_event(answer.masses, m), m) for m in shifts]
             excess = max(lost for lost, _, _ in found) + answer.atom - self.delta
-            answer = Answer(**{**answer.__dict__, "excess": excess})
+            answer = NoiseSolution(**{**answer.__dict__, "excess": excess})
             left = None if deadline is None else deadline - time.monotonic()
             if excess <= allowed or (left is not None and left <= 0):
                 return answer
@@ -79,7 +79,7 @@ class CutProgram(ShiftProgram):
         event[here[lost > 0]] = 1.0
         return float(lost[lost > 0].sum()), event
 
-    def _solve_events(self, seconds: float | None) -> Answer:
+    def _solve_events(self, seconds: float | None) -> NoiseSolution:
         from scipy import sparse
 
         rows = []
@@ -105,13 +105,13 @@ class CutProgram(ShiftProgram):
         )
         return self._answer_events(found)
 
-    def _answer_events(self, found: Solution) -> Answer:
+    def _answer_events(self, found: Solution) -> NoiseSolution:
         prices: dict[int, tuple[float, FloatArray]] = {}
         for (shift, event), paid in zip(self._events, found.row_duals, strict=False):
             price, each = prices.get(shift, (0.0, np.zeros(self.lattice.size)))
             share = float(paid) * self._unit
             prices[shift] = (price + share, each + share * event)
-        return Answer(
+        return NoiseSolution(
             masses=np.asarray(self._fold @ np.maximum(found.x[: self._count], 0.0)),
             atom=max(float(found.x[self._count]), 0.0) if self.has_atom else 0.0,
             value=found.value * self._unit,

@@ -21,7 +21,7 @@ from tightdp.design.certificate import Certificate, DesignedNoise
 from tightdp.design.cutting_planes import CutProgram
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import ShiftProgram
-from tightdp.design.search import Found, Search
+from tightdp.design.search import Search, Searched
 from tightdp.errors import (
     TightdpError,
     check_choice,
@@ -41,7 +41,7 @@ from tightdp.tables import html_facts, text_facts
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
 _MOST_PARTS = 1000
-_solved: OrderedDict[str, Found] = OrderedDict()
+_solved: OrderedDict[str, Searched] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -312,7 +312,7 @@ class _Store:
             name = hashlib.sha256(self.key.encode()).hexdigest()[:32]
             self.path = _directory(cache) / f"{name}.json"
 
-    def get(self, gap: float) -> Found | None:
+    def get(self, gap: float) -> Searched | None:
         """The answer, if it is known."""
         with _lock:
             if self.key is not None and self.key in _solved:
@@ -326,14 +326,14 @@ class _Store:
             fail(f"`cache` holds a file that cannot be trusted, {self.path}. {reason} Delete it.")
         if not self._answers(certificate) or certificate.gap > gap:
             fail(f"`cache` holds a file that answers another question, {self.path}. Delete it.")
-        return Found(certificate, True)
+        return Searched(certificate, True)
 
     def _answers(self, certificate: Certificate) -> bool:
         asked = statement(self.problem, {}, {})
         names = ("integer", "epsilon", "delta", "sensitivity", "loss", "constraints")
         return all(certificate.document[name] == asked[name] for name in names)
 
-    def put(self, found: Found) -> None:
+    def put(self, found: Searched) -> None:
         """Keep an answer that meets its gap; another time limit may do better than the others."""
         if self.key is None or not found.met:
             return

@@ -84,7 +84,7 @@ def design_planar_noise(
     width = _support(asked, spare) if support is None else check_positive("support", support)
     if width < 1:
         fail(f"`support` must be at least 1, the radius of the ball. Got {width}.")
-    task = _Task(
+    task = _PlaneTask(
         epsilon=asked,
         delta=spare,
         ball=check_choice("ball", ball, BALLS),
@@ -113,7 +113,7 @@ def design_planar_noise(
 
 
 @dataclass(frozen=True)
-class _Task:
+class _PlaneTask:
     """The problem for a ball of radius 1, with ``cells`` cells per radius."""
 
     epsilon: Fraction
@@ -125,7 +125,7 @@ class _Task:
     widenings: int
 
 
-def _best_noise(task: _Task, say: Callable[[str], None]) -> PlanarDesign:
+def _best_noise(task: _PlaneTask, say: Callable[[str], None]) -> PlanarDesign:
     """The better of the two layouts, rounded and proved private; its bound is empty."""
     best: PlanarDesign | None = None
     for centred in (True, False):
@@ -144,7 +144,7 @@ def _best_noise(task: _Task, say: Callable[[str], None]) -> PlanarDesign:
     return best
 
 
-def _noise(task: _Task, centred: bool, samples: int, share: float) -> PlanarDesign | None:
+def _noise(task: _PlaneTask, centred: bool, samples: int, share: float) -> PlanarDesign | None:
     """One proposal as integers; the support is widened when nothing private fits into it."""
     for widening in range(task.widenings + 1):
         grid = PlanarGrid(math.ceil(task.width * 1.5**widening * task.cells), centred=centred)
@@ -176,7 +176,7 @@ def _noise(task: _Task, centred: bool, samples: int, share: float) -> PlanarDesi
     return None
 
 
-def _bound(task: _Task, cells: int) -> PlanarBound:
+def _bound(task: _PlaneTask, cells: int) -> PlanarBound:
     """The lower bound of a lattice with ``cells`` cells per radius."""
     window = math.ceil(task.width * cells)
     proposal = propose_bound(
@@ -204,7 +204,7 @@ def _support(epsilon: Fraction, delta: Fraction) -> float:
     return max(1.0, math.ceil(2.7 * reach) / 2)
 
 
-def _lower_resolution(task: _Task) -> int:
+def _lower_resolution(task: _PlaneTask) -> int:
     """The least Pythagorean hypotenuse that is not coarser than the noise, if it is affordable."""
     finer = next((r for r in _TRIPLES if r >= task.cells), task.cells)
     return finer if _square(task.width, 1, finer) <= _CHEAP else task.cells

@@ -145,7 +145,7 @@ class Lattice:
 
 
 @dataclass(frozen=True)
-class Answer:
+class NoiseSolution:
     """Masses at the positions, the atom, the value, and the multipliers.
 
     ``prices[m]`` is the multiplier of "the shortfall of shift m is at most delta" and the array of
@@ -229,7 +229,7 @@ class ShiftProgram:
 
     # --- solving ------------------------------------------------------------------------------
 
-    def solve(self, *, tolerance: float, deadline: float | None = None) -> Answer:
+    def solve(self, *, tolerance: float, deadline: float | None = None) -> NoiseSolution:
         """The optimum, every shift met up to ``tolerance * delta`` (absolute for delta = 0)."""
         k = self.lattice.shifts
         signs = (1,) if self.folded else (1, -1)
@@ -247,7 +247,7 @@ class ShiftProgram:
                 for size in range(1, k + 1)
                 for m in (size * sign for sign in signs)
             }
-            answer = Answer(**{**answer.__dict__, "excess": max(excess.values())})
+            answer = NoiseSolution(**{**answer.__dict__, "excess": max(excess.values())})
             violated = sorted((m for m in excess if excess[m] > allowed), key=lambda m: -excess[m])
             fresh = [m for m in violated if m not in active][:_ADDED]
             halves = [m for m in violated if active.get(m) is False]
@@ -286,7 +286,7 @@ class ShiftProgram:
         there = here - shift
         return here, there, (there >= 0) & (there < self.lattice.size)
 
-    def _solve(self, active: dict[int, bool], seconds: float | None) -> Answer:
+    def _solve(self, active: dict[int, bool], seconds: float | None) -> NoiseSolution:
         from scipy import sparse
 
         parts = _Parts(columns=self._count + self.has_atom)
@@ -346,7 +346,7 @@ class ShiftProgram:
         parts.put(top, slack, share[loose])
         return _Place(top, alone, -1, i, start)
 
-    def _answer(self, found: Solution, places: dict[int, _Place], rows: int) -> Answer:
+    def _answer(self, found: Solution, places: dict[int, _Place], rows: int) -> NoiseSolution:
         masses = np.asarray(self._fold @ np.maximum(found.x[: self._count], 0.0))
         prices = {}
         for shift, at in places.items():
@@ -361,7 +361,7 @@ class ShiftProgram:
                 price = float(found.row_duals[at.top]) / self._whole
                 each[at.alone] = price
             prices[shift] = (price * self._unit, each * self._unit)
-        return Answer(
+        return NoiseSolution(
             masses=masses,
             atom=max(float(found.x[self._count]), 0.0) if self.has_atom else 0.0,
             value=found.value * self._unit,

@@ -23,7 +23,7 @@ _EDGE = 0.01  # a larger share of delta in the outermost cells asks for a wider 
 
 
 @dataclass(frozen=True)
-class Found:
+class Searched:
     """A certificate, and whether the gap that was asked for is met."""
 
     certificate: Certificate
@@ -56,7 +56,7 @@ class Search:
 
     # --- the ways -----------------------------------------------------------------------------
 
-    def run(self) -> Found:
+    def run(self) -> Searched:
         """Bounds on finer and finer grids until they meet, or time is up."""
         if self.partition is not None:
             return self._given_partition(self.partition)
@@ -83,7 +83,7 @@ class Search:
                 break
         return self._found()
 
-    def _given_cells(self, count: int) -> Found:
+    def _given_cells(self, count: int) -> Searched:
         """One grid; with a time limit a coarse one first, so that there is an answer."""
         if self.deadline is not None and self.solver is ShiftProgram:
             limit, self.deadline, self.cells = self.deadline, None, None
@@ -95,10 +95,10 @@ class Search:
         except OutOfTimeError:
             self.upper = self.upper or coarse
             found = self._found()
-            return Found(found.certificate, False)
+            return Searched(found.certificate, False)
         return self._found()
 
-    def _given_partition(self, edges: Sequence[Fraction]) -> Found:
+    def _given_partition(self, edges: Sequence[Fraction]) -> Searched:
         """Noise that is uniform between given edges; the lower bound is that of all noise."""
         cells = math.lcm(*(edge.denominator for edge in edges))
         left = None if self.deadline is None else self.deadline - time.monotonic()
@@ -125,7 +125,7 @@ class Search:
             if not first:  # the layout that was better on the first grid is kept
                 return
 
-    def _integers(self) -> Found:
+    def _integers(self) -> Searched:
         """No grid to refine: only the window and the support grow."""
         cells = int(self.problem.sensitivity)
         limit, self.deadline = self.deadline, self._first_limit()
@@ -143,7 +143,7 @@ class Search:
                 break
         return self._found()
 
-    def _pure(self) -> Found:
+    def _pure(self) -> Searched:
         """delta = 0: the staircase is the best, its core is searched; the lattice proves it."""
         from tightdp.design.staircase import staircase
 
@@ -266,7 +266,7 @@ class Search:
     def _late(self) -> bool:
         return self.limit is not None and time.monotonic() > self.limit
 
-    def _found(self) -> Found:
+    def _found(self) -> Searched:
         if self.upper is None and self.cells is not None:
             fail(f"`cells` must be larger here. Got {self.cells}: no private noise has so few.")
         if self.upper is None:
@@ -287,7 +287,7 @@ class Search:
             upper=str(upper.value),
             lower=str(lower.value),
         )
-        return Found(Certificate.seal(document), self._gap() <= self.gap)
+        return Searched(Certificate.seal(document), self._gap() <= self.gap)
 
     def _sides(self) -> list[str]:
         """The side constraints in use, by the names of their arguments."""

@@ -16,7 +16,7 @@ from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
-from tightdp.mechanisms.cells import CellCounts
+from tightdp.mechanisms.cell_counts import CellCounts
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema

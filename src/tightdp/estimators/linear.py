@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
     coefficient_table,
     reference_notes,
 )
 from tightdp.estimators.inputs import Problem
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares, LinearFit
 from tightdp.preview import Preview

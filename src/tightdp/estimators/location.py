@@ -16,7 +16,6 @@ from tightdp.estimators.untargeted import Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gradients.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.means import (
     mean_statistic,
@@ -24,6 +23,7 @@ from tightdp.mechanisms.means import (
     variance_statistic,
     variances_of,
 )
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.together import Together
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource

@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.errors import FloatArray, check_count, check_real, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.class_tables import log_joint
 from tightdp.mechanisms.class_release import ClassTables
 from tightdp.randomness import RandomSource

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.location import Location, numeric_columns
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
 from tightdp.mechanisms.together import Together
 from tightdp.release import Release

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from tightdp.errors import FloatArray, check_choice, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Problem
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.gradients.chains import SAMPLERS
 from tightdp.mechanisms.gradients.gradient_planes import SHAPES, check_radius
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression

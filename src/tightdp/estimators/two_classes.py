@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.labels import class_labels
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.scaled_rows import margins
 from tightdp.schema import Category
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import DimensionError, fail
-from tightdp.estimators.base import PrivateEstimator
 from tightdp.estimators.inputs import Problem, named_columns, public_rows, stated
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.privacy import Neighbors
 from tightdp.schema import Schema
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tightdp.errors import WideIntegers, check_choice, check_count
 from tightdp.exact.lattice_bodies import LatticeBody, Rows
 from tightdp.exact.lattice_points import box_points
-from tightdp.geometry.moment_sampling import Moments
+from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.randomness import RandomSource
 
 Draw = Callable[[WideIntegers, int], WideIntegers]
@@ -33,7 +33,7 @@ class MomentLatticeBody(LatticeBody):
 
     def __init__(self, p: int, kind: str) -> None:
         self.p, self.kind = check_count("p", p), check_choice("kind", kind, LATTICE_KINDS)
-        self.layout = Moments(self.p)
+        self.layout = MomentLayout(self.p)
         self.dim = self.layout.dim
         self._triangles = self.layout.triangles(through_constant=kind == "cylinder")
         self._stars = self.layout.stars(through_constant=kind != "triangle")

@@ -17,7 +17,6 @@ from tightdp.errors import (
     check_list,
     fail,
 )
-from tightdp.geometry.frames import FLAT, ROUNDING, column_scales, rounding_error
 from tightdp.geometry.linear_programs import CUT_SLACK
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
@@ -27,6 +26,7 @@ from tightdp.geometry.norm_balls import (
     check_balls,
     check_radius,
 )
+from tightdp.geometry.units import FLAT, ROUNDING, column_scales, rounding_error
 from tightdp.randomness import RandomSource, SeededSource
 
 _PILOT = 20_000

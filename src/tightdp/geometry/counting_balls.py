@@ -17,8 +17,8 @@ import numpy as np
 
 from tightdp.errors import MOST_DIM, FloatArray, check_count
 from tightdp.geometry.cube_corner import CubeCorner
-from tightdp.geometry.frames import ROUNDING
 from tightdp.geometry.norm_balls import NormBall, SecondMoment, Volume, exact_moment, half_signs
+from tightdp.geometry.units import ROUNDING
 from tightdp.randomness import RandomSource
 
 # A vector counts as lying in the hyperplane sum = 0 up to this share of its l1 norm.

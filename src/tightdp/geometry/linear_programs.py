@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import DegenerateBodyError, FloatArray, UndecidedError, fail
-from tightdp.geometry.frames import column_scales
+from tightdp.geometry.units import column_scales
 
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -26,7 +26,7 @@ from tightdp.errors import (
 )
 from tightdp.geometry.linear_programs import LP_SLACK, maximize
 from tightdp.geometry.moment_hulls import K2, K3, parabola_gauge
-from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Moments, SplitSampler
+from tightdp.geometry.moment_sampling import FREE, CoupledSampler, MomentLayout, SplitSampler
 from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, SecondMoment, Volume
 from tightdp.randomness import RandomSource, SeededSource
 
@@ -89,7 +89,7 @@ class MomentBody(NormBall):
     def __init__(self, p: int, kind: str = "triangle") -> None:
         self.p = check_count("p", p, most=1000)
         self.kind = check_choice("kind", kind, KINDS)
-        self.moments = Moments(self.p)
+        self.moments = MomentLayout(self.p)
         self.dim = self.moments.dim
         self._triangles = self.moments.triangles(through_constant=kind == "cylinder")
         self._stars = self.moments.stars(through_constant=kind in ("cylinder", "triples"))
@@ -324,7 +324,7 @@ def regression_moments(X: ArrayLike, y: ArrayLike) -> FloatArray:
             f"`y` must have one entry per row of `X`. Got {len(target)} for {len(features)} rows.",
             DimensionError,
         )
-    layout = Moments(features.shape[1])
+    layout = MomentLayout(features.shape[1])
     z = np.column_stack([np.ones(len(features)), features, target])
     out = np.empty((len(features), layout.dim))
     i, j = np.array(layout.edges).T

@@ -3,7 +3,7 @@
 Two samplers, both exact in real arithmetic and vectorised over draws: :class:`SplitSampler` for the
 cylinder body at any number of features, :class:`CoupledSampler` (coupling from the past) for the
 tighter bodies. Both work on absolute values, since the bodies are invariant under sign flips, and
-hand back a :class:`Moments` layout's rows. Neither looks at data, so run times reveal nothing.
+hand back a :class:`MomentLayout` layout's rows. Neither looks at data, so run times reveal nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def linear_room(s: FloatArray) -> FloatArray:
     return 1.0 + np.sqrt(np.maximum(1.0 - 0.5 * s, 0.0))
 
 
-class Moments:
+class MomentLayout:
     """Where each moment of ``z = (1, x_1..x_p, y)`` sits among the coordinates.
 
     Node 0 is the constant, nodes 1..p the features, node p+1 the target. ``pair[i, j]`` is the
@@ -116,7 +116,7 @@ class SplitSampler:
     """
 
     def __init__(self, p: int) -> None:
-        self.moments = Moments(p)
+        self.moments = MomentLayout(p)
         self.q = p + 1
         m = np.arange(self.q + 1)
         t = np.arange(_CELLS) / _CELLS
@@ -257,7 +257,7 @@ class CoupledSampler:
     """
 
     def __init__(self, p: int, triangle_slack: float = 1.0, parabola_slack: float = 1.0) -> None:
-        self.moments = Moments(p)
+        self.moments = MomentLayout(p)
         self.triangle_slack, self.parabola_slack = triangle_slack, parabola_slack
         self._rounds = [
             (i, j, np.where(i == 0, 4.0, 4.0 * triangle_slack)[:, None, None])

@@ -18,7 +18,6 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry.combine import rejection
-from tightdp.geometry.frames import ROUNDING, frame, rounding_error
 from tightdp.geometry.linear_programs import LP_SLACK, gauge_of_hull, maximize
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
@@ -27,6 +26,7 @@ from tightdp.geometry.norm_balls import (
     Volume,
     exact_moment,
 )
+from tightdp.geometry.units import ROUNDING, frame, rounding_error
 from tightdp.randomness import RandomSource, SeededSource
 
 QHULL_DIM = 8  # above this, facets are counted in hundreds of thousands

@@ -21,13 +21,13 @@ import numpy as np
 from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
-from tightdp.geometry.frames import column_scales
 from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
 from tightdp.geometry.moment_hulls import K2
-from tightdp.geometry.moment_sampling import Moments
+from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
 from tightdp.geometry.polytopes import QHULL_DIM, Polytope
+from tightdp.geometry.units import column_scales
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.randomness import RandomSource
 
@@ -315,7 +315,7 @@ class MomentImage(RowImage):
 
     def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
         """Coordinate ascent from the corners: each step maximises a parabola on [-1, 1]."""
-        layout = Moments(self.features)
+        layout = MomentLayout(self.features)
         products = np.where(layout.pair >= 0, c[layout.pair], 0.0)
         bends = np.append(2.0 * c[layout.square], 0.0)  # the target has no square
         rows = _corners(self.features + 1)

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from tightdp.errors import MOST_DIM, DimensionError, FloatArray, check_array, check_count, fail
 from tightdp.geometry.containment import largest_gauge
-from tightdp.geometry.frames import ROUNDING
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
     LpBall,
@@ -35,7 +34,8 @@ from tightdp.geometry.row_images import (
     RowImage,
     SquareImage,
 )
-from tightdp.geometry.terms import affine_image, image_of_terms
+from tightdp.geometry.row_terms import affine_image, image_of_terms
+from tightdp.geometry.units import ROUNDING
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, SeededSource, source
 from tightdp.schema import Category, Interval
@@ -62,7 +62,7 @@ class Sensitivity(float):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Certificate:
+class CoverCertificate:
     """Whether a ball contains a sensitivity space, with the proof's route or a violating pair.
 
     ``holds`` is True only if containment is proved. If it is violated, ``pair`` holds two public
@@ -327,7 +327,7 @@ class SensitivitySpace:
         return f"SensitivitySpace(dim={self.dim}, neighbors='{self.neighbors}', {kind})"
 
 
-def certify_contains(ball: NormBall, space: SensitivitySpace) -> Certificate:
+def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificate:
     """Prove that ``ball`` contains ``space``, or return a violating pair of rows.
 
     K-norm noise with ``ball`` at epsilon is epsilon-DP for the statistic exactly when this holds.
@@ -345,11 +345,11 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> Certificate:
     check_space(space)
     bound = space._proved(ball)
     if bound <= 1 + ROUNDING:
-        return Certificate(True, False, float(bound), None, None)
+        return CoverCertificate(True, False, float(bound), None, None)
     reached, found = space.search(ball)
     if reached > 1 + ROUNDING and found is not None:
-        return Certificate(False, True, float(bound), found[1], found[0])
-    return Certificate(False, False, float(bound), None, None)
+        return CoverCertificate(False, True, float(bound), found[1], found[0])
+    return CoverCertificate(False, False, float(bound), None, None)
 
 
 def check_space(space: Any) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import DegenerateBodyError, FloatArray, check_array, fail
-from tightdp.geometry.frames import ROUNDING, frame, rounding_error
 from tightdp.geometry.norm_balls import NormBall, SecondMoment, Volume, exact_moment
+from tightdp.geometry.units import ROUNDING, frame, rounding_error
 from tightdp.randomness import RandomSource
 
 _MOST_SUBSETS = 1 << 17

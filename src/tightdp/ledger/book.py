@@ -30,8 +30,8 @@ from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cos
 from tightdp.ledger.charges import Charge, Receipt
 from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
 from tightdp.ledger.entries import Entry
+from tightdp.ledger.requests import Asked, Terms, check_key, check_record, check_text
 from tightdp.ledger.store import Store, Transaction
-from tightdp.ledger.terms import Request, Terms, check_key, check_record, check_text
 from tightdp.ledger.views import LedgerView
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import SecureSource
@@ -320,7 +320,7 @@ class Ledger(LedgerView):
         approximate: bool = False,
         neighbors: str | Neighbors | None = None,
         protects: str | None = None,
-    ) -> Request:
+    ) -> Asked:
         given = self.neighbors if neighbors is None else Neighbors.of(neighbors)
         self._terms.check_allowed(
             check_flag("seeded", seeded), check_flag("approximate", approximate)
@@ -329,7 +329,7 @@ class Ledger(LedgerView):
         texts = check_text("label", label), check_text("fingerprint", fingerprint)
         unit = None if protects is None else check_text("protects", protects)
         part, cell = check_place(partition)
-        return Request(asked, given, seeded, *texts, part, cell, unit, approximate)
+        return Asked(asked, given, seeded, *texts, part, cell, unit, approximate)
 
     def check_same(self, key: str, epsilon: Any, delta: Any = 0, **terms: Any) -> None:
         """Refuse if the key was used for another request than :meth:`spend` is about to get.
@@ -352,7 +352,7 @@ class Ledger(LedgerView):
         if known is not None:
             request.check_same(known, key)
 
-    def _pay(self, change: Transaction, request: Request, price: Budget, key: str | None) -> Entry:
+    def _pay(self, change: Transaction, request: Asked, price: Budget, key: str | None) -> Entry:
         last = change.last().amount("total")
         before: list[Budget] = []
         unit = self._unit(change, request.protects)

@@ -10,9 +10,9 @@ from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown
 from tightdp.ledger import owners
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
+from tightdp.ledger.history import HistoryRow, as_html, as_text, summary
+from tightdp.ledger.requests import Terms
 from tightdp.ledger.store import Store, Transaction
-from tightdp.ledger.tables import HistoryRow, as_html, as_text, summary
-from tightdp.ledger.terms import Terms
 from tightdp.ledger.tight import tight_epsilon
 from tightdp.ledger.verification import verify
 from tightdp.privacy import Neighbors

@@ -17,7 +17,7 @@ from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.mechanisms.base import Finish, Mechanism, warn_of_delta
+from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource

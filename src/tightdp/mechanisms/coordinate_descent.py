@@ -22,8 +22,8 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism, warn_of_delta
 from tightdp.mechanisms.descent_plan import best_passes, best_step
+from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source

@@ -13,7 +13,7 @@ from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
-from tightdp.mechanisms.base import Mechanism, warn_of_delta
+from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource

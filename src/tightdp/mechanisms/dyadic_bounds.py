@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import Preview

@@ -18,7 +18,7 @@ from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence
 from tightdp.exact.band_paths import exp_up
 from tightdp.exact.level_sums import LevelSums
 from tightdp.exact.tilted import below_exp
-from tightdp.mechanisms.exponential.grids import on_grid
+from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.gradients.gradient import KNormGradient
 from tightdp.mechanisms.gradients.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name

@@ -17,7 +17,7 @@ from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence
 from tightdp.exact.band_levels import BandLevels
 from tightdp.exact.band_paths import BandPaths, any_sample
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview, of_rows, spread
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomSource, source

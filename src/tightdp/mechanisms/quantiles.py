@@ -19,7 +19,7 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
-from tightdp.mechanisms.exponential.grids import on_grid
+from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradients.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks

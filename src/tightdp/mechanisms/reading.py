@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tightdp.data.shared_pass import IntegerSum
-from tightdp.mechanisms.base import Finish, Mechanism
+from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
 

@@ -18,7 +18,7 @@ from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
-from tightdp.mechanisms.base import Finish, Mechanism
+from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.preview import Preview

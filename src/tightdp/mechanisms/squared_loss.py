@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
 from tightdp.errors import fail
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.exponential.grids import on_grid
+from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_schema, numeric
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource

@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.data.frames import check_read_again
 from tightdp.errors import check_confidence, fail
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism, short_label
+from tightdp.mechanisms.mechanism import Mechanism, short_label
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource

@@ -12,7 +12,7 @@ import numpy as np
 from tightdp.errors import FloatArray, check_positive, check_real, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
 from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise

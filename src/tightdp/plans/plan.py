@@ -27,8 +27,8 @@ from tightdp.errors import (
     held_warnings,
 )
 from tightdp.ledger import Budget, Ledger
-from tightdp.mechanisms.base import Started
-from tightdp.plans.reading import Planned, read, refuse
+from tightdp.mechanisms.mechanism import Started
+from tightdp.plans.plan_text import Planned, read, refuse
 from tightdp.preview import Preview
 from tightdp.privacy import text_up
 from tightdp.schema import Schema

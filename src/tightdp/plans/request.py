@@ -11,7 +11,7 @@ from tightdp.data.frames import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
-from tightdp.mechanisms.base import Mechanism, Started
+from tightdp.mechanisms.mechanism import Mechanism, Started
 from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee

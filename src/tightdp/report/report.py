@@ -14,7 +14,7 @@ from tightdp.answer import Answer
 from tightdp.errors import check_choice, fail, visible
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
-from tightdp.mechanisms.base import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.paths import check_path, check_target, write_whole
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee

@@ -34,12 +34,6 @@ from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Neighbors, text_down, text_up
 from tightdp.randomness import source
-from tightdp.shaping.composition import (
-    composed_delta,
-    group_budget,
-    group_cost,
-    most_each,
-)
 from tightdp.shaping.coordinate_noise import (
     DESIGN_STEPS,
     LOSSY,
@@ -49,6 +43,12 @@ from tightdp.shaping.coordinate_noise import (
     on_lattice,
 )
 from tightdp.shaping.reach import simultaneous
+from tightdp.shaping.shared_costs import (
+    composed_delta,
+    group_budget,
+    group_cost,
+    most_each,
+)
 
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
@@ -234,8 +234,8 @@ class LawNoise(ClassNoise):
     one of these t, be it a moment or the level of a category, in all classes together: one row that
     is added or removed moves it by one step of R, a replaced row by two, in one class or in two
     [P1]. A law that is private for R thus makes it (epsilon_j, delta_j)-DP by
-    :func:`~tightdp.shaping.composition.group_cost`. The t of them are composed exactly
-    ([39], :mod:`~tightdp.shaping.composition`) for other entries, and these with the counts by
+    :func:`~tightdp.shaping.shared_costs.group_cost`. The t of them are composed exactly
+    ([39], :mod:`~tightdp.shaping.shared_costs`) for other entries, and these with the counts by
     sums, the counts getting the share q of epsilon and delta [P2]. r rows of a person are r steps
     of group privacy.
 

@@ -30,7 +30,6 @@ from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.privacy import text_up
 from tightdp.randomness import source
-from tightdp.shaping.composition import most_each
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
     how_many,
@@ -40,6 +39,7 @@ from tightdp.shaping.reach import (
     smaller,
     upwards,
 )
+from tightdp.shaping.shared_costs import most_each
 
 _SLACK = 2.0**-40  # relative rounding of a support function
 _LEAST_VARIANCE = 1e-40  # of integers: what huge epsilons leave is noise, but no double
@@ -86,7 +86,7 @@ class CoordinateNoise:
     [P2]. Entries that do not move cost nothing, so by basic composition the release is
     :math:`(\sum_{j \in J} \epsilon_j, \sum_{j \in J} \delta_j)`-DP for the t entries J that cost
     most. A named law is made for a budget: every entry gets the same epsilon and delta, by these
-    sums or by the exact composition theorem [39] (:mod:`tightdp.shaping.composition`), whichever
+    sums or by the exact composition theorem [39] (:mod:`tightdp.shaping.shared_costs`), whichever
     leaves less noise.
     """
 

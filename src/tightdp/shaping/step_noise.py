@@ -24,8 +24,8 @@ from tightdp.noise.range_noise import RangeNoise
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
 from tightdp.shaping.class_noise import designed_law
-from tightdp.shaping.composition import composed_delta, most_each
 from tightdp.shaping.coordinate_noise import FAMILIES, LOSSY, PURE, float_down, on_lattice
+from tightdp.shaping.shared_costs import composed_delta, most_each
 
 NOISES = ("best", *FAMILIES)
 Answer = Callable[[int], int]
@@ -62,7 +62,7 @@ class LawSteps(StepNoise):
 
     **Privacy.** The law is :math:`(\epsilon_0, \delta_0)`-DP for the sensitivity of its query,
     which is public when the query is chosen; k of them are composed exactly
-    (:mod:`~tightdp.shaping.composition`), each chosen after seeing the answers before it.
+    (:mod:`~tightdp.shaping.shared_costs`), each chosen after seeing the answers before it.
     """
 
     def __init__(

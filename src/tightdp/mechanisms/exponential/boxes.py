@@ -10,15 +10,15 @@ from typing import Any
 from tightdp.errors import exact_fraction, fail
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.tilted import below_exp
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.exponential.grids import (
+from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
     check_box,
     grid_point,
     grid_words,
     on_grid,
 )
-from tightdp.mechanisms.exponential.utilities import Budget, called
+from tightdp.mechanisms.exponential.utilities import UtilityBudget, called
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -212,7 +212,7 @@ class BoxMechanism(Mechanism):
         if not callable(bounds):
             fail("`bounds` must be a function of the table.")
         self.bounds, self.bits = bounds, check_bits(bits)
-        self.budget = Budget(
+        self.budget = UtilityBudget(
             epsilon,
             sensitivity,
             neighbors,

@@ -19,10 +19,10 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.tilted import TiltedLaw, permute_and_flip
-from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
-from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
+from tightdp.mechanisms.exponential.utilities import UtilityBudget, called, integer_levels
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
@@ -115,7 +115,7 @@ class ExponentialMechanism(Mechanism):
         if flip and (base_measure is not None or constant_normalizer):
             fail("`permute_and_flip` knows no `base_measure` and no `constant_normalizer`.")
         self.utility = utility
-        self.budget = Budget(
+        self.budget = UtilityBudget(
             epsilon,
             sensitivity,
             neighbors,

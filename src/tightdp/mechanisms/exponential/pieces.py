@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tightdp.errors import DataError, FloatArray, WideIntegers, fail
 from tightdp.exact.tilted import TiltedLaw
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.exponential.grids import check_bits, check_interval, grid_words, on_grid
-from tightdp.mechanisms.exponential.utilities import Budget, called, integer_levels
+from tightdp.mechanisms.exponential.box_grids import check_bits, check_interval, grid_words, on_grid
+from tightdp.mechanisms.exponential.utilities import UtilityBudget, called, integer_levels
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -114,7 +114,7 @@ class PieceMechanism(Mechanism):
         if not callable(utility):
             fail("`utility` must be a function of the table.")
         self.utility, self.bits = utility, check_bits(bits)
-        self.budget = Budget(
+        self.budget = UtilityBudget(
             epsilon,
             sensitivity,
             neighbors,

@@ -51,7 +51,7 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
     )
 
 
-class Budget:
+class UtilityBudget:
     """Epsilon, sensitivity and the claim about scores, made into a rate.
 
     The loss of the exponential mechanism with weights :math:`e^{r u}` is at most r times the range
@@ -62,7 +62,7 @@ class Budget:
     :math:`r = \\epsilon / s`; if the normaliser Z is the same for all data, the log ratio is at
     most r b and :math:`r = \\epsilon / s` too.
 
-    >>> Budget(1, 2, "add-remove", monotonic=True).rate
+    >>> UtilityBudget(1, 2, "add-remove", monotonic=True).rate
     Fraction(1, 2)
     """
 

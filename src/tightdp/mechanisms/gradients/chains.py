@@ -181,7 +181,7 @@ def effective_draws(traces: FloatArray) -> FloatArray:
     return total
 
 
-class Draws:
+class Sampler:
     """How a mechanism draws from its levels: exactly, or by chains on request.
 
     ``diagnostics`` are those of the last draw by chains, None before; **not private**.

@@ -7,16 +7,16 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import exact_fraction, fail
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
-from tightdp.mechanisms.exponential.grids import (
+from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
     check_box,
     grid_point,
     grid_words,
     on_grid,
 )
-from tightdp.mechanisms.exponential.utilities import Budget, called
+from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
+from tightdp.mechanisms.exponential.utilities import UtilityBudget, called
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -102,7 +102,7 @@ class KNormGradient(Mechanism):
         self.sensitivity = sensitivity
         self.bits = check_bits(bits)
         constant = 1 if callable(sensitivity) else sensitivity
-        self.budget = Budget(epsilon, constant, neighbors)
+        self.budget = UtilityBudget(epsilon, constant, neighbors)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
     @property

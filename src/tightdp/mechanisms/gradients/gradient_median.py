@@ -21,9 +21,9 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxLevels, Point
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.gradients.chains import Draws
+from tightdp.mechanisms.gradients.chains import Sampler
 from tightdp.mechanisms.gradients.median_radius import MedianRadius
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
@@ -246,7 +246,7 @@ class KNormGeometricMedian(Mechanism):
         known = [name for name in schema if name != schema.person]
         self.columns = tuple(known if columns is None else check_list("columns", columns))
         self._intervals = [self._interval(name) for name in self.columns]
-        self.draws = Draws(sampler, steps, max(1, len(self.columns)))
+        self.draws = Sampler(sampler, steps, max(1, len(self.columns)))
         self.numerics = self.draws.numerics
         most = MOST_COLUMNS if self.draws.exact else _MOST_BY_CHAIN
         if not 1 <= len(self.columns) <= most:

@@ -23,8 +23,8 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import Point
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
 from tightdp.mechanisms.gradients.gradient_rows import RegressionRows, theta_grid
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema

@@ -9,7 +9,7 @@ from typing import Any
 
 from tightdp.errors import InfeasibleSamplingError, Integers, check_choice, fail
 from tightdp.exact.box_sampling import BoxSampler, Point
-from tightdp.mechanisms.gradients.chains import SAMPLERS, Draws
+from tightdp.mechanisms.gradients.chains import SAMPLERS, Sampler
 from tightdp.mechanisms.gradients.gradient_planes import PlaneGradient
 from tightdp.mechanisms.gradients.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
 from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLevels
@@ -131,7 +131,7 @@ class KNormQuantileRegression(PlaneGradient):
             shape=shape,
             grid=grid,
         )
-        self.draws = Draws(sampler, steps, self.rows.dim)
+        self.draws = Sampler(sampler, steps, self.rows.dim)
         self.numerics = self.draws.numerics
         if self.draws.exact and self.rows.dim > MOST_COEFFICIENTS:
             fail(

@@ -12,9 +12,9 @@ from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DataError, FloatArray, Integers, check_count, check_positive, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.base import Mechanism
-from tightdp.mechanisms.exponential.grids import check_box, grid_words, on_grid
+from tightdp.mechanisms.exponential.box_grids import check_box, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import called
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
 from tightdp.randomness import RandomSource

@@ -38,7 +38,7 @@ _PATIENCE = 256  # refused proposals before boxes take over
 MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
 
 
-class Lattice:
+class CoefficientLattice:
     """Integer points of size at most ``edge`` each (box) or together (l1), with their levels."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Mapped(Proposal):
     each contributes :math:`e^{-r(\kappa + k(z))}`.
     """
 
-    def __init__(self, lattice: Lattice, ridge: Fraction) -> None:
+    def __init__(self, lattice: CoefficientLattice, ridge: Fraction) -> None:
         self.lattice = lattice
         dim, edge, rate = lattice.dim, lattice.edge, lattice.rate
         self.unit = Fraction(max(1, int(_COARSE / (rate * (dim * edge + 1)))))
@@ -145,10 +145,10 @@ class Mapped(Proposal):
         return z, above - self._noise.rate * max(map(abs, noise))
 
 
-class Uniform(Proposal):
+class UniformProposal(Proposal):
     """Proposes all points of the lattice alike: for few rows or little budget."""
 
-    def __init__(self, lattice: Lattice) -> None:
+    def __init__(self, lattice: CoefficientLattice) -> None:
         self.lattice, self._floor = lattice, lattice.floor()
         edge = lattice.edge
         # points of the l1 ball with m nonzero entries: places, signs, and m ordered partial sums
@@ -186,7 +186,7 @@ class LinearLevels(BoxLevels[None]):
     law of few distinct rows is a thin sheet at an angle, which takes boxes without number.
     """
 
-    def __init__(self, lattice: Lattice, form: FloatArray) -> None:
+    def __init__(self, lattice: CoefficientLattice, form: FloatArray) -> None:
         self.lattice = lattice
         self.basis, self._lengths = _short_basis(form)
         inverse, _ = _adjugate(self.basis)  # of determinant 1 or -1
@@ -240,13 +240,13 @@ def _product(left: Matrix, right: Matrix) -> Matrix:
     return [[sum(a * b for a, b in zip(row, c, strict=True)) for c in columns] for row in left]
 
 
-def _by_gradient(lattice: Lattice) -> FloatArray:
+def _by_gradient(lattice: CoefficientLattice) -> FloatArray:
     """The norm |r S z|^2 + |z / e|^2: that of the law where its best point is inside the set."""
     matrix = float(lattice.rate) * np.array(lattice.matrix, dtype=np.float64)
     return np.vstack([matrix, np.eye(lattice.dim) / lattice.edge])
 
 
-def _by_ellipsoid(lattice: Lattice) -> FloatArray:
+def _by_ellipsoid(lattice: CoefficientLattice) -> FloatArray:
     r"""The norm of :math:`\{Bu : |u| \le 1\}`, about as long as the law in every direction.
 
     The ellipsoid method on the exponent: it ends when the centre is within 1 of the least one, or
@@ -339,9 +339,9 @@ class LinearNormSampler:
     def __init__(
         self, matrix: Matrix, target: Vector, *, edge: int, l1: bool, rate: Fraction
     ) -> None:
-        self.lattice = Lattice(matrix, target, edge=edge, l1=l1, rate=rate)
+        self.lattice = CoefficientLattice(matrix, target, edge=edge, l1=l1, rate=rate)
         self._mapped = self._map()
-        self._uniform: Uniform | None = None
+        self._uniform: UniformProposal | None = None
         self._boxes: list[BoxSampler[None]] = []
 
     def _map(self) -> Mapped:
@@ -371,10 +371,10 @@ class LinearNormSampler:
                 return boxes.levels.point(found)
         raise AssertionError  # turns do not run out
 
-    def _flat(self) -> Uniform:
+    def _flat(self) -> UniformProposal:
         """Made when its turn first comes, which is seldom."""
         if self._uniform is None:
-            self._uniform = Uniform(self.lattice)
+            self._uniform = UniformProposal(self.lattice)
         return self._uniform
 
 

@@ -87,7 +87,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Asked:
     """Everything that makes two requests the same."""
 
     asked: Budget

@@ -22,7 +22,7 @@ from tightdp.plots.canvas import (
     styles_for,
     write_value,
 )
-from tightdp.plots.geometry import outline
+from tightdp.plots.shape_pictures import outline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,7 +29,7 @@ from tightdp.errors import (
     visible,
 )
 from tightdp.ledger.amounts import Budget, check_cap
-from tightdp.ledger.terms import check_key
+from tightdp.ledger.requests import check_key
 from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
@@ -64,7 +64,7 @@ class Planned:
 
 
 @dataclass(slots=True)
-class Found:
+class PlanText:
     """What was read, and what is wrong with it."""
 
     text: Text
@@ -117,9 +117,9 @@ def _named_key(message: str) -> str | None:
     return found[1] if found else None
 
 
-def read(path: str | Path) -> Found:
+def read(path: str | Path) -> PlanText:
     """Read and check a plan whole; problems are collected, not raised."""
-    found = Found(read_text(path))
+    found = PlanText(read_text(path))
     record = found.text.record
     for key, message in check_keys(list(record), _TOP, "a plan"):
         found.complain((key,), message)
@@ -136,7 +136,7 @@ def read(path: str | Path) -> Found:
     return found
 
 
-def _section(found: Found, name: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
+def _section(found: PlanText, name: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
     section = found.text.record.get(name)
     if section is None:
         found.complain((), f"the plan needs the section [{name}], with {', '.join(allowed)}.")
@@ -152,7 +152,7 @@ def _section(found: Found, name: str, allowed: tuple[str, ...]) -> Mapping[str, 
 # --- sections ------------------------------------------------------------------------------------
 
 
-def _read_schema(found: Found) -> None:
+def _read_schema(found: PlanText) -> None:
     section = _section(found, "schema", _SCHEMA)
     if not section:
         return
@@ -178,7 +178,7 @@ def read_schema(path: str | Path) -> tuple[Schema | None, list[TightdpError]]:
 
 
 def _schema_of(text: Text) -> tuple[Schema | None, list[TightdpError]]:
-    inner = Found(Text(text.name, {"schema": text.record}, _below("schema", text)))
+    inner = PlanText(Text(text.name, {"schema": text.record}, _below("schema", text)))
     for key, message in check_keys(list(text.record), _SCHEMA[1:], "a schema"):
         inner.complain(("schema", key), message)
     schema = _columns_one_by_one(inner, text.record)
@@ -189,7 +189,7 @@ def _below(name: str, text: Text) -> dict[tuple[str | int, ...], int]:
     return {(name, *place): line for place, line in text.lines.items()}
 
 
-def _columns_one_by_one(found: Found, section: Mapping[str, Any]) -> Schema | None:
+def _columns_one_by_one(found: PlanText, section: Mapping[str, Any]) -> Schema | None:
     """The schema; if a column is wrong, the complaint is at the line of the column."""
     columns, before = section.get("columns"), len(found.problems)
     if isinstance(columns, Mapping):
@@ -203,7 +203,7 @@ def _columns_one_by_one(found: Found, section: Mapping[str, Any]) -> Schema | No
     return found.attempt(("schema",), lambda: Schema.from_dict(facts))
 
 
-def _read_data(found: Found) -> None:
+def _read_data(found: PlanText) -> None:
     section = _section(found, "data", _DATA)
     if not section:
         return
@@ -228,7 +228,7 @@ def _read_data(found: Found) -> None:
     found.frame = found.attempt(("data", kinds[0]), lambda: _opened(found, kinds[0]))
 
 
-def _opened(found: Found, kind: str) -> Any:
+def _opened(found: PlanText, kind: str) -> Any:
     value = found.data[kind]
     if kind == "sql":
         base, files = found.data.get("database"), found.data.get("files")
@@ -262,7 +262,7 @@ def _opened(found: Found, kind: str) -> Any:
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
 
 
-def _read_budget(found: Found) -> None:
+def _read_budget(found: PlanText) -> None:
     section = _section(found, "budget", _BUDGET)
     if not section:
         return
@@ -296,7 +296,7 @@ def _read_budget(found: Found) -> None:
 # --- releases ------------------------------------------------------------------------------------
 
 
-def _read_releases(found: Found) -> None:
+def _read_releases(found: PlanText) -> None:
     releases = found.text.record.get("releases")
     if not isinstance(releases, list) or not releases:
         found.complain(("releases",), "the plan needs at least one [[releases]].")
@@ -311,7 +311,7 @@ def _read_releases(found: Found) -> None:
             _read_release(found, i, release, kind, spends[i])
 
 
-def _read_kind(found: Found, i: int, release: Any) -> Kind | None:
+def _read_kind(found: PlanText, i: int, release: Any) -> Kind | None:
     place = ("releases", i)
     if not isinstance(release, Mapping):
         found.complain(place, "a release must be a table [[releases]].")
@@ -334,7 +334,7 @@ def _read_kind(found: Found, i: int, release: Any) -> Kind | None:
     return kind
 
 
-def _check_names(found: Found, releases: list[Any]) -> None:
+def _check_names(found: PlanText, releases: list[Any]) -> None:
     for what in ("name", "key"):
         seen: dict[str, int] = {}
         for i, release in enumerate(releases):
@@ -357,7 +357,7 @@ def _default_name(release: Mapping[str, Any], i: int) -> str:
     return f"{release.get('kind', 'release')} {i + 1}"
 
 
-def _read_spends(found: Found, releases: list[Any]) -> list[Fraction] | None:
+def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
     """The epsilon of every release: its own, or its share of what the others leave."""
     fixed: dict[int, Fraction] = {}
     weights: dict[int, Fraction] = {}
@@ -380,7 +380,7 @@ def _read_spends(found: Found, releases: list[Any]) -> list[Fraction] | None:
 
 
 def _shared(
-    found: Found, releases: list[Any], fixed: dict[int, Fraction], weights: dict[int, Fraction]
+    found: PlanText, releases: list[Any], fixed: dict[int, Fraction], weights: dict[int, Fraction]
 ) -> list[Fraction] | None:
     assert found.caps is not None
     left = found.caps.epsilon - sum(fixed.values())
@@ -400,7 +400,7 @@ def _shared(
 
 
 def _read_release(
-    found: Found, i: int, release: Mapping[str, Any], kind: Kind, epsilon: Fraction
+    found: PlanText, i: int, release: Mapping[str, Any], kind: Kind, epsilon: Fraction
 ) -> None:
     place, before = ("releases", i), len(found.problems)
     assert found.schema is not None
@@ -423,7 +423,7 @@ def _read_release(
     found.releases.append(Planned(name, key, request, found.text.where(*place)))
 
 
-def _check_columns(found: Found) -> None:
+def _check_columns(found: PlanText) -> None:
     """Every column that a release reads must be in the table, with a type that can be read."""
     for i, planned in enumerate(found.releases):
         keys = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tightdp.audit.report import KINDS, AuditReport
+from tightdp.audit.audit_report import KINDS, AuditReport
 from tightdp.errors import DimensionError, fail
 from tightdp.plots.canvas import INK, NAMED, axes_for, legend_below, write_value
 from tightdp.privacy import text_down, text_up

@@ -39,7 +39,7 @@ _MOST_CELLS = 400
 
 
 @dataclass(frozen=True)
-class _Task:
+class _RangeTask:
     """The problem in units of one cell."""
 
     epsilon: Fraction
@@ -136,7 +136,7 @@ def design_data_dependent_noise(
     if instance_optimal is not None:
         check_positive("instance_optimal", instance_optimal)
         most = exact_fraction("instance_optimal", instance_optimal)
-    task = _Task(
+    task = _RangeTask(
         epsilon=asked,
         delta=spare,
         loss=name,
@@ -240,7 +240,7 @@ def _support(epsilon: Fraction, delta: Fraction) -> float:
 # --- proposals ------------------------------------------------------------------------------------
 
 
-def _tables(task: _Task, cells: int, spared: float) -> tuple[tuple[int, ...], ...]:
+def _tables(task: _RangeTask, cells: int, spared: float) -> tuple[tuple[int, ...], ...]:
     """The tables of the optimum on 2 * cells cells, as integers of total 2**52."""
     costs = [mean_loss(abs(2 * i + 1), task.loss) for i in range(-cells, cells)]
     shares = [sum(task.weights[a:b], Fraction(0)) for a, b in pairwise(task.edges)]
@@ -270,7 +270,7 @@ def _whole(table: FloatArray) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _bound(task: _Task, window: int) -> RangeBound:
+def _bound(task: _RangeTask, window: int) -> RangeBound:
     """Multipliers of the lattice problem on the single cells of the range."""
     half = window + task.reach
     costs = [node_loss(2 * abs(x), task.loss) for x in range(-half, half + 1)]
