@@ -137,6 +137,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "median": ("x",),
     "quantile": ("x", 0.25),
     "quantiles": ("x", [0.25, 0.5]),
+    "share": ("k",),
     "sum": (["x"],),
     "variance": (["x"],),
     "find_bounds": ("x",),
@@ -158,6 +159,8 @@ def _function(name: str, relation: str) -> Reader:
     facts: dict[str, Any] = {"schema": schema(relation)}
     if name == "find_bounds":
         facts = {"rows": ROWS, "neighbors": relation}
+    if name == "share":
+        facts["levels"] = ["a"]
     return Reader(
         f"function {name}",
         relation,
@@ -173,6 +176,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "variance": {"columns": ["x"]},
     "count": {"columns": ["k", "t"]},
     "histogram": {"column": "x", "bins": 4},
+    "share": {"column": "x", "low": 3},
     "products": {"terms": ["x", "k:t"]},
     "moments": {"features": ["x"], "target": "y"},
     "quantile": {"column": "x", "tau": 0.25},
@@ -198,7 +202,7 @@ def _kind(name: str, relation: str) -> Reader:
     )
 
 
-NEED_ROWS = ("variance", "linear_regression", "ridge")  # whose number must be public
+NEED_ROWS = ("variance", "share", "linear_regression", "ridge")  # whose number must be public
 
 
 def readers() -> Iterator[Reader]:
