@@ -33,7 +33,8 @@ def function_of(kind: Kind) -> Callable[..., Release]:
         given = bound.arguments
         frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
         how = {name: given.pop(name) for name in _RELEASE if name in given}
-        stated = {name: value for name, value in given.items() if value is not None}
+        required = {name for name, option in kind.options.items() if option.required}
+        stated = {k: value for k, value in given.items() if k in required or value is not None}
         return kind.build(schema, stated, epsilon).release(frame, **how)
 
     function.__name__ = function.__qualname__ = kind.name

@@ -319,6 +319,8 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["features"] = ["x"]
     if kind in LABELS:
         given["target"] = "t"
+    if kind == "share":  # one of its conditions must be stated
+        given["low"] = 3
     request(kind, SCHEMA, epsilon=1, **given)  # right so far
     found = []
     for words, mutant in mutants({"epsilon": 1} | given, ["epsilon", *options], few):

@@ -368,6 +368,8 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
 
 def _known(ledger: Any, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
+    if key is not None and not isinstance(key, str):
+        fail(f"`key` must be a text. Got {type(key).__name__}.")
     if ledger is None:
         if key is not None:
             fail("`key` needs a `ledger` that remembers it.")
