@@ -143,5 +143,5 @@ def test_no_module_rounds_an_amount_by_itself():
         for path in sorted(SOURCE.rglob("*.py"))
         if (found := formats(path.read_text()))
     }
-    assert loud == {"plots/geometry.py": ["float(delta)"]}
+    assert loud == {"plots/shape_pictures.py": ["float(delta)"]}
     assert formats('f"epsilon = {float(self.epsilon):g}"') == ["float(self.epsilon)"]  # planted

@@ -581,7 +581,9 @@ class Schema:
         }
 
     def __getitem__(self, name: str) -> Interval | Category:
-        return self.columns[check_choice("column", name, self.columns)]
+        if isinstance(name, str) and name in self.columns:
+            return self.columns[name]
+        return self.columns[check_choice("column", name, self.columns)]  # says what it is not
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tightdp as tdp
 from tightdp.errors import BudgetError, InfeasibleSamplingError, ParameterError
 from tightdp.estimators.synthetic import SyntheticSample
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.kolmogorov import public_size
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, KolmogorovScores, listed_size
 from tightdp.randomness import source
@@ -149,13 +150,13 @@ def test_several_columns_reach_as_far_as_lists_do(seed):
 )
 def test_the_size_is_the_root_of_what_is_told_or_less(rows, epsilon, cells, size):
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
-    assert public_size(schema, tdp.noise.rates.check_epsilon(epsilon), cells) == size
+    assert public_size(schema, check_epsilon(epsilon), cells) == size
 
 
 def test_a_person_with_many_rows_gets_the_size_of_a_smaller_budget():
     facts = {"rows": 10**4, "neighbors": "add-remove", "person": "p"}
     many = tdp.Schema({"x": tdp.Interval(0, 1)}, **facts, rows_per_person=25)
-    assert public_size(many, tdp.noise.rates.check_epsilon(1), 3) == 20
+    assert public_size(many, check_epsilon(1), 3) == 20
 
 
 def test_the_size_knows_epsilon(seed):

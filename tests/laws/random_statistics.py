@@ -38,6 +38,7 @@ from tightdp.data.statistics import (
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.share import RowsWhere
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
@@ -104,6 +105,20 @@ def _joint(rng: Generator, facts: tdp.Schema) -> JointHistogram:
     )
 
 
+def _where(rng: Generator, facts: tdp.Schema) -> RowsWhere:
+    if rng.integers(2):
+        levels = facts["k"].levels
+        return RowsWhere(facts, "k", levels=list(levels[: 1 + rng.integers(len(levels) - 1)]))
+    interval = facts["a"]
+    low, high = np.sort(rng.choice(np.arange(1, 2 * PARTS), 2, replace=False)) / (2 * PARTS)
+    return RowsWhere(
+        facts,
+        "a",
+        low=interval.low + low * 2 * interval.half,
+        high=interval.low + high * 2 * interval.half if rng.integers(2) else None,
+    )
+
+
 def _class_moments(rng: Generator, facts: tdp.Schema) -> ClassMoments:
     return ClassMoments(facts, some(rng, ["a", "b", "j", "k"]), "l")
 
@@ -121,6 +136,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     SumsAndSquares: lambda rng, facts: SumsAndSquares(facts, some(rng, ["a", "b", "c"])),
     Histogram: lambda rng, facts: Histogram(facts, "a", _bins(rng, facts, "a")),
     JointHistogram: _joint,
+    RowsWhere: _where,
     Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
     ClassMoments: _class_moments,
     RegressionMoments: _regression,
@@ -190,6 +206,10 @@ def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
     share = Fraction(1) if not label else Fraction(row["l"] == label)
     if entry in ("count", "rows"):
         return share
+    if " in {" in entry:  # one of several levels
+        column, _, levels = entry.partition(" in {")
+        return Fraction(str(row[column]) in levels[:-1].split(", "))
+    entry = entry.replace(" in [", "[")  # a bin
     if "]-" in entry:  # a contrast of two levels
         first, second = entry.split("]-")
         return share * (_factor(first + "]", row, facts) - _factor(second, row, facts))

@@ -124,6 +124,7 @@ WITH: dict[str, dict[str, Any]] = {
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
     "JointHistogram": {"columns": ["x", "k"]},
     "count": {"columns": ["k"]},
+    "share": {"low": 3},
     "audit": {"releases": 200},
     "audit_pmf": {"p": [0.6, 0.4]},
     "hockey_stick": {"p": [0.6, 0.4]},
