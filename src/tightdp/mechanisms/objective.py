@@ -104,7 +104,8 @@ class ObjectivePerturbation(Mechanism):
     - :math:`r` is a convex penalty, :math:`\Theta` a convex set.
 
     **Privacy.**
-    Statement: a release is epsilon-DP under the neighbour relation of the schema.
+    Statement: a release is epsilon-DP under the neighbour relation of the schema; under add-remove
+    this needs the stated bound on rows to be true within a factor of four [P5].
     Needs: [P1] losses of one margin, :math:`|\phi'| \le G` and :math:`\phi''` bounded on the
     margins of :math:`\Theta`; [P2] :math:`\|x\|_K \le 1` and :math:`|x|^2 \le m` for all rows (of
     the indicators of a category at most one is 1, so it counts as one column in m here);
