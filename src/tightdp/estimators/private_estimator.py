@@ -281,12 +281,3 @@ def _text_names(X: Any) -> list[str] | None:
 def _private_rows(bounds: Any) -> bool:
     """Whether the number of rows is private: tables with and without a row are neighbours."""
     return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE
-
-
-def replace_one(problem: Problem) -> None:
-    """Refuse private numbers of rows, for estimators whose statistic does not count them."""
-    if problem.schema.neighbors is not Neighbors.REPLACE_ONE:
-        fail(
-            "This estimator needs neighbors='replace-one', under which the number of rows is "
-            "public: its statistic does not count rows."
-        )

@@ -188,8 +188,8 @@ class KNormGeometricMedian(Mechanism):
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
     its radius have half of epsilon each; epsilons add.
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be four, and is bounded: by a number of boxes that the finest grid
-    for so many columns sets, times the distinct rows.
+    columns, of which there may be four. The finest grid is set by the number of columns, so that
+    all tables that were tried ended, the steepest after minutes; a bound is not proved.
     With ``sampler="mcmc"`` and more columns [P3] is missing: a finite chain only approaches the
     law, the release is not epsilon-DP, and its guarantee says
     ``approximate-sampler``.
