@@ -119,6 +119,8 @@ class Asked:
         kept = {"approximate": False} | facts
         kept |= {"owner": "", "partition": entry.partition, "cell": entry.cell}
         other = sorted(name for name in mine if mine[name] != kept.get(name))
+        if other == ["fingerprint"]:
+            other = ["fingerprint (its parameters, or the confidence of an interval that is drawn)"]
         if _is_earlier(self.fingerprint, str(kept.get("fingerprint"))):
             fail(
                 f"`key`: entry {entry.number} of key {key!r} was made by an earlier version of "

@@ -181,6 +181,9 @@ class AdditiveMechanism(Mechanism):
         covariance = linear @ self._choice.covariance() @ linear.T
         return covariance, self.reach(linear, confidence) + _FLOATS * np.abs(origin)
 
+    def half_widths(self, confidence: float) -> FloatArray:
+        return self._errors(confidence)[1]
+
     def scaled_covariance(self) -> FloatArray:
         """Covariance of the noise on the scaled entries."""
         return self._choice.covariance()
@@ -208,12 +211,8 @@ class AdditiveMechanism(Mechanism):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The entries of a release; their intervals can be asked for at any level."""
-        found = Answer.of(release)
-        if confidence is not None and confidence != release.confidence:
-            level = check_confidence(confidence)
-            _, half = self._errors(level)
-            ends = np.column_stack([release.value - half, release.value + half])
-            found = replace(found, interval=ends, confidence=level)
+        level = release.confidence if confidence is None else check_confidence(confidence)
+        found = Answer.of(self.at_level(release, level))
         units = self.statistic.units
         return replace(found, about=f"{found.about}; {units}") if units else found
 

@@ -136,6 +136,9 @@ class DataDependentMechanism(Mechanism):
         lost = self._slope * lost_to_the_grid(self.statistic, self.bits)
         return np.array([[square]]), self.noise.half_width(confidence) * scale + lost
 
+    def half_widths(self, confidence: float) -> FloatArray:
+        return self._errors(confidence)[1]
+
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error in the interval of the range where it is largest; costs nothing."""
         level = check_confidence(confidence)

@@ -146,6 +146,9 @@ class BoundsFinder(Mechanism):
         """Nothing: bounds are powers of two, and how many rows they cut off is in the law."""
         return self._silent(confidence, "bounds are powers of two, chosen by the rows")
 
+    def draws_level(self) -> bool:
+        return True  # the ranks that are aimed at
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         aim = self._reach(confidence) + 1

@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from tightdp.data.made_up import made_up_table
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.table import Table
 from tightdp.errors import (
+    FloatArray,
     LedgerError,
     PendingError,
     PublicFactWarning,
@@ -152,9 +154,28 @@ class Mechanism(Recorded, ABC):
         """What neither the law nor the parameters say to the last digit: the shape of the noise."""
         return []
 
+    def draws_level(self) -> bool:
+        """Whether what is drawn depends on the level of confidence: ends of a paid interval do."""
+        return False
+
+    def half_widths(self, confidence: float) -> FloatArray:
+        """Simultaneous half-widths of all entries at a level; NaN, the default, where unknown."""
+        return np.full(1, np.nan)
+
+    def at_level(self, release: Release, confidence: float) -> Release:
+        """A stored release at another level of confidence: its half-widths follow from the law."""
+        if release.confidence == confidence:
+            return release
+        half = np.broadcast_to(self.half_widths(confidence), release.value.shape)
+        return replace(release, half_width=half.copy(), confidence=confidence)
+
     def fingerprint(self, confidence: float = 0.95) -> str:
-        """A digest of all that defines a request: the same key must mean the same digest."""
-        facts = [self.parameters, *self.shape_facts(), self.law, str(confidence)]
+        """A digest of all that defines a request: the same key must mean the same digest.
+
+        The level of confidence is part of it only where something is drawn for that level.
+        """
+        facts = [self.parameters, *self.shape_facts(), self.law]
+        facts += [str(confidence)] * self.draws_level()
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
@@ -225,8 +246,9 @@ class Mechanism(Recorded, ABC):
     ) -> Release:
         """Pay, read the data once, draw, and publish.
 
-        With a ``key`` that the ledger already holds, the stored release comes back and nothing is
-        spent; without a key every call is a new release and a new spend.
+        With a ``key`` that the ledger already holds, the stored release comes back, at any level of
+        ``confidence``, and nothing is spent; without a key every call is a new release and a new
+        spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
         started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
@@ -266,7 +288,8 @@ class Mechanism(Recorded, ABC):
                 exactly = Budget(self.epsilon, self.delta)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
                 if charge.stored is not None:
-                    return Started(self, stored=Release.from_dict(charge.stored))
+                    found = Release.from_dict(charge.stored)
+                    return Started(self, stored=self.at_level(found, level))
                 receipt, store = charge.receipt(), charge.store
             drawn = self.prepare(bits, level)
 

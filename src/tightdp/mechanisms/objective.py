@@ -455,6 +455,13 @@ class ObjectivePerturbation(Mechanism):
     def shape_facts(self) -> list[str]:
         return [self.noise.body.facts()]
 
+    def half_widths(self, confidence: float) -> FloatArray:
+        """None of the parameters; of the information matrix, where it is released."""
+        parameters = np.full(len(self.names), np.nan)
+        if self.information is None:
+            return parameters
+        return np.append(parameters, self.information.errors(confidence)[1])
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         draws = self.draw_noise(rng)
         rows, target = self.rows.read(frame, progress=progress)

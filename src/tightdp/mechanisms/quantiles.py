@@ -171,6 +171,9 @@ class KNormQuantile(KNormGradient):
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
+    def draws_level(self) -> bool:
+        return self.covers != "none"
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = [self.law_on(ranks).draw(rng)]

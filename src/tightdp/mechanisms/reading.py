@@ -9,7 +9,7 @@ from tightdp.accepted import TableLike
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft
+from tightdp.release import Draft, Release
 
 
 class Reading(Mechanism):
@@ -41,6 +41,9 @@ class Reading(Mechanism):
 
     def fingerprint(self, confidence: float = 0.95) -> str:
         return self.source.fingerprint(confidence)
+
+    def at_level(self, release: Release, confidence: float) -> Release:
+        return self.source.at_level(release, confidence)
 
     def check(self, frame: TableLike) -> None:
         self.source.check(frame)

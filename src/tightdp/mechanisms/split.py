@@ -127,7 +127,7 @@ class SplitMechanism(Mechanism):
             out[where, where] = orders.covariance(part.ball, rate).value
         return out
 
-    def half_width(self, confidence: float) -> FloatArray:
+    def half_widths(self, confidence: float) -> FloatArray:
         """Simultaneous half-widths: all entries of all parts are within them at once."""
         each = 1 - (1 - confidence) / len(self.parts)
         halves = []
@@ -140,7 +140,7 @@ class SplitMechanism(Mechanism):
         """The errors of the scaled entries, from the law of the noise; costs nothing."""
         level, std = check_confidence(confidence), np.sqrt(np.diag(self.covariance))
         said = (level, self.guarantee(), self.law)
-        return Preview(self.statistic.names, std, self.half_width(level), *said)
+        return Preview(self.statistic.names, std, self.half_widths(level), *said)
 
     def simulate(self, size: int, *, rng: RandomLike = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
@@ -179,7 +179,7 @@ class SplitMechanism(Mechanism):
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         # before the data are read: its timing tells nothing
         noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
-        covariance, half = self.covariance, self.half_width(confidence)
+        covariance, half = self.covariance, self.half_widths(confidence)
 
         def finish(table: TableLike, progress: bool) -> Draft:
             exact = self.statistic.measure(table, bits=self.bits, progress=progress)  # [P2]

@@ -103,6 +103,9 @@ class Together(Mechanism):
             "; ".join(dict.fromkeys(each.assumes for each in found if each.assumes)),
         )
 
+    def draws_level(self) -> bool:
+        return True  # a release does not say where one part ends: half-widths stay as stored
+
     def at(self, epsilon: Number) -> Together:
         """The same parts, whose shares of epsilon stay."""
         factor = check_epsilon(epsilon) / self.epsilon

@@ -322,6 +322,9 @@ class KNormGeometricMedian(Mechanism):
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
+    def draws_level(self) -> bool:
+        return self._radius_law is not None
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
