@@ -18,7 +18,14 @@ from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
-from tightdp.errors import DimensionError, FloatArray, check_choice, check_confidence, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_instance,
+    fail,
+)
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
@@ -126,8 +133,7 @@ class AdditiveMechanism(Mechanism):
         epsilon: Number | None = None,
         delta: Number = 0,
     ) -> None:
-        if not isinstance(statistic, Statistic):
-            fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
+        check_instance("statistic", statistic, Statistic)
         if len(statistic) > MOST_ENTRIES:
             fail(
                 f"`statistic` must have at most {MOST_ENTRIES} entries. Got {len(statistic)}: take "
@@ -362,8 +368,7 @@ class DataDependentMechanism(Mechanism):
     """
 
     def __init__(self, statistic: Statistic, *, design: RangeDesign) -> None:
-        if not isinstance(statistic, Statistic):
-            fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
+        check_instance("statistic", statistic, Statistic)
         if len(statistic) != 1:
             fail(f"`statistic` must have one entry. Got {len(statistic)}.", DimensionError)
         if not hasattr(design, "verify") or not hasattr(design, "low"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.errors import FloatArray, check_positive, fail
+from tightdp.errors import FloatArray, check_instance, check_within, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import rank_reach, rank_sensitivity
@@ -21,7 +21,7 @@ from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema
 
-_LARGEST = 1e60  # as for the bounds of a column
+_SIZES = "[1e-60, 1e60]"  # as for the bounds of a column
 
 
 class Magnitudes(Interval):
@@ -103,11 +103,9 @@ class BoundsFinder(Mechanism):
         person: str | None = None,
         rows_per_person: int = 1,
     ) -> None:
-        if not isinstance(column, str):
-            fail(f"`column` must be the name of a column. Got {type(column).__name__}.")
-        low, high = check_positive("smallest", smallest), check_positive("largest", largest)
-        if high > _LARGEST or low < 1 / _LARGEST:
-            fail(f"`smallest` and `largest` must lie in [{1 / _LARGEST:g}, {_LARGEST:g}].")
+        check_instance("column", column, str, words="the name of a column")
+        low = check_within("smallest", smallest, _SIZES)
+        high = check_within("largest", largest, _SIZES)
         if not low < high:
             fail(f"`smallest` must be smaller than `largest`. Got {low} and {high}.")
         self.rule = Magnitudes(math.frexp(low)[1] - 1)

@@ -15,11 +15,10 @@ from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.errors import (
     FloatArray,
     Integers,
+    amount_within,
     check_choice,
     check_probability,
-    exact_amount,
     fail,
-    shown,
 )
 from tightdp.exact.box_sampling import Point
 from tightdp.exact.rates import check_epsilon
@@ -158,7 +157,4 @@ def check_radius(radius: Number) -> Fraction:
             "`radius` must be given: without a bound on the coefficients the density of the "
             "K-norm gradient mechanism has no normaliser."
         )
-    number = exact_amount("radius", radius)
-    if not 0 < number <= 1024:
-        fail(f"`radius` must lie in (0, 1024]. Got {shown(radius)}: rescale the columns.")
-    return number
+    return amount_within("radius", radius, "(0, 1024]", "rescale the columns")
