@@ -53,7 +53,7 @@ _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
 
 
-class Payment(NamedTuple):
+class Purchase(NamedTuple):
     """Who pays for a release, under which key, at which level and with whose random bits."""
 
     ledger: Ledger | None = None
@@ -264,16 +264,16 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        with self.start(frame, Payment(ledger, key, confidence, rng)) as started, held_warnings():
+        with self.start(frame, Purchase(ledger, key, confidence, rng)) as started, held_warnings():
             return started.finish(progress=progress)
 
-    def start(self, frame: TableLike, payment: Payment | None = None) -> Started:
+    def start(self, frame: TableLike, purchase: Purchase | None = None) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
 
         Releases that are all started before the first is finished can share one reading of the
         rows. Use it in a ``with`` block, which burns what is paid for and not finished.
         """
-        ledger, key, confidence, rng = Payment() if payment is None else payment
+        ledger, key, confidence, rng = Purchase() if purchase is None else purchase
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         table = frame

@@ -12,7 +12,7 @@ from tightdp.data.frames import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
-from tightdp.mechanisms.mechanism import Mechanism, Payment, Started
+from tightdp.mechanisms.mechanism import Mechanism, Purchase, Started
 from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
@@ -120,7 +120,7 @@ class Request:
 
     def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, draw what needs no rows; ``ledger``, ``key``, ``confidence`` and ``rng``."""
-        return self.mechanism.start(frame, Payment(**options))
+        return self.mechanism.start(frame, Purchase(**options))
 
     def finish(
         self, started: Started, table: TableLike | None = None, *, progress: bool = False
