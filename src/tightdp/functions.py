@@ -47,7 +47,7 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
     """
     form = _signature(kind)
 
-    def function(*places: Any, **named: Any) -> Release:
+    def function(*places: object, **named: object) -> Release:
         try:
             bound = form.bind(*places, **named)
         except TypeError as error:

@@ -42,7 +42,7 @@ from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import PURE
 
-Amount = int | float | Fraction | Decimal
+Amount = float | Fraction | Decimal  # what ``help`` says of a number
 Options = Mapping[str, Any]
 Build = Callable[[Schema, Options, Fraction], Mechanism]
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.data.shared_pass import IntegerSum
@@ -35,7 +36,7 @@ from tightdp.ledger.requests import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema
 
@@ -84,7 +85,7 @@ class Mechanism(Recorded, ABC):
         """What a ledger calls the request."""
 
     @abstractmethod
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         """Read the table and draw, without paying: for :meth:`release` and for simulations."""
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
@@ -98,7 +99,7 @@ class Mechanism(Recorded, ABC):
         """All that is read of the rows, where it is sums: they can share one reading of them."""
         return ()
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "draw" in cls.__dict__ and "prepare" not in cls.__dict__:  # of another way of drawing
             cls.prepare = Mechanism.prepare  # type: ignore[method-assign]
@@ -146,7 +147,7 @@ class Mechanism(Recorded, ABC):
             )
         return release.confidence
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
     def shape_facts(self) -> list[str]:
@@ -182,7 +183,7 @@ class Mechanism(Recorded, ABC):
         """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
         return {}
 
-    def at(self, epsilon: Any) -> Self:
+    def at(self, epsilon: Number) -> Self:
         """The same mechanism at another epsilon."""
         return self.rebuilt(epsilon=epsilon)
 
@@ -204,7 +205,7 @@ class Mechanism(Recorded, ABC):
             of_rows(schema, MADE_UP_ROWS),
         )
 
-    def _answered(self, table: Any, bits: RandomSource, confidence: float) -> Answer:
+    def _answered(self, table: TableLike, bits: RandomSource, confidence: float) -> Answer:
         drawn, said = self.draw(table, bits, confidence, False), self.guarantee(seeded=bits.seeded)
         release = Release.published(drawn, guarantee=said, noise=self.law, confidence=confidence)
         return self.answer(self.read(release))
@@ -235,12 +236,12 @@ class Mechanism(Recorded, ABC):
 
     def release(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
         progress: bool = False,
     ) -> Release:
         """Pay, read the data once, draw, and publish.
@@ -250,18 +251,18 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        options = {"ledger": ledger, "key": key, "confidence": confidence, "rng": rng}
-        with self.start(frame, **options) as started, held_warnings():
+        started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
+        with started, held_warnings():
             return started.finish(progress=progress)
 
     def start(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
     ) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
 
@@ -278,7 +279,11 @@ class Mechanism(Recorded, ABC):
             receipt: Mapping[str, Any] = {}
             store: Callable[[dict[str, Any]], Any] = dict
             if ledger is not None:
-                named = {"key": key, "label": self.label(), "protects": self._whom()}
+                named: dict[str, Any] = {
+                    "key": key,
+                    "label": self.label(),
+                    "protects": self._whom(),
+                }
                 named["fingerprint"] = self.fingerprint(level)
                 exactly = Budget(self.epsilon, self.delta)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
@@ -288,7 +293,7 @@ class Mechanism(Recorded, ABC):
                 receipt, store = charge.receipt(), charge.store
             drawn = self.prepare(bits, level)
 
-            def publish(rows: Any, progress: bool) -> Release:
+            def publish(rows: object, progress: bool) -> Release:
                 release = Release.published(
                     drawn(rows, progress),
                     guarantee=guarantee,
@@ -301,7 +306,7 @@ class Mechanism(Recorded, ABC):
 
             return Started(self, table, publish, stack.pop_all())
 
-    def _opened(self, frame: Any) -> Any:
+    def _opened(self, frame: TableLike) -> Any:
         """The table, opened once for all that follows; a function of the caller's gets its own."""
         schema = self.public_facts()
         if schema is None:
@@ -328,7 +333,7 @@ class Started:
     def __init__(
         self,
         mechanism: Mechanism,
-        table: Any = None,
+        table: TableLike | None = None,
         publish: Callable[[Any, bool], Release] | None = None,
         stack: ExitStack | None = None,
         *,
@@ -343,7 +348,7 @@ class Started:
         """The sums that are still to be read: nothing if the ledger held the release."""
         return () if self._publish is None else self._mechanism.integer_sums()
 
-    def finish(self, table: Any = None, *, progress: bool = False) -> Release:
+    def finish(self, table: TableLike | None = None, *, progress: bool = False) -> Release:
         """Read the rows, draw the rest, store the release, and only then publish it.
 
         ``table`` stands for the one of the start, which may share its reading with others.
@@ -389,7 +394,7 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
         )
 
 
-def _known(ledger: Any, key: str | None) -> bool:
+def _known(ledger: object, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
     if key is not None and not isinstance(key, str):
         fail(f"`key` must be a text. Got {type(key).__name__}.")
