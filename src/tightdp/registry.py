@@ -27,17 +27,15 @@ from tightdp.errors import (
 )
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.cell_counts import CellCounts
-from tightdp.mechanisms.class_release import ClassTables
+from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
-from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
-from tightdp.mechanisms.share import ShareMechanism
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import PURE

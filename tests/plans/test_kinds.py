@@ -13,8 +13,8 @@ import tightdp as tdp
 from tightdp import functions
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.means import MeanMechanism
+from tightdp.mechanisms.mechanism import Together
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.together import Together
 from tightdp.plans import request
 from tightdp.registry import KINDS
 
