@@ -67,7 +67,6 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
-from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradients.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
@@ -77,6 +76,7 @@ from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
+from tightdp.mechanisms.ranks import find_bounds
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise

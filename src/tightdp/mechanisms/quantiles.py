@@ -22,7 +22,7 @@ from tightdp.errors import (
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradients.gradient import KNormGradient
-from tightdp.mechanisms.ranks import Ranks
+from tightdp.mechanisms.ranks import Ranks, rank_reach, rank_sensitivity
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
 from tightdp.privacy import Neighbors
@@ -320,18 +320,6 @@ def share_name(column: str, tau: Fraction) -> str:
     """
     short = f"{float(tau):g}"
     return f"{column}[{short if Fraction(short) == tau else tau}]"
-
-
-def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
-    """Change of a rank gradient: 1 for a row replaced, ``added`` for every row of a person."""
-    if schema.neighbors is Neighbors.REPLACE_ONE:
-        return Fraction(1)
-    return schema.rows_per_person * added
-
-
-def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
-    """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
-    return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 
 
 def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:
