@@ -1,4 +1,4 @@
-"""Least squares from exact noisy moments: the release, in parts, and what can be computed from it."""
+"""Least squares from exact noisy moments: their release, in parts, and what is computed from it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LeastSquares(Reading):
     Statement: a release is epsilon-DP under replace-one; the number of rows is public.
     Needs: the bounds of the schema are public facts.
     Proof: 1. The noisy moments are epsilon-DP by the proof of
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`. 2. Coefficients and intervals are functions
+    :class:`SplitMechanism`. 2. Coefficients and intervals are functions
     of them and of public facts.
     Numerics: ``exact``.
 
