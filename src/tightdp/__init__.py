@@ -69,9 +69,11 @@ from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradients.gradient import KNormGradient, KNormRowGradient
-from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import (
+    KNormLinearRegression,
+    KNormQuantileRegression,
+)
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation

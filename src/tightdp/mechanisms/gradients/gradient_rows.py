@@ -13,7 +13,6 @@ from tightdp.accepted import TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, Integers, check_count, check_flag, check_list, fail
-from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
 
 _SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
@@ -107,7 +106,7 @@ class RegressionRows:
     @property
     def moves(self) -> int:
         """How many gradients of one row a neighbour changes: one goes, and another one comes."""
-        return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+        return self.schema.neighbors.rows_apart
 
     def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column; reads no row."""
