@@ -113,7 +113,7 @@ def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:
     raise error(message) from None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A parameter for a message: one short line, whatever it is.
 
     >>> shown(0.5), shown(-(10**400)), shown("a" * 200) == "a" * 77 + "..."
@@ -122,7 +122,7 @@ def shown(value: Any) -> str:
     return _line(value, str)
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """The same, with the marks that tell texts from numbers.
 
     >>> quoted("a"), quoted(1), quoted([1, "b"])
@@ -131,7 +131,7 @@ def quoted(value: Any) -> str:
     return _line(value, repr)
 
 
-def _line(value: Any, words: Callable[[Any], str]) -> str:
+def _line(value: object, words: Callable[[Any], str]) -> str:
     if isinstance(value, numbers.Rational):
         long = max(int(value.numerator).bit_length(), int(value.denominator).bit_length())
         return words(value) if long <= 400 else "a very long number"
@@ -166,7 +166,7 @@ def encodes(text: str) -> bool:
     return True
 
 
-def check_real(name: str, value: Any) -> float:
+def check_real(name: str, value: object) -> float:
     """A finite real number that is not a bool, as a float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         fail(f"`{name}` must be a real number. Got {type(value).__name__}.")
@@ -179,7 +179,7 @@ def check_real(name: str, value: Any) -> float:
     return number
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """A finite number > 0."""
     number = check_real(name, value)
     if not number > 0:
@@ -187,7 +187,7 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
-def check_probability(name: str, value: Any) -> float:
+def check_probability(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
     number = check_real(name, value)
     if not 0 < number < 1:
@@ -195,7 +195,7 @@ def check_probability(name: str, value: Any) -> float:
     return number
 
 
-def check_confidence(value: Any) -> float:
+def check_confidence(value: object) -> float:
     """A level of confidence whose tails, shared among many entries, are not lost to rounding."""
     number = check_probability("confidence", value)
     if number > _MOST_CONFIDENCE:
@@ -203,7 +203,7 @@ def check_confidence(value: Any) -> float:
     return number
 
 
-def exact_fraction(name: str, value: Any) -> Fraction:
+def exact_fraction(name: str, value: object) -> Fraction:
     """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
 
     A float is the dyadic rational that it stores, so nothing is lost: for lengths, grids and
@@ -233,7 +233,7 @@ def exact_fraction(name: str, value: Any) -> Fraction:
         fail(f"`{name}` must be finite. Got {shown(value)}.")
 
 
-def exact_amount(name: str, value: Any) -> Fraction:
+def exact_amount(name: str, value: object) -> Fraction:
     """The rational number that a privacy parameter means: 0.1 means 1/10.
 
     A float is read as the shortest decimal that prints it, which is what its writer meant; the
@@ -246,7 +246,7 @@ def exact_amount(name: str, value: Any) -> Fraction:
     return Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else number
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """An integer in ``least..most``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         fail(f"`{name}` must be an integer. Got {type(value).__name__}.")
@@ -256,14 +256,14 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     return int(value)
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely counts as one."""
     if not isinstance(value, (bool, np.bool_)):
         fail(f"`{name}` must be True or False. Got {type(value).__name__}.")
     return bool(value)
 
 
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """One of the allowed words, with a suggestion when it is misspelt."""
     options = list(allowed)
     if isinstance(value, str) and value in options:
@@ -272,7 +272,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     fail(f"`{name}` must be one of {_choices(options)}. Got {quoted(value)}.{hint}")
 
 
-def suggestion(value: Any, options: Sequence[str]) -> str:
+def suggestion(value: object, options: Sequence[str]) -> str:
     """A question that names the option next to a misspelt one, or nothing."""
     if not isinstance(value, str) or len(value) > _LONGEST_WORD:
         return ""
@@ -297,7 +297,7 @@ def check_list(name: str, value: Any, what: str = "names") -> list[Any]:
     return items
 
 
-def check_array(name: str, value: Any, ndim: int, width: int | None = None) -> FloatArray:
+def check_array(name: str, value: object, ndim: int, width: int | None = None) -> FloatArray:
     """A finite, non-empty float array with ``ndim`` axes and last axis ``width``."""
     try:
         array = np.array(value, dtype=np.float64)

@@ -34,7 +34,7 @@ from tightdp.errors import (
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 
 FORMAT = "tightdp planar design 1"
 _POINTS = 1 << 20
@@ -183,7 +183,7 @@ class PlanarDesign:
         ]
         return list(zip(steps[::2], steps[1::2], strict=True))
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> NDArray[np.int64]:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> NDArray[np.int64]:
         """Exact draws in grid steps, shape (size, 2); a single pair without ``size``."""
         count, bits = 1 if size is None else check_count("size", size), source(rng)
         n, table = self.grid.side, np.array(self.weights, dtype=np.int64)

@@ -24,7 +24,7 @@ def read_record(text: str) -> Any:
         fail("This record of a design is no complete JSON text. Get a fresh copy.")
 
 
-def check_format(record: Any, name: str) -> None:
+def check_format(record: object, name: str) -> None:
     """Refuse what is no dictionary of the named format."""
     if not isinstance(record, Mapping) or record.get("format") != name:
         fail(f"This is not a record of the format {name!r}.")
