@@ -40,10 +40,9 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.information import NoisyInformation
-from tightdp.mechanisms.logistic_intervals import Cloud
+from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
-from tightdp.mechanisms.scaled_rows import ScaledRows
+from tightdp.mechanisms.regression_rows import ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.preview import EVEN_ROWS, Preview, of_rows

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.convex.margin_losses import margins
 from tightdp.errors import (
     FloatArray,
     check_probability,
@@ -20,7 +21,6 @@ from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
-from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics

@@ -22,6 +22,7 @@ from tightdp.errors import (
     Integers,
     amount_within,
     check_choice,
+    check_count,
     check_probability,
     fail,
 )
@@ -29,7 +30,6 @@ from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.exact.integer_matrices import Matrix, Vector
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.gradients.chains import SAMPLERS, Sampler
-from tightdp.mechanisms.gradients.gradient_rows import RegressionRows, theta_grid
 from tightdp.mechanisms.gradients.linear_norms import (
     MOST_COEFFICIENTS,
     LinearNormSampler,
@@ -39,6 +39,7 @@ from tightdp.mechanisms.gradients.plane_lines import MOST_LINES, MOST_STEPS, Lin
 from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
+from tightdp.mechanisms.regression_rows import RegressionRows
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -46,6 +47,8 @@ from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")
+_SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
+_WORD = 62
 MOST_EXACT = 4  # beyond, no lattice of use is small enough to be gone through
 _COARSEST = 5  # of grids that are of use
 _FEW_STEPS = 1 << 21  # so many are quicker than boxes
@@ -178,6 +181,36 @@ class PlaneGradient(Mechanism):
 
     def _read(self, frame: TableLike, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)
+
+
+def theta_grid(
+    grid: int | None,
+    *,
+    rows: int,
+    epsilon: Fraction,
+    radius: Fraction,
+    dim: int,
+    bits: int,
+    most: int = _WORD,
+) -> int:
+    """The number k such that coefficients live on multiples of ``2**-k``.
+
+    The default makes one step change the gradient by less than the noise: about
+    ``log2(64 * rows * epsilon)``, from public facts. Products of cells and coefficients must fit
+    64 bits; a draw may ask for ``most``.
+
+    >>> theta_grid(
+    ...     None, rows=10_000, epsilon=Fraction(1), radius=Fraction(1), dim=2, bits=16)
+    20
+    """
+    room = math.ceil(4 * dim * max(radius, Fraction(1))).bit_length() + bits
+    if _WORD - room < 1:
+        fail("`radius` is too large: no grid of coefficients fits 64-bit integers.")
+    finest = min(_WORD - room, most)
+    if grid is not None:
+        return check_count("grid", grid, most=finest)
+    wanted = math.ceil(rows * max(epsilon, Fraction(1))).bit_length() + _SPARE_BITS
+    return min(max(wanted, 10), 40, finest)
 
 
 def check_radius(radius: Number) -> Fraction:
