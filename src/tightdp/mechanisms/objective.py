@@ -31,7 +31,7 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_probability,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
@@ -76,7 +76,7 @@ SHARE_HELP = (
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
 )
-_LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
+_RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
 class Draws(NamedTuple):
@@ -264,17 +264,12 @@ class ObjectivePerturbation(Mechanism):
             accounting=accounting,
             squared_length=self.rows.squared_length,  # [P2]
         )
-        least = check_real("ridge", ridge)
-        if not 0 <= least <= _LARGEST_RIDGE:
-            fail(f"`ridge` must lie in [0, {_LARGEST_RIDGE:g}]. Got {least}.")
-        self._asked_ridge = least
+        least = self._asked_ridge = check_within("ridge", ridge, _RIDGES)
         self._calibrate(noise_share, least)
         self.information = self._information()
 
     def _budgets(self, share: Number, rows_per_person: int) -> None:
-        part = check_real("interval_share", share)
-        if not 0 <= part < 1:
-            fail(f"`interval_share` must lie in [0, 1). Got {part}.")
+        part = check_within("interval_share", share, "[0, 1)")
         if part > 0 and rows_per_person > 1:
             fail(f"`interval_share` would buy nothing. {DEPENDENT}")
         if part > 0 and not isinstance(self.loss, LogisticLoss):
@@ -339,10 +334,7 @@ class ObjectivePerturbation(Mechanism):
         if isinstance(noise_share, str):
             check_choice("noise_share", noise_share, ("auto",))
             return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
-        share = check_real("noise_share", noise_share)
-        if not 0 < share <= 1:
-            fail(f"`noise_share` must lie in (0, 1] or be 'auto'. Got {share}.")
-        return share
+        return check_within("noise_share", noise_share, "(0, 1]", "or leave it at 'auto'")
 
     def _output(self, convexity: float) -> None:
         """Tolerance of the solver, and the exact noise that pays for it [step 6]."""
