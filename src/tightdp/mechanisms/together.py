@@ -84,7 +84,7 @@ class Together(Mechanism):
 
     def check(self, frame: TableLike) -> None:
         for part in self.parts:
-            part.check(frame)
+            part.check(part._opened(frame))
             schema = part.public_facts()
             if schema is not None:
                 check_read_again(frame, schema, len(self.parts))
@@ -113,5 +113,7 @@ class Together(Mechanism):
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         each = 1 - (1 - confidence) / len(self.parts)
-        first, *others = (part.draw(frame, rng, each, progress) for part in self.parts)
+        first, *others = (
+            part.draw(part._opened(frame), rng, each, progress) for part in self.parts
+        )
         return first.beside(*others)
