@@ -265,16 +265,19 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        with self.start(frame, Purchase(ledger, key, confidence, rng)) as started, held_warnings():
+        asked = Purchase(ledger, key, confidence, rng)
+        with self.start(frame, **asked._asdict()) as started, held_warnings():
             return started.finish(progress=progress)
 
-    def start(self, frame: TableLike, purchase: Purchase | None = None) -> Started:
+    def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
+
+        ``ledger``, ``key``, ``confidence`` and ``rng`` are those of a release.
 
         Releases that are all started before the first is finished can share one reading of the
         rows. Use it in a ``with`` block, which burns what is paid for and not finished.
         """
-        ledger, key, confidence, rng = Purchase() if purchase is None else purchase
+        ledger, key, confidence, rng = Purchase(**options)  # and nothing misspelt
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         table = frame

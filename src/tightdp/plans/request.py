@@ -12,7 +12,7 @@ from tightdp.data.frames import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
-from tightdp.mechanisms.mechanism import Mechanism, Purchase, Started
+from tightdp.mechanisms.mechanism import Mechanism, Started
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomLike
@@ -119,7 +119,7 @@ class Request:
 
     def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, draw what needs no rows; ``ledger``, ``key``, ``confidence`` and ``rng``."""
-        return self.mechanism.start(frame, Purchase(**options))
+        return self.mechanism.start(frame, **options)
 
     def finish(
         self, started: Started, table: TableLike | None = None, *, progress: bool = False
