@@ -24,6 +24,7 @@ from tightdp.convex.decimals import has_decimals
 from tightdp.convex.margin_losses import LogisticLoss, read_loss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
+from tightdp.data.design_matrix import ScaledRows
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -42,7 +43,6 @@ from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
-from tightdp.mechanisms.regression_rows import ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
@@ -248,7 +248,14 @@ class ObjectivePerturbation(Mechanism):
     ) -> None:
         self.loss = read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
-        self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
+        self.rows = ScaledRows(
+            schema,
+            features,
+            target,
+            loss=repr(self.loss),
+            binary=isinstance(self.loss, LogisticLoss),
+            intercept=fit_intercept,
+        )
         self._budgets(interval_share, schema.rows_per_person)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))

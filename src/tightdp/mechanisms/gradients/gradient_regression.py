@@ -13,6 +13,7 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.blocks import Block
+from tightdp.data.design_matrix import RegressionRows
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid
 from tightdp.data.statistics import sums_and_gram
@@ -39,7 +40,6 @@ from tightdp.mechanisms.gradients.plane_lines import MOST_LINES, MOST_STEPS, Lin
 from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
-from tightdp.mechanisms.regression_rows import RegressionRows
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
