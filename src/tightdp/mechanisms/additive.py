@@ -19,11 +19,12 @@ from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import (
-    DimensionError,
     FloatArray,
     check_choice,
     check_confidence,
     check_instance,
+    check_length,
+    check_most,
     fail,
 )
 from tightdp.geometry.norm_balls import NormBall
@@ -134,11 +135,8 @@ class AdditiveMechanism(Mechanism):
         delta: Number = 0,
     ) -> None:
         check_instance("statistic", statistic, Statistic)
-        if len(statistic) > MOST_ENTRIES:
-            fail(
-                f"`statistic` must have at most {MOST_ENTRIES} entries. Got {len(statistic)}: take "
-                "fewer bins, categories or levels."
-            )
+        fewer = "take fewer bins, categories or levels"
+        check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
         self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
@@ -369,8 +367,7 @@ class DataDependentMechanism(Mechanism):
 
     def __init__(self, statistic: Statistic, *, design: RangeDesign) -> None:
         check_instance("statistic", statistic, Statistic)
-        if len(statistic) != 1:
-            fail(f"`statistic` must have one entry. Got {len(statistic)}.", DimensionError)
+        check_length("statistic", len(statistic), 1, "entry")
         if not hasattr(design, "verify") or not hasattr(design, "low"):
             fail(f"`design` must be a DataDependentDesign. Got {type(design).__name__}.")
         design.verify()  # [P1]

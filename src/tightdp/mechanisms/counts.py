@@ -21,6 +21,7 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_list,
+    check_most,
     check_within,
     fail,
 )
@@ -150,8 +151,7 @@ def public_cells(
                 rows_per_person=schema.rows_per_person,
             )
     cells = JointHistogram(schema, columns, bins)
-    if len(cells) > MOST_CELLS:
-        fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
+    check_most("bins", len(cells), MOST_CELLS, "cells", "take fewer bins")
     return cells
 
 

@@ -21,13 +21,13 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
-    DimensionError,
     FloatArray,
     check_choice,
     check_confidence,
     check_flag,
+    check_length,
     check_list,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.exact.rates import check_epsilon
@@ -40,10 +40,9 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
-from tightdp.schema import Schema
+from tightdp.schema import Schema, require_public_rows
 from tightdp.shaping.ball_noise import levels_at_most
 from tightdp.shaping.gate import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
@@ -114,14 +113,8 @@ class LeastSquares(Reading):
         self.schema = schema
         self.post = check_choice("post", post, POSTS)
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
-        self.alpha = check_real("alpha", alpha)
-        if self.alpha < 0:
-            fail(f"`alpha` must be a number >= 0. Got {alpha}.")
-        if schema.neighbors is not Neighbors.REPLACE_ONE:
-            fail(
-                "This estimator needs neighbors='replace-one', under which the number of rows is "
-                "public: its statistic does not count rows."
-            )
+        self.alpha = check_within("alpha", alpha, "[0, inf)")
+        require_public_rows(schema, "This estimator, whose statistic does not count rows,")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
         chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
         self.statistic = chosen.moments
@@ -341,8 +334,7 @@ class SplitMechanism(Mechanism):
     def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Number) -> None:
         self.statistic, self.parts = statistic, tuple(parts)
         self.epsilon, self.neighbors = check_epsilon(epsilon), statistic.schema.neighbors
-        if sum(part.ball.dim for part in self.parts) != len(statistic):
-            fail("`parts` must cover the entries of the statistic.", DimensionError)
+        check_length("parts", sum(part.ball.dim for part in self.parts), len(statistic))
         if any(part.share <= 0 for part in self.parts) or sum(p.share for p in self.parts) > 1:
             fail("The shares of the parts must be positive and sum to at most 1.")  # [P4]
         if statistic.schema.rows_per_person > 1:

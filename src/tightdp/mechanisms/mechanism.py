@@ -26,6 +26,7 @@ from tightdp.errors import (
     PendingError,
     PublicFactWarning,
     check_confidence,
+    check_filled,
     check_flag,
     check_instance,
     fail,
@@ -496,8 +497,7 @@ class Together(Mechanism):
 
     def __init__(self, parts: Sequence[Mechanism]) -> None:
         self.parts = tuple(parts)
-        if not self.parts:
-            fail("`parts` must hold at least one mechanism.")
+        check_filled("parts", self.parts, "mechanism")
         if any(part.source is not part for part in self.parts):
             fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
         self.neighbors = self.parts[0].neighbors
