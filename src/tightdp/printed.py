@@ -87,6 +87,17 @@ def percent(level: float) -> str:
     return f"{_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR)}%"
 
 
+def axis_mark(value: float) -> str:
+    """A mark of an axis.
+
+    >>> axis_mark(12345.678), axis_mark(0.00012), axis_mark(-0.5)
+    ('12,346', '0.00012', '-0.5')
+    """
+    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
 def interval_head(level: float, covers: Covers) -> str:
     """What heads a column of intervals: their level, and what they are intervals for.
 
