@@ -235,7 +235,7 @@ def test_many_kills_inside_a_checkpoint_undo_nothing(path: Path, seed: int) -> N
 def lengthen(ledger: Ledger, rows: int) -> None:
     """So many spends in few transactions; the entries are those of single spends."""
     from tightdp.ledger.amounts import Budget
-    from tightdp.ledger.requests import Asked
+    from tightdp.ledger.entries import Asked
 
     price = Budget(COST, Fraction(0))
     request = Asked(price, ledger.neighbors, False, "count", "", None, None)

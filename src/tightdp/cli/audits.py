@@ -20,11 +20,11 @@ from tightdp.paths import check_file
 from tightdp.plans.plan import Plan
 from tightdp.plans.plan_text import Planned
 from tightdp.plans.request import Request
+from tightdp.printed import text_facts
 from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import source
 from tightdp.registry import KINDS
 from tightdp.schema import Category, Schema
-from tightdp.tables import text_facts
 
 _MOST_ROWS = 100_000
 _SEED = 20_260_103  # of made-up tables: no privacy is at stake

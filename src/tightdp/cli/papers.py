@@ -14,7 +14,7 @@ from typing import Any
 from tightdp.cli.arguments import Commands, argument, command
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import MissingDependencyError, check_choice, fail
-from tightdp.tables import text_facts
+from tightdp.printed import text_facts
 
 
 def add(commands: Commands) -> None:

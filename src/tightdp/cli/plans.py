@@ -15,8 +15,8 @@ from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
 from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.paths import check_file
 from tightdp.plans.plan import Plan
+from tightdp.printed import text_facts
 from tightdp.privacy import text_down, text_up
-from tightdp.tables import text_facts
 
 _MOST = 24  # entries of a release on the screen; --json and --report have all
 _WHOLE = (

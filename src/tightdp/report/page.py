@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tightdp.plots.canvas import ACCENT, COOL
+from tightdp.printed import escaped, html_facts, html_table
 from tightdp.privacy import text_up
 from tightdp.report import pictures, words
 from tightdp.report.sections import Section
-from tightdp.tables import escaped, html_facts, html_table
 
 if TYPE_CHECKING:
     from tightdp.report.report import Report

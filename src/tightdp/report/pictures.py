@@ -14,9 +14,8 @@ from tightdp.compare import Comparison
 from tightdp.meaning import power_curve
 from tightdp.plots import canvas
 from tightdp.plots.canvas import shortened
-from tightdp.printed import axis_mark
+from tightdp.printed import axis_mark, escaped
 from tightdp.report.sections import Section
-from tightdp.tables import escaped
 
 _WIDTH = 760
 _LEFT, _RIGHT = 190, 560
