@@ -41,8 +41,8 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.paths import read_file
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import Neighbors
-from tightdp.tables import html_table, text_table
 from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
