@@ -49,7 +49,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots", "reproduce.pictures")),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.columns", "data.arrow", "data.spark", "data.sources"),
+        ("data.engines", "data.library_columns", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
     "figures of the papers": (("reproduce",), ("cli.papers",)),

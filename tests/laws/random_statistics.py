@@ -22,8 +22,8 @@ import numpy as np
 import tightdp as tdp
 import tightdp.data
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.frames import blocks
 from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments
 from tightdp.data.statistics import (
     Counts,

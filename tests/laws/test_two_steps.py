@@ -7,7 +7,7 @@ import pytest
 from enrolled import RELATED, mapping, plain_rows, schema
 
 from tightdp import AdditiveMechanism, Counts
-from tightdp.data.frames import share_pass
+from tightdp.data.one_pass import share_pass
 from tightdp.data.table import Table
 from tightdp.randomness import source
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Block
-from tightdp.data.grids import Grid, product_rounding
+from tightdp.data.blocks import Block, Grid, product_rounding
 from tightdp.data.statistics import Statistic, check_fits, check_schema
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.norm_balls import LpBall

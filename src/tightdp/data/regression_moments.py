@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.blocks import Block, gram_of_doubles
+from tightdp.data.blocks import Block, Grid, gram_of_doubles, product_rounding
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.grids import Grid, product_rounding
 from tightdp.data.statistics import Statistic, check_schema
 from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tightdp.data.csv_lines import read_names
+from tightdp.data.csv_files import read_names
 from tightdp.data.spark import check_workers
 from tightdp.errors import TightdpError, fail, require
 from tightdp.paths import check_file, check_path

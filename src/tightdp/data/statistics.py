@@ -2,7 +2,7 @@
 
 A :class:`Statistic` turns a block of quantised rows into integers and knows its sensitivity space
 from the same facts, so that the formula and the bound on its change cannot drift apart. All numeric
-cells are integers on a grid (:mod:`~tightdp.data.grids`), scaled to [-1, 1]; all entries of one
+cells are integers on a :class:`~tightdp.data.blocks.Grid`, scaled to [-1, 1]; all entries of one
 statistic share one ``resolution``, so that one lattice noise serves them all.
 """
 
@@ -19,10 +19,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.accepted import TableLike
-from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
-from tightdp.data.frames import integer_sums
-from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.blocks import (
+    Block,
+    Grid,
+    gram_of_doubles,
+    grouped_sums,
+    product_rounding,
+    rows_that_fit,
+)
+from tightdp.data.one_pass import IntegerSum
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -155,17 +160,7 @@ class Statistic(Recorded, ABC):
         fine = (
             self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
         )
-        wanted = self.integer_sum(fine)
-        return integer_sums(
-            frame,
-            wanted.schema,
-            wanted.columns,
-            wanted.reducer,
-            width=wanted.width,
-            degree=wanted.degree,
-            cell_bits=wanted.cell_bits,
-            progress=progress,
-        )
+        return self.integer_sum(fine).read(frame, progress=progress)
 
     def integer_sum(self, bits: int) -> IntegerSum:
         """What :meth:`measure` sums, to be announced where several statistics share a pass."""

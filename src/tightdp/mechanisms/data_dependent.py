@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism

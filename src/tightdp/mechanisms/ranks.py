@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
-from tightdp.data.frames import Block, integer_sums, quantized_matrix
+from tightdp.data.blocks import Block
+from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.schema import Schema
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from tightdp.accepted import TableLike
-from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.one_pass import IntegerSum
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Release

@@ -10,7 +10,8 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import DimensionError, FloatArray, check_flag, check_list, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import LpBall, NormBall

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.one_pass import IntegerSum
 from tightdp.data.public_rows import Images
-from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import Statistic
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_read_again
+from tightdp.data.table import check_read_again
 from tightdp.errors import check_confidence, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, short_label

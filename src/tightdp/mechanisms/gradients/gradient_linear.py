@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.blocks import Block
-from tightdp.data.frames import integer_sums
-from tightdp.data.grids import Grid
+from tightdp.data.blocks import Block, Grid
+from tightdp.data.one_pass import integer_sums
 from tightdp.data.statistics import sums_and_gram
 from tightdp.errors import InfeasibleSamplingError, Integers, fail
 from tightdp.exact.box_sampling import Point
