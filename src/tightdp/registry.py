@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    check_schema,
-)
+from tightdp.data.column_moments import Moments
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Counts, Products, Statistic, check_schema
 from tightdp.errors import fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.cell_counts import CellCounts

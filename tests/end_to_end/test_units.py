@@ -12,7 +12,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.cli.main import main
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov

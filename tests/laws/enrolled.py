@@ -19,7 +19,7 @@ import numpy as np
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.cell_counts import CellCounts
 from tightdp.mechanisms.class_release import ClassMechanism, ClassTables

@@ -24,8 +24,8 @@ from enrolled import ESTIMATORS
 
 import tightdp as tdp
 from tightdp.data import columns, csv_files, engines, library_columns, one_pass
-from tightdp.data.table import recognise
 from tightdp.data.spark import SparkTable
+from tightdp.data.table import recognise
 from tightdp.estimators import inputs
 from tightdp.estimators import private_estimator as base
 

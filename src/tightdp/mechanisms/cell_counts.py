@@ -10,7 +10,7 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.answer import Answer
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.errors import FloatArray, check_choice, check_confidence, check_list, fail
 from tightdp.exact.rates import check_epsilon

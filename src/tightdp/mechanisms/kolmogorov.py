@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.statistics import Histogram
+from tightdp.data.histograms import Histogram
 from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, check_count, fail
 from tightdp.exact.band_levels import BandLevels

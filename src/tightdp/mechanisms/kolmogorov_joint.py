@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.data.table import check_frame
 from tightdp.errors import InfeasibleSamplingError, Integers, check_count, fail
 from tightdp.mechanisms.exponential import ExponentialMechanism

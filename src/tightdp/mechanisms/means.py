@@ -9,13 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.data.statistics import (
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-    check_schema,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.statistics import Statistic, Sums, check_schema
 from tightdp.errors import FloatArray, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.reading import Reading

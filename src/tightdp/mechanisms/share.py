@@ -10,7 +10,8 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import Counts, Histogram, Statistic, check_schema
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Counts, Statistic, check_schema
 from tightdp.errors import Integers, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
