@@ -15,7 +15,7 @@ import pytest
 from engine_tables import ENGINES
 
 import tightdp as tdp
-from tightdp.data import csv_files
+from tightdp.data import csv_files, one_pass
 from tightdp.data.one_pass import SharedTable, blocks, quantized_matrix, share_pass
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import Table, check_frame
@@ -175,7 +175,8 @@ def test_nothing_is_kept_sent_or_tried_again(monkeypatch):
         reads.append(1)
         raise DataError("No.")
 
-    with SharedTable(table, [one.integer_sum(schema.bits)], fails) as broken:
+    monkeypatch.setattr(one_pass, "_read_together", fails)
+    with SharedTable(table, [one.integer_sum(schema.bits)]) as broken:
         for _ in range(3):
             with pytest.raises(DataError):
                 one.measure(broken)

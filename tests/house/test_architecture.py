@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "tightdp"
 FLOORS = [
     ["errors", "accepted"],
     ["paths", "printed", "progress", "tables", "values"],
-    ["randomness", "privacy", "parameters"],
+    ["randomness", "privacy", "parameters", "rules"],
     ["schema", "release", "meaning"],
     ["answer", "preview"],
     ["ledger"],

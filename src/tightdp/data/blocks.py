@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.data.columns import Chunk
 from tightdp.data.persons import FewRows
 from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
-from tightdp.schema import MOST_BITS, Interval, Schema
+from tightdp.rules import MOST_BITS
+from tightdp.schema import Interval, Schema
 
 Reducer = Callable[["Block"], NDArray[Any]]
 Keyed = tuple[Integers, Integers]

@@ -25,7 +25,8 @@ from tightdp.errors import (
 )
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
-from tightdp.schema import Interval, Schema, decimal_value
+from tightdp.rules import decimal_value
+from tightdp.schema import Interval, Schema
 
 _MOST_BINS = 1 << 16
 _MOST_CELLS = 1 << 20  # names alone would fill memory

@@ -13,6 +13,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,14 @@ class Statistic(Recorded, ABC):
 
     def grid(self, bits: int) -> Grid:
         """The grid of the cells that are multiplied; only steps make it finer than ``2**-bits``."""
-        return Grid.of(self.schema, self.columns, bits, self.degree)
+        if bits not in self._grids:
+            self._grids[bits] = Grid.of(self.schema, self.columns, bits, self.degree)
+        return self._grids[bits]
+
+    @cached_property
+    def _grids(self) -> dict[int, Grid]:
+        """Grids that were asked for: public facts, the same whoever asks first."""
+        return {}
 
     def resolution(self, bits: int) -> int:
         """Lattice points per unit of the scaled statistic."""
@@ -235,14 +243,16 @@ class Products(Statistic):
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
         self._degree = max(sum(level is None for _, level in e) for e in self._entries.values())
         check_fits(self)
+        self._numeric = [name for name in self.columns if isinstance(schema[name], Interval)]
         self._groups = [self._group(term) for term in factors]
+        self._restored = list(self._find_restored())
 
-    def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], NDArray[np.intp]]:
-        """Numeric columns and categories of a term, and the places of its entries."""
-        numeric = [name for name in term if isinstance(self.schema[name], Interval)]
+    def _group(self, term: tuple[str, ...]) -> tuple[list[int], list[str], NDArray[np.intp]]:
+        """Places of the numeric columns of a term, its categories, and places of its entries."""
+        numeric = [self._numeric.index(name) for name in term if name in self._numeric]
         place = {name: j for j, name in enumerate(self.names)}
-        places = np.array([place[label] for label, _ in _entries(term, self.schema)])
-        return numeric, [name for name in term if name not in numeric], places
+        places = [place[label] for label, _ in _entries(term, self.schema)]
+        return numeric, [name for name in term if name not in self._numeric], np.array(places)
 
     @property
     def degree(self) -> int:
@@ -251,18 +261,15 @@ class Products(Statistic):
     @property
     def units(self) -> str:
         numeric = {name for name in self.names if any(f[1] is None for f in self._entries[name])}
-        return SCALED if numeric - {self.names[i] for i, _, _ in self._restored()} else ""
+        return SCALED if numeric - {self.names[i] for i, _, _ in self._restored} else ""
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
-        place = {name: j for j, name in enumerate(names)}
         grid = self.grid(bits)
-        cells = grid.cells(block, names)
-        pairs = any(len(numeric) == 2 and not levels for numeric, levels, _ in self._groups)
+        cells = grid.cells(block, self._numeric)
+        pairs = any(len(at) == 2 and not levels for at, levels, _ in self._groups)
         gram = gram_of_doubles(cells, grid.cell_bits) if pairs else None
         out = np.zeros(len(self.names), dtype=np.int64)
-        for numeric, levels, places in self._groups:
-            at = [place[name] for name in numeric]
+        for at, levels, places in self._groups:
             if gram is not None and len(at) == 2 and not levels:
                 sums = gram[at[0], at[1]]
             else:
@@ -333,12 +340,12 @@ class Products(Statistic):
         among the entries, and otherwise the entry stays scaled too.
         """
         out = np.array(values, dtype=np.float64)
-        for i, column, counted in self._restored():
+        for i, column, counted in self._restored:
             rows = self.schema.rows if counted is None else values[counted]
             out[i] = column.half * values[i] + column.middle * rows
         return out
 
-    def _restored(self) -> Iterator[tuple[int, Interval, int | None]]:
+    def _find_restored(self) -> Iterator[tuple[int, Interval, int | None]]:
         """Entries that come back in user units, their column, and the entry that counts rows."""
         place = {frozenset(self._entries[name]): i for i, name in enumerate(self.names)}
         for factors, i in place.items():

@@ -29,7 +29,8 @@ from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import DEPENDS, Draft
-from tightdp.schema import OTHER_HELP, Category, Interval, Schema
+from tightdp.rules import OTHER_HELP
+from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.step_noise import StepNoise, step_noise
 

@@ -16,7 +16,8 @@ from tightdp.errors import DimensionError, FloatArray, check_flag, check_list, f
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.randomness import RandomSource
-from tightdp.schema import OTHER_HELP, Category, Interval, Schema
+from tightdp.rules import OTHER_HELP
+from tightdp.schema import Category, Interval, Schema
 
 MOST_TIMES = 4  # rows that are used, in units of those that the schema states
 
