@@ -36,6 +36,15 @@ class Neighbors(StrEnum):
         """The relation named by ``value``, or a clear error."""
         return cls(check_choice("neighbors", value, [item.value for item in cls]))
 
+    @property
+    def rows_apart(self) -> int:
+        """Rows in which neighbours differ: one goes and another one comes, or one does either.
+
+        >>> Neighbors.REPLACE_ONE.rows_apart, Neighbors.ADD_REMOVE.rows_apart
+        (2, 1)
+        """
+        return 2 if self is Neighbors.REPLACE_ONE else 1
+
 
 class Numerics(StrEnum):
     """How far the proof reaches into the implementation.

@@ -22,13 +22,24 @@ from types import MappingProxyType
 from typing import Any
 
 from tightdp.accepted import TableLike
-from tightdp.errors import check_choice, check_count, fail
+from tightdp.errors import check_choice, check_count, check_instance, fail
 from tightdp.paths import read_file
 from tightdp.privacy import Neighbors
-from tightdp.rules import MOST_BITS, Category, Interval
+from tightdp.rules import MOST_BITS, OTHER_HELP, Category, Interval
 from tightdp.tables import html_table, text_table
 
-__all__ = ["DEFAULT_BITS", "DOORS", "Category", "Interval", "Schema", "check_bits"]
+__all__ = [
+    "DEFAULT_BITS",
+    "DOORS",
+    "Category",
+    "Interval",
+    "Schema",
+    "check_bits",
+    "check_schema",
+    "column_of_two_levels",
+    "numeric_column",
+    "require_public_rows",
+]
 
 DEFAULT_BITS = 16
 _SUM_BITS = 62
@@ -288,6 +299,44 @@ class Schema:
         except (ValueError, RecursionError):
             fail("The schema file is not valid TOML: numbers too long, or nested too deeply.")
         return cls.from_dict(record)
+
+
+def check_schema(schema: object) -> Schema:
+    """A schema, not a dictionary of columns."""
+    return check_instance("schema", schema, Schema)
+
+
+def numeric_column(
+    schema: Schema, name: str, remedy: str = "code its levels as numbers first"
+) -> Interval:
+    """The public bounds of a numeric column.
+
+    >>> numeric_column(Schema({"k": Category(["a", "b"], other="a")}, rows=9), "k")
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: Column 'k' must be an Interval: code its levels as numbers first.
+    """
+    column = schema[name]
+    if not isinstance(column, Interval):
+        fail(f"Column {name!r} must be an Interval: {remedy}.")
+    return column
+
+
+def column_of_two_levels(schema: Schema, name: str, why: str = "", more: str = "") -> Category:
+    """The levels of a column that says which of two classes a row is in."""
+    column = schema[name]
+    if not isinstance(column, Category) or len(column.levels) != 2:
+        fail(
+            f"The target {name!r} must be a Category with exactly two levels{why}. "
+            f"{OTHER_HELP}{more}."
+        )
+    return column
+
+
+def require_public_rows(schema: Schema, what: str) -> None:
+    """What divides by the number of rows, or does not count them, needs to know it."""
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        fail(f"{what} needs neighbors='replace-one': the number of rows must be public.")
 
 
 def _plain(value: object) -> Any:

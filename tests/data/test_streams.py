@@ -12,7 +12,7 @@ import tightdp as tdp
 from tightdp.data import engines
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame
-from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.mechanism import Together
 
 pa = pytest.importorskip("pyarrow")
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from tightdp.accepted import Number
@@ -541,12 +540,7 @@ class Ledger(LedgerView):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
