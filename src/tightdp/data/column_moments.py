@@ -8,21 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tightdp.data.blocks import Block, Grid, product_rounding
-from tightdp.data.statistics import (
-    SCALED,
-    UNIT,
-    Statistic,
-    check_schema,
-    distinct,
-    named_columns,
-    sums_and_gram,
-)
+from tightdp.data.statistics import SCALED, UNIT, Statistic, distinct, named_columns, sums_and_gram
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.moment_sampling import MomentLayout as Layout
 from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema
 
 
 class SumsAndRows(Statistic):

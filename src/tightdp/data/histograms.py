@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import Statistic, check_schema
+from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -26,7 +26,7 @@ from tightdp.errors import (
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.rules import decimal_value
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema
 
 _MOST_BINS = 1 << 16
 _MOST_CELLS = 1 << 20  # names alone would fill memory

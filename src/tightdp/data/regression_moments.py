@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, Grid, gram_of_doubles, product_rounding
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.statistics import Statistic, check_schema
+from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import MomentBody
@@ -30,7 +30,7 @@ from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema
 
 Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""

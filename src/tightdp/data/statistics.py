@@ -44,7 +44,7 @@ from tightdp.geometry.row_terms import read_term, read_terms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, check_schema
 
 UNIT = Interval(-1.0, 1.0)
 
@@ -417,13 +417,6 @@ def sums_and_gram(
 def check_fits(statistic: Statistic) -> None:
     """Refuse, before any budget is spent, products that 64 bits do not hold."""
     rows_that_fit(statistic.grid(statistic.schema.bits).cell_bits, statistic.degree, 1)
-
-
-def check_schema(schema: object) -> Schema:
-    """A Schema, or a clear error."""
-    if not isinstance(schema, Schema):
-        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-    return schema
 
 
 def distinct(names: tuple[str, ...]) -> tuple[str, ...]:

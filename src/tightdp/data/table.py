@@ -21,7 +21,7 @@ from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, fail
 from tightdp.privacy import Neighbors
-from tightdp.schema import Schema
+from tightdp.schema import Schema, check_schema
 
 T = TypeVar("T")
 
@@ -60,8 +60,7 @@ class Table:
         """
         if isinstance(frame, Table):
             return frame
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        check_schema(schema)
         table = cls.__new__(cls)
         table.frame, table._engine = frame, guard(lambda: recognise(frame, schema))
         table._places = tuple(schema) if isinstance(frame, np.ndarray) else None
@@ -79,8 +78,7 @@ class Table:
 
         What is asked for again is not checked again: names and types stay as they were.
         """
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        check_schema(schema)
         if isinstance(columns, str) or not list(columns):
             fail("`columns` must be a non-empty list of names.")
         names = tuple(dict.fromkeys(columns))

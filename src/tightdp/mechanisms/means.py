@@ -13,7 +13,7 @@ from tightdp.accepted import Number
 from tightdp.data.blocks import Block
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram
-from tightdp.data.statistics import Counts, Statistic, Sums, check_schema
+from tightdp.data.statistics import Counts, Statistic, Sums
 from tightdp.errors import FloatArray, Integers, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -21,7 +21,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.values import exact_value, plain_cell
 
 
