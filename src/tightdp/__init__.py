@@ -2,9 +2,10 @@
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
-from tightdp.data.column_moments import Moments, SumsAndRows, SumsAndSquares
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.regression_moments import Moments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design

@@ -13,8 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tightdp.data.column_moments import Moments
 from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments
 from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.design.designs import Design
 from tightdp.errors import (

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import tightdp as tdp
 from tightdp.data import statistics
-from tightdp.data.column_moments import Moments, SumsAndRows, SumsAndSquares
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import ParameterError
 

@@ -10,9 +10,9 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.column_moments import Moments, SumsAndRows, SumsAndSquares
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram
-from tightdp.data.regression_moments import RegressionMoments
+from tightdp.data.regression_moments import Moments, RegressionMoments
 from tightdp.data.statistics import Products, Statistic, Sums
 from tightdp.errors import ParameterError
 from tightdp.schema import Interval, Schema

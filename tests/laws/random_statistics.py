@@ -22,10 +22,10 @@ import numpy as np
 import tightdp as tdp
 import tightdp.data
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.column_moments import Moments, SumsAndRows, SumsAndSquares
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
-from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments
+from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall

@@ -14,8 +14,8 @@ import pytest
 
 import tightdp as tdp
 from tightdp import functions as one_line
-from tightdp.data.column_moments import Moments
 from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments
 from tightdp.data.statistics import Counts, Products, Sums
 from tightdp.errors import BudgetError, DataError, InfeasibleSamplingError, ParameterError
 from tightdp.ledger import Ledger
