@@ -280,30 +280,39 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
 
 def _file(path: Path, stated: CsvFile | None = None) -> Engine:
     """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
-    ends = "".join(check_path("frame", path).suffixes[-2:]).lower()
+    files = parquet_files("frame", path)
+    return CsvTable(path, stated) if files is None else _parquet(files)
+
+
+def parquet_files(name: str, path: Path) -> list[str] | None:
+    """The Parquet files behind a path, a folder or a pattern; None if it is a CSV file."""
+    ends = "".join(check_path(name, path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
-        return _parquet(path, glob.glob(str(path), recursive=True))
-    if not path.exists():
+        found = glob.glob(str(path), recursive=True)
+    elif not path.exists():
         fail(f"There is no file or folder {str(path)!r}.")
-    if path.is_dir():
-        return _parquet(path, map(str, path.rglob("*.parquet")))
-    check_file("frame", path)
-    if ends.endswith(".parquet"):
-        return _parquet(path, [str(path)])
-    if ends.endswith((".csv", ".csv.gz")):
-        return CsvTable(path, stated)
-    fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
+    elif path.is_dir():
+        found = [*map(str, path.rglob("*.parquet"))]
+    else:
+        found = [str(check_file(name, path))]
+        if ends.endswith((".csv", ".csv.gz")):
+            return None
+        if not ends.endswith(".parquet"):
+            fail(
+                f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}."
+            )
+    files = sorted(file for file in found if Path(file).is_file())
+    if not files:
+        fail(f"There is no Parquet file in {str(path)!r}.")
+    return files
 
 
-def _parquet(path: Path, found: Iterable[str]) -> Engine:
+def _parquet(files: list[str]) -> Engine:
     """Files by their types, for each month may have others: Arrow would cast, and fail on a cell.
 
     A column that a file lacks is missing there. Memory is that of the largest row group, whatever
     reads it; Arrow is the quickest.
     """
-    files = sorted(file for file in found if Path(file).is_file())
-    if not files:
-        fail(f"There is no Parquet file in {str(path)!r}.")
     alike: dict[Any, list[str]] = {}
     for file in files:
         alike.setdefault(_kind(file), []).append(file)
