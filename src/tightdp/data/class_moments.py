@@ -100,7 +100,7 @@ class ClassMoments(Statistic):
     ----------
     schema : Schema
     features : sequence of str
-        Numeric columns or categories.
+        Columns of numbers or levels.
     target : str
         A category: the classes.
 

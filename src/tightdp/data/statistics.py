@@ -13,6 +13,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -188,23 +189,15 @@ class Statistic(Recorded, ABC):
         return f"{type(self).__name__}({text})"
 
 
+@dataclass(frozen=True)
 class Reducer:
-    """The contributions of a statistic at one grid, as a function that can be sent to workers."""
+    """The contributions of a statistic, the very object, at one grid; it can be sent to workers."""
 
-    def __init__(self, statistic: Statistic, bits: int) -> None:
-        self.statistic, self.bits = statistic, bits
+    statistic: Statistic
+    bits: int
 
     def __call__(self, block: Block) -> Integers:
         return self.statistic.contributions(block, self.bits)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether it is about the same statistic, the very object, at the same grid."""
-        if not isinstance(other, Reducer):
-            return NotImplemented
-        return self.statistic is other.statistic and self.bits == other.bits
-
-    def __hash__(self) -> int:
-        return hash((id(self.statistic), self.bits))
 
 
 class Products(Statistic):
