@@ -320,8 +320,8 @@ class Engine(ABC):
         """The number of rows, where no row need be read to know it."""
         return None
 
-    def check_ready(self) -> None:
-        """Raise if the engine is known not to be able to read, whatever the rows."""
+    def check_ready(self, names: Sequence[str]) -> None:
+        """Raise if it is known that these columns cannot be read, whatever the rows."""
         return
 
 

@@ -76,18 +76,21 @@ class Table:
     def columns(self, schema: Schema, columns: Sequence[str]) -> tuple[Engine, tuple[str, ...]]:
         """The engine, and the columns to read, after all checks that need no row.
 
-        What is asked for again is not checked again: names and types stay as they were.
+        What is asked for again is not checked again, but for a file that is another by now.
         """
         check_schema(schema)
         if isinstance(columns, str) or not list(columns):
             fail("`columns` must be a non-empty list of names.")
         names = tuple(dict.fromkeys(columns))
-        if (id(schema), names) in self._checked:
-            return self.engine(schema), names
-        schema.select(names)
+        known = (id(schema), names) in self._checked
+        if not known:
+            schema.select(names)
         engine = self.engine(schema)
-        _check_columns(engine, names if schema.person is None else (*names, schema.person))
-        self._checked[id(schema), names] = schema
+        wanted = names if schema.person is None else (*names, schema.person)
+        if not known:
+            _check_columns(engine, wanted)
+            self._checked[id(schema), names] = schema
+        guard(lambda: engine.check_ready(wanted))
         return engine, names
 
     def __repr__(self) -> str:  # neither cells nor their number
@@ -189,7 +192,6 @@ def _check_columns(engine: Engine, names: Sequence[str]) -> None:
                 f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
                 "convert it to a number or to text first."
             )
-    guard(engine.check_ready)
 
 
 def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None:
