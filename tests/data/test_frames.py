@@ -67,7 +67,7 @@ def test_files_and_pandas_are_read_without_pyarrow(monkeypatch, tmp_path):
     levels = pd.Index(["zz", "b", "a"], dtype=object)
     kinds = {"word": object, "text": pd.StringDtype("python"), "coded": pd.CategoricalDtype(levels)}
     frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get).astype(kinds)
-    for module in ("arrow", "columns", "engines"):
+    for module in ("library_columns", "engines"):
         monkeypatch.setattr(f"tightdp.data.{module}.pyarrow", lambda: pytest.fail("not there"))
     np.testing.assert_array_equal(quantized_matrix(path, SCHEMA, NAMES), expected())
     np.testing.assert_array_equal(quantized_matrix(frame, SCHEMA, columns), expected(columns))

@@ -10,7 +10,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data import engines
-from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.one_pass import blocks, quantized_matrix
 from tightdp.data.table import check_frame
 from tightdp.mechanisms.mechanism import Together
 
@@ -41,7 +41,7 @@ def test_a_reader_that_was_read_here_is_refused_unpaid(neighbors: str) -> None:
 
 def test_so_is_one_that_was_begun_or_measured() -> None:
     begun, measured = TABLE.to_reader(max_chunksize=2), TABLE.to_reader()
-    next(tdp.data.one_pass.blocks(begun, schema(), ["x"], block_rows=1))
+    next(blocks(begun, schema(), ["x"], block_rows=1))
     tdp.Sums(schema(), ["x"]).measure(measured)
     for reader in (begun, measured):
         with pytest.raises(tdp.ParameterError, match="read before"):

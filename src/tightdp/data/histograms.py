@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -77,8 +78,11 @@ class CellTable(Statistic):
 
     shape: tuple[int, ...]
     """Bins or levels of each column; entries are in the order of ``numpy.ravel``."""
-    bins_of: dict[str, Bins]
-    """The bins of the numeric columns."""
+
+    @property
+    @abstractmethod
+    def bins_of(self) -> dict[str, Bins]:
+        """The bins of the numeric columns."""
 
     @property
     def degree(self) -> int:
@@ -133,7 +137,11 @@ class Histogram(CellTable):
         ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
         closing = [")"] * (len(ends) - 1) + ["]"]
         self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
-        self.shape, self.bins_of = (len(self.names),), {column: self.bins}
+        self.shape = (len(self.names),)
+
+    @property
+    def bins_of(self) -> dict[str, Bins]:
+        return {self.columns[0]: self.bins}
 
 
 def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray:
@@ -186,6 +194,7 @@ class JointHistogram(CellTable):
 
     Examples
     --------
+    >>> from tightdp import Category
     >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"], other="a")}, rows=9)
     >>> cells = JointHistogram(schema, ["x", "k"], bins=2)
     >>> cells.shape, cells.names[1]
@@ -199,12 +208,12 @@ class JointHistogram(CellTable):
             fail("`columns` must be a list of at least one name.")
         if len(set(self.columns)) < len(self.columns):
             fail("`columns` must be distinct.")
-        labels, self.bins_of = [], {}
+        labels, self._bins = [], {}
         for name, given in zip(self.columns, self._per_column(bins), strict=True):
             column = schema[name]
             if isinstance(column, Interval):
                 axis = Histogram(schema, name, given)
-                self.bins_of[name] = axis.bins
+                self._bins[name] = axis.bins
                 labels.append(axis.names)
             else:
                 labels.append(tuple(f"{name}[{level}]" for level in column.levels))
@@ -231,7 +240,11 @@ class JointHistogram(CellTable):
         return given
 
     @property
+    def bins_of(self) -> dict[str, Bins]:
+        return self._bins
+
+    @property
     def edges(self) -> tuple[FloatArray | None, ...]:
         return tuple(
-            self.bins_of[name].edges if name in self.bins_of else None for name in self.columns
+            self._bins[name].edges if name in self._bins else None for name in self.columns
         )
