@@ -24,9 +24,9 @@ from typing import Any
 from tightdp.accepted import TableLike
 from tightdp.errors import check_choice, check_count, check_instance, fail
 from tightdp.paths import read_file
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import Neighbors
 from tightdp.rules import MOST_BITS, OTHER_HELP, Category, Interval
-from tightdp.tables import html_table, text_table
 
 __all__ = [
     "DEFAULT_BITS",

@@ -20,9 +20,9 @@ from tightdp.data.columns import Cells, Chunk, ListedCells
 from tightdp.data.one_pass import BLOCK_ROWS, scan_sums
 from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Interval, Schema
-from tightdp.tables import html_table, text_table
 
 _UNSEEN = "\0unseen"  # a level that no cell has
 _OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5

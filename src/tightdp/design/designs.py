@@ -36,8 +36,8 @@ from tightdp.errors import (
 )
 from tightdp.exact.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
+from tightdp.printed import html_facts, text_facts
 from tightdp.privacy import text_down, text_up
-from tightdp.tables import html_facts, text_facts
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256

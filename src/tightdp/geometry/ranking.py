@@ -21,7 +21,7 @@ from tightdp.geometry.orders import (
     volume_order,
 )
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
-from tightdp.tables import html_notes, html_table, text_table
+from tightdp.printed import html_notes, html_table, text_table
 
 LP_NAMES: dict[str, float] = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 

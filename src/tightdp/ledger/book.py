@@ -25,12 +25,11 @@ from tightdp.errors import (
     check_positive,
     fail,
 )
-from tightdp.ledger import files, owners, store
+from tightdp.ledger import charges, files, store
 from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost, unrounded
 from tightdp.ledger.charges import Charge, Receipt
 from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
-from tightdp.ledger.entries import Entry
-from tightdp.ledger.requests import Asked, Terms, check_key, check_record, check_text
+from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_record, check_text
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.views import LedgerView
 from tightdp.privacy import Guarantee, Neighbors
@@ -372,7 +371,7 @@ class Ledger(LedgerView):
         return change.append(
             "spend",
             _now(),
-            request.body(owners.this_process()) | unit,
+            request.body(charges.this_process()) | unit,
             key=key,
             partition=request.partition,
             cell=request.cell,
@@ -516,7 +515,7 @@ class Ledger(LedgerView):
         if end is not None and end.kind == "release":
             record: dict[str, Any] = end.facts()["record"]
             return record
-        if end is None and owners.is_alive(str(spent.facts()["owner"])):
+        if end is None and charges.is_alive(str(spent.facts()["owner"])):
             fail(
                 f"The release of key {key!r} is in progress: entry {spent.number} has paid for it "
                 "and not stored it yet. Ask again later with the same key; it costs nothing more. "

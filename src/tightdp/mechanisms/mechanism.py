@@ -34,7 +34,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
-from tightdp.ledger.requests import FINGERPRINTS
+from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
