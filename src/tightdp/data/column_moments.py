@@ -1,4 +1,4 @@
-"""Sums, squares and products of numeric columns: what means, variances and regressions are made of."""
+"""Sums of numeric columns beside the number of rows or the squares: for means and variances."""
 
 from __future__ import annotations
 

@@ -319,8 +319,9 @@ def check_paid(
     lost = spent[1] if epsilon is None and not delta else check_share(delta)
     if asked < spent[0] or lost < spent[1]:
         fail(
-            f"`epsilon` and `delta` must cover {what}: epsilon = {text_up(spent[0])}, delta = "
-            f"{text_up(spent[1])}. Got {epsilon} and {delta}: leave them out, or design it for less."
+            f"`epsilon` and `delta` must cover {what}: epsilon = {text_up(spent[0])}, "
+            f"delta = {text_up(spent[1])}. Got {epsilon} and {delta}: leave them out, or design "
+            "it for less."
         )
 
 
