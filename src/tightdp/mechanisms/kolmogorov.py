@@ -271,9 +271,9 @@ class KolmogorovScores:
         if many > MOST_SAMPLES:
             fail(
                 f"`size` = {size} points in {len(cells)} cells of {len(cells.columns)} columns can "
-                f"lie in {many} ways, and at most {MOST_SAMPLES} can be listed. In several dimensions "
-                "orthants form no chain, so no recursion replaces the list: take fewer points or "
-                "bins, one column, or method='histogram'.",
+                f"lie in {many} ways, and at most {MOST_SAMPLES} can be listed. In several "
+                "dimensions orthants form no chain, so no recursion replaces the list: take fewer "
+                "points or bins, one column, or method='histogram'.",
                 InfeasibleSamplingError,
             )
         self.counts = _compositions(size, len(cells))
