@@ -26,8 +26,8 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import TightdpError
 from tightdp.exact.band_paths import BandPaths
 from tightdp.exact.lattice_bodies import BoxBody, LatticeBody, PolytopeBody, ProductBody, TestedBody
+from tightdp.mechanisms.gradient_median import MedianRadius
 from tightdp.mechanisms.gradients import median_radius
-from tightdp.mechanisms.gradients.median_radius import MedianRadius
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice import LatticeNoise

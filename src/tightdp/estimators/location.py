@@ -18,7 +18,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.gradients.gradient_median import RADIUS, KNormGeometricMedian
+from tightdp.mechanisms.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,

@@ -10,8 +10,8 @@ from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.chains import SAMPLERS
-from tightdp.mechanisms.gradients.gradient_regression import (
+from tightdp.mechanisms.chains import SAMPLERS
+from tightdp.mechanisms.gradient_regression import (
     SHAPES,
     KNormQuantileRegression,
     check_radius,
