@@ -22,6 +22,7 @@ from tightdp.errors import (
     PendingError,
     check_count,
     check_flag,
+    check_instance,
     check_positive,
     fail,
 )
@@ -214,8 +215,7 @@ class Ledger(LedgerView):
             The epsilon and delta that those of the guarantee, which are floats, were rounded up
             from: three releases at 1/3 cost 1.
         """
-        if not isinstance(guarantee, Guarantee):
-            fail(f"`guarantee` must be a Guarantee. Got {type(guarantee).__name__}.")
+        check_instance("guarantee", guarantee, Guarantee)
         price = unrounded(check_amount(guarantee.epsilon, guarantee.delta), exactly)
         if protects is None and guarantee.rows_per_person is not None:
             fail(
@@ -461,8 +461,7 @@ class Ledger(LedgerView):
         return spent.number
 
     def _end(self, receipt: Receipt, kind: str, body: dict[str, Any]) -> None:
-        if not isinstance(receipt, Receipt):
-            fail(f"`receipt` must be a Receipt. Got {type(receipt).__name__}.")
+        check_instance("receipt", receipt, Receipt)
         number = receipt.entry.counter
         with self._store.write() as change:
             spent = change.entry(number)

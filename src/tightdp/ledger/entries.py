@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tightdp.errors import LedgerError, encodes, fail
+from tightdp.errors import LedgerError, check_instance, encodes, fail
 from tightdp.ledger.amounts import Budget, from_text
 from tightdp.ledger.charges import Head
 from tightdp.privacy import NOT_PRIVATE, Neighbors
@@ -272,13 +272,12 @@ def _is_earlier(mine: str, kept: str) -> bool:
 
 def check_text(name: str, value: object) -> str:
     """A text of at most 1000 characters."""
-    if not isinstance(value, str):
-        fail(f"`{name}` must be a text. Got {type(value).__name__}.")
-    if len(value) > LONGEST_TEXT or "\0" in value or not encodes(value):
+    text = check_instance(name, value, str, words="a text")
+    if len(text) > LONGEST_TEXT or "\0" in text or not encodes(text):
         fail(f"`{name}` must be a plain text of at most {LONGEST_TEXT} characters: shorten it.")
-    if NOT_PRIVATE in value:
+    if NOT_PRIVATE in text:
         fail(f"`{name}` must not be what a check of the table said: that is not private.")
-    return value
+    return text
 
 
 def check_key(value: object) -> str | None:
