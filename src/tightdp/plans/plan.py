@@ -24,6 +24,7 @@ from tightdp.errors import (
     BurnedError,
     ParameterError,
     PendingError,
+    check_choice,
     check_flag,
     fail,
     held_warnings,
@@ -316,9 +317,7 @@ class Plan:
 
     def __getitem__(self, name: str) -> Planned:
         names = [planned.name for planned in self.releases]
-        if name not in names:
-            fail(f"`release` must be one of {', '.join(names)}. Got {name!r}.")
-        return self.releases[names.index(name)]
+        return self.releases[names.index(check_choice("release", name, names))]
 
     # --- before -------------------------------------------------------------------------------
 

@@ -210,8 +210,8 @@ def _receipt(report: Report) -> str:
     return (
         '<section class="sheet"><h2>Receipt</h2><p class="about">Entries of ledger '
         f"{escaped(report.payments[0].ledger)}</p>{balance}"
-        f'{html_table(report.receipt_rows(), kind="left receipt")}<p class="note">A ledger that no longer holds '
-        "these hashes was changed or put back: <code>"
+        f"{html_table(report.receipt_rows(), kind='left receipt')}"
+        '<p class="note">A ledger that no longer holds these hashes was changed or put back: <code>'
         f"{escaped(report.check_command())}</code></p></section>"
     )
 
