@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     FloatArray,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tightdp.accepted import TableLike
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
-from tightdp.data.frames import share_pass
+from tightdp.data.one_pass import share_pass
 from tightdp.errors import (
     BudgetError,
     BurnedError,

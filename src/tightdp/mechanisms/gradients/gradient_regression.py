@@ -12,10 +12,9 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
-from tightdp.data.blocks import Block
+from tightdp.data.blocks import Block, Grid
 from tightdp.data.design_matrix import RegressionRows
-from tightdp.data.frames import integer_sums
-from tightdp.data.grids import Grid
+from tightdp.data.one_pass import integer_sums
 from tightdp.data.statistics import sums_and_gram
 from tightdp.errors import (
     FloatArray,
