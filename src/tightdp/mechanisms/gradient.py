@@ -340,14 +340,14 @@ class KNormRowGradient(RowSumGradient):
         grid: int | None = None,
         most_points: int = MOST_POINTS,
     ) -> None:
-        known = check_schema(schema) if columns is None else columns
-        self._scales = self._read_from(schema, tuple(known), "code its levels as numbers")
         self.epsilon, self.clip = check_epsilon(epsilon), check_positive("clip", clip)
         self.domain = check_box(domain)  # [P3]
         most, axes = check_count("most_points", most_points), len(self.domain)
         wanted = max(1, finest_bits(axes, most, upto=16)) if grid is None else grid
         self.grid = check_count("grid", wanted, most=40)
         check_points("grid", self.grid, axes, most)
+        known = check_schema(schema) if columns is None else columns
+        self._scales = self._read_from(schema, tuple(known), "code its levels as numbers")
         self.gradient = check_function("gradient", gradient, "of rows and parameters")
         self.bounds = check_function(
             "bounds", bounds, "of rows and boxes: no draw is exact without"
