@@ -64,14 +64,8 @@ class PlanPreview:
                     "name": name,
                     "epsilon": str(self.epsilon[name]),
                     "protects": found.guarantee.unit,
-                    "names": list(found.names),
-                    "std": found.std.tolist(),
-                    "half_width": found.half_width.tolist(),
-                    "ranks": None if found.ranks is None else found.ranks.tolist(),
-                    "note": found.note,
-                    "confidence": found.confidence,
-                    "noise": found.noise,
                 }
+                | found.to_dict()
                 for name, found in self.previews.items()
             ],
         }
