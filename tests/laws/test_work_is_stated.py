@@ -21,7 +21,7 @@ import pytest
 from enrolled import box_bounds, gradient_norm, huber, huber_bounds, mechanisms, schema
 
 import tightdp as tdp
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 
@@ -50,12 +50,14 @@ BEYOND: dict[type, Callable[[], Any]] = {
 }
 
 
+def table() -> str:
+    return CONTRIBUTING.read_text(encoding="utf-8").split("## Draws that end")[1].split("\n## ")[0]
+
+
 def stated() -> dict[str, str]:
     """From names of mechanisms to what the table says of their work."""
-    text = CONTRIBUTING.read_text(encoding="utf-8")
-    part = text.split("## Draws that end")[1].split("\n## ")[0]
     found: dict[str, str] = {}
-    for line in part.splitlines():
+    for line in table().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("| `"):
             assert len(cells) == 4, line
@@ -70,6 +72,15 @@ def test_every_mechanism_states_its_work() -> None:
     assert set(stated()) == {kind.__name__ for kind in mechanisms()}
     assert set(stated().values()) == {"fixed", "refused", "open"}
     assert {name for name, word in stated().items() if word == "open"} == OPEN
+
+
+def test_the_table_names_files_that_are_there() -> None:
+    home = Path(tdp.__file__).parent
+    named = re.findall(r"`([\w/]+/\w+\.py)`", table())
+    assert len(named) > 10
+    assert [path for path in named if not (home / path).exists()] == [
+        path for path in named if path.startswith("tests/")
+    ]
 
 
 def test_every_bound_has_a_request_beyond_it() -> None:
