@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WideIntegers = NDArray[Any]  # int64, or Python integers of any size
+Number = Decimal | Fraction | float | int  # what is taken exactly: see `exact_fraction`
 
 _MOST_CONFIDENCE = 1 - 1e-9
 _LONGEST_WORD = 100

@@ -259,7 +259,11 @@ class SeededSource(RandomSource):
         return "SeededSource(...)"
 
 
-def source(rng: Any = None) -> RandomSource:
+Rng = RandomSource | np.random.Generator | int | None
+"""What a parameter ``rng`` takes: see :func:`source`."""
+
+
+def source(rng: Rng = None) -> RandomSource:
     """The source behind an ``rng`` argument.
 
     ``None`` gives a fresh :class:`SecureSource`; an integer or a ``numpy.random.Generator`` gives a

@@ -43,12 +43,12 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_points import box_points, roomy, simplex_points
+from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.counting_balls import CountBall
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
 
 Rows = NDArray[np.intp]
-LEAST_SHARE = 2e-5
 _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
 _MOST_SUMMED = 1 << 20  # entries of a sum over levels
 _LONGEST = 1 << 60  # half-widths and their denominators: twice as much is still a 64-bit integer

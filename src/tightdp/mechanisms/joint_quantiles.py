@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, fail
-from tightdp.exact.band_paths import exp_up
+from tightdp.exact.enclosures import exp_up
 from tightdp.exact.level_sums import LevelSums
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.rejection import WEIGHT_PLACES, choose, keeps, until_accepted
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.gradients.gradient import KNormGradient
-from tightdp.mechanisms.gradients.plane_lines import chosen
 from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
@@ -33,8 +32,6 @@ Vector = NDArray[np.int64]
 
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
-_PLACES = 52  # bits of the integer weights of a step, less where there are many
-_SPARE = 64  # places of the bound on ratios
 _CHUNK = 4096  # pieces whose runs are summed together
 _WORD = 1 << 60
 _WALKS, _SEED = 20_001, 20_260_101  # of a public model, simulated for previews
@@ -101,7 +98,7 @@ class JointLaw:
         self._behind, self._runs = self._sums()
         total = self._runs[0].raised(self._term(0, self._counts)).total()
         self._least = int(total.levels)  # the least score of all
-        self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)), _SPARE)
+        self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)))
 
     def score(self, points: Any) -> int:
         """den times the sum of the terms."""
@@ -163,13 +160,12 @@ class JointLaw:
 
     def draw(self, rng: RandomSource) -> Vector:
         """Ordered points, shape (m,)."""
-        while True:
-            points, above, below = self._propose(rng)
-            x = self.rate * (self.score(points) - self._least)
-            num = above * self._bound.denominator << _SPARE
-            den = below * self._bound.numerator
-            if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=den):
-                return points
+        return until_accepted(lambda: self._trial(rng))
+
+    def _trial(self, rng: RandomSource) -> Vector | None:
+        points, above, below = self._propose(rng)
+        x = self.rate * (self.score(points) - self._least)
+        return points if keeps(x, above, below, self._bound, rng) else None
 
     def _propose(self, rng: RandomSource) -> tuple[Vector, int, int]:
         """Ordered points, and one over their probability as a fraction."""
@@ -178,7 +174,7 @@ class JointLaw:
         while (j := len(points)) < len(self.taus):
             gaps = self._counts[first:] - self._counts[here]
             ends = self._runs[j, first:].raised(self._term(j, gaps))
-            at, total, weight = chosen(ends.above(ends.least()), rng)
+            at, total, weight = choose(ends.above(ends.least()), rng)
             above, below, here = above * total, below * weight, first + at
             first = here + 1
             start, length = int(self._edges[here]), int(self._edges[here + 1] - self._edges[here])
@@ -191,7 +187,7 @@ class JointLaw:
         """How many points lie in a piece, and the integer weights of all numbers and of this."""
         ways = self._ways(np.array([length]), len(self.taus) - j)
         ends = self._runs_of(j, self._behind[j + 1 :, piece : piece + 1], ways)[:, 0]
-        at, total, weight = chosen(ends.above(ends.least()), rng)
+        at, total, weight = choose(ends.above(ends.least()), rng)
         return at + 1, total, weight
 
 
@@ -201,9 +197,9 @@ def rounding(rows: int, levels: int) -> float:
     Levels are exact. Logs are those of numbers of tuples, at most ``largest`` in size together with
     the distance of levels that still count. Windows and tails add up at most twice the root of n of
     them one by one, a run m; each addition and each term is rounded by less than
-    ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-_PLACES`` of the largest or,
-    where there are many, by one in 2**62 / (2 pieces). Together below 1 up to 10**8 rows, whatever
-    the rate: a table far larger than was stated costs no proposals.
+    ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-WEIGHT_PLACES`` of the
+    largest or, where there are many, by one in 2**62 / (2 pieces). Together below 1 up to 10**8
+    rows, whatever the rate: a table far larger than was stated costs no proposals.
 
     >>> rounding(10**8, 9) < 1
     True
@@ -213,7 +209,7 @@ def rounding(rows: int, levels: int) -> float:
     weights = 2.0 * (levels + 1) * (rows + levels + 1.0)
     return (
         additions * (largest + 1) * 2.0**-50
-        + weights * 2.0**-_PLACES
+        + weights * 2.0**-WEIGHT_PLACES
         + weights * (rows + 2.0) * 2.0**-60
     )
 

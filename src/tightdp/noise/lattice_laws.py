@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, WideIntegers, check_count
-from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
+from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.lattice_points import box_points
 from tightdp.exact.rates import exact_amount, rate
+from tightdp.exact.rejection import collect
+from tightdp.exact.undecided_bits import coins
 from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
 from tightdp.noise.law import LatticeLaw, check_delta
 from tightdp.noise.steps import Steps
@@ -161,14 +163,12 @@ class LatticeSteps(LatticeLaw):
         kept_whole = 1 - 2 * float(whole.tail(self.reach + 0.5))
         kept_box = 1 / (self._steps.height * (2 * self.reach + 1))
         draw = self._draw_box if kept_box > kept_whole else self._draw_whole
-        kept = max(kept_box, kept_whole)
-        parts: list[WideIntegers] = [np.empty(0, dtype=np.int64)]
-        missing = count
-        while missing > 0:
-            z = draw(int(1.1 * missing / kept) + 16, bits)
-            parts.append(z[np.abs(z) <= self.reach])
-            missing -= parts[-1].size
-        return np.concatenate(parts)[:count]
+
+        def propose(size: int) -> WideIntegers:
+            z = draw(size, bits)
+            return z[np.abs(z) <= self.reach]
+
+        return collect(propose, count, max(kept_box, kept_whole))
 
     def _draw_box(self, count: int, bits: RandomSource) -> WideIntegers:
         """Uniform on -M..M, kept with probability exp(-eta level): a geometric must reach it."""

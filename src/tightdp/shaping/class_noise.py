@@ -19,7 +19,6 @@ from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
 from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import (
-    LEAST_SHARE,
     BoxBody,
     DiamondBody,
     LatticeBody,
@@ -27,6 +26,7 @@ from tightdp.exact.lattice_bodies import (
     RoundBody,
 )
 from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.geometry.row_images import SquareImage
 from tightdp.noise.gaussian_vectors import GaussianVector

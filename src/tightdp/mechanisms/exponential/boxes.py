@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 from tightdp.errors import exact_fraction, fail
-from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
     check_box,
@@ -25,49 +23,19 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Draft
 from tightdp.schema import Interval
 
-Point = tuple[int, ...]
 Bounds = Callable[[Point, Point], tuple[Any, Any]]
 
 
-class _Node:
-    """A box of grid points ``low <= t <= high`` with an upper bound of the utility on it."""
-
-    __slots__ = ("bound", "children", "high", "low", "points", "top", "weight")
-
-    def __init__(self, low: Point, high: Point, top: Fraction) -> None:
-        self.low, self.high, self.top = low, high, top
-        self.points = prod(b - a + 1 for a, b in zip(low, high, strict=True))
-        self.children: tuple[_Node, _Node] | None = None
-        self.bound = self.weight = 0
-
-    def halves(self) -> tuple[tuple[Point, Point], tuple[Point, Point]]:
-        """The box cut across its longest side."""
-        sides = [b - a for a, b in zip(self.low, self.high, strict=True)]
-        i = sides.index(max(sides))
-        middle = (self.low[i] + self.high[i]) // 2
-        left = (*self.high[:i], middle, *self.high[i + 1 :])
-        right = (*self.low[:i], middle + 1, *self.low[i + 1 :])
-        return (self.low, left), (right, self.high)
-
-
-class BoxLaw:
-    r"""The law :math:`P(t) \propto e^{r u(t)}` on the grid points of a box, drawn exactly.
-
-    The box is partitioned; a cell B is proposed with integer weight
-    :math:`|B|\,T_B`, :math:`T_B \ge 2^P e^{r(\bar u_B - \bar u)}`, a uniform point t in it is kept
-    with probability :math:`2^P e^{r(u(t) - \bar u)}/T_B`. A cell whose point is refused is halved.
-
-    Proof: whatever the partition, a kept point has exactly the law, and each trial's partition
-    depends on earlier refusals only; so the first kept point has the law. Refusals become rare as
-    cells shrink, for bounds that tighten with the box.
+class UtilityLevels(BoxLevels[None]):
+    """Minus a utility on the grid points of a box, from bounds that a caller states.
 
     Parameters
     ----------
-    low, high : tuples of int
-    bounds : callable
+    edge, dim : int
+        Grid points run from -edge to edge on each of so many axes.
+    on_box : callable
         From corners ``low, high`` to exact numbers around the utility on the box. On a box of one
         point the upper one *is* the utility.
-    rate : Fraction
 
     Examples
     --------
@@ -75,85 +43,30 @@ class BoxLaw:
     >>> def bounds(low, high):  # u(t) = -|t|
     ...     sizes = sorted([abs(low[0]), abs(high[0])])
     ...     return -sizes[1], 0 if low[0] <= 0 <= high[0] else -sizes[0]
-    >>> law = BoxLaw((-1000,), (1000,), bounds, Fraction(1))
+    >>> law = utility_law(1000, 1, bounds, Fraction(1))
     >>> abs(law.draw(source(1))[0]) < 50
     True
     """
 
-    def __init__(self, low: Point, high: Point, bounds: Bounds, rate: Fraction) -> None:
-        self._bounds, self._rate = bounds, rate
-        self.root = _Node(low, high, self._top(low, high))
-        self._places = self.root.points.bit_length() + 20
-        self._leaves, self._next = 1, 16
-        self._reference = self.root.top
-        self._rebuild()
+    def __init__(self, edge: int, dim: int, on_box: Bounds) -> None:
+        self.low, self.high, self._on_box = (-edge,) * dim, (edge,) * dim, on_box
 
-    def _top(self, low: Point, high: Point) -> Fraction:
-        least, most = self._bounds(low, high)
-        lower, upper = exact_fraction("bounds", least), exact_fraction("bounds", most)
-        if lower > upper:
+    def start(self) -> None:
+        return None
+
+    def bounds(self, known: None, low: Point, high: Point) -> tuple[Fraction, Fraction, None]:
+        least, most = (exact_fraction("bounds", value) for value in self._on_box(low, high))
+        if least > most:
             fail("`bounds` must give a lower and an upper bound, in this order.")
-        return upper
+        return -most, -most if low == high else -least, None
 
-    def _weigh(self, node: _Node) -> None:
-        x = self._rate * (self._reference - node.top)
-        node.bound = max(1, exp_minus_bounds(x, self._places)[1])
-        node.weight = node.points * node.bound
 
-    def _rebuild(self) -> None:
-        """Measure utilities from the highest bound that is left."""
-        order, leaves = [self.root], []
-        for node in order:
-            if node.children is None:
-                leaves.append(node)
-            else:
-                order.extend(node.children)
-        self._reference = max(leaf.top for leaf in leaves)
-        for node in reversed(order):
-            if node.children is None:
-                self._weigh(node)
-            else:
-                node.weight = node.children[0].weight + node.children[1].weight
+def utility_law(edge: int, dim: int, on_box: Bounds, rate: Fraction) -> BoxSampler[None]:
+    r"""The law :math:`P(t) \propto e^{r u(t)}` on the grid points of a box, drawn exactly.
 
-    def draw(self, rng: RandomSource) -> Point:
-        """One grid point."""
-        while True:
-            value, node, path = rng.below(self.root.weight), self.root, []
-            while node.children is not None:
-                path.append(node)
-                left, right = node.children
-                node, value = (left, value) if value < left.weight else (right, value - left.weight)
-            point = tuple(
-                a + rng.below(b - a + 1) for a, b in zip(node.low, node.high, strict=True)
-            )
-            utility = self._top(point, point)
-            if utility > node.top:
-                fail("`bounds` broke their promise: a point lies above the bound of its box.")
-            x = self._rate * (self._reference - utility)
-            word = int(rng.words(1)[0])
-            if below_exp(word, x, rng, num=1 << self._places, den=node.bound):
-                return point
-            self._split(node, path)
-
-    def _split(self, node: _Node, path: list[_Node]) -> None:
-        if node.points == 1:
-            return
-        first, second = (_Node(*half, top=self._inside(node, *half)) for half in node.halves())
-        node.children = (first, second)
-        self._leaves += 1
-        if self._leaves >= self._next:
-            self._next *= 2
-            self._rebuild()
-            return
-        for child in node.children:
-            self._weigh(child)
-        for part in [node, *reversed(path)]:
-            assert part.children is not None
-            part.weight = part.children[0].weight + part.children[1].weight
-
-    def _inside(self, node: _Node, low: Point, high: Point) -> Fraction:
-        """A bound for half of a box: never above that of the box."""
-        return min(node.top, self._top(low, high))
+    Nothing is cut ahead: bounds that a caller states may be slow, and only the upper ones tight.
+    """
+    return BoxSampler(UtilityLevels(edge, dim, on_box), rate, ahead=0)
 
 
 class BoxMechanism(Mechanism):
@@ -165,7 +78,7 @@ class BoxMechanism(Mechanism):
 
     **Privacy.** Statement, needs and proof are those of :class:`~tightdp.ExponentialMechanism` on
     the finite set of grid points, and the law is drawn exactly
-    (:class:`~tightdp.mechanisms.exponential.boxes.BoxLaw`). Needs also that bounds are true: they
+    (:class:`~tightdp.exact.box_sampling.BoxSampler`). Needs also that bounds are true: they
     are checked at every point that is drawn. Numerics: ``exact``. The running time depends on the
     data.
 
@@ -233,11 +146,9 @@ class BoxMechanism(Mechanism):
         """A grid point in user units, exactly."""
         return grid_point(t, self.intervals, self.bits)
 
-    def law_for(self, on_box: Bounds) -> BoxLaw:
+    def law_for(self, on_box: Bounds) -> BoxSampler[None]:
         """The law for given bounds; **not private**."""
-        edge = 1 << self.bits
-        dim = len(self.intervals)
-        return BoxLaw((-edge,) * dim, (edge,) * dim, on_box, self.budget.rate)
+        return utility_law(1 << self.bits, len(self.intervals), on_box, self.budget.rate)
 
     def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         on_box = called(self.bounds, frame)

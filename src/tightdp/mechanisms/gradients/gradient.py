@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.errors import exact_fraction, fail
+from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
     check_box,
@@ -14,7 +15,7 @@ from tightdp.mechanisms.exponential.box_grids import (
     grid_words,
     on_grid,
 )
-from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw, Point
+from tightdp.mechanisms.exponential.boxes import Bounds, utility_law
 from tightdp.mechanisms.exponential.utilities import UtilityBudget, called
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
@@ -40,7 +41,7 @@ class KNormGradient(Mechanism):
     Proof: 1. By the triangle inequality :math:`\lVert\nabla\ell_X\rVert_K/\Delta(\theta)` changes
     by at most 1 [P1]. 2. On finitely many grid points [P2] this is the exponential mechanism with
     that utility, negated, of sensitivity 1. 3. The draw is exact
-    (:class:`~tightdp.mechanisms.exponential.boxes.BoxLaw`) [P3].
+    (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data.
 
     **Erratum.** The paper states the median, quantile and quantile-regression laws on all of
@@ -122,9 +123,8 @@ class KNormGradient(Mechanism):
         """A grid point in user units, exactly."""
         return grid_point(t, self.domain, self.bits)
 
-    def law_for(self, norm: Bounds) -> BoxLaw:
+    def law_for(self, norm: Bounds) -> BoxSampler[None]:
         """The law for given bounds on the norm of the gradient; **not private**."""
-        edge, dim = 1 << self.bits, len(self.domain)
 
         def utility(low: Point, high: Point) -> tuple[Fraction, Fraction]:
             least, most = (exact_fraction("norm", bound) for bound in norm(low, high))
@@ -133,7 +133,7 @@ class KNormGradient(Mechanism):
             small, large = (exact_fraction("sensitivity", s) for s in self.sensitivity(low, high))
             return -most / small, -least / large
 
-        return BoxLaw((-edge,) * dim, (edge,) * dim, utility, self.budget.rate)
+        return utility_law(1 << self.bits, len(self.domain), utility, self.budget.rate)
 
     def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
         norm = called(self.norm, frame)

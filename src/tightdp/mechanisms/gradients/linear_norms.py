@@ -19,7 +19,7 @@ import numpy as np
 from tightdp.errors import FloatArray
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.undecided_bits import below_exp
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource
 
