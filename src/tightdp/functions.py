@@ -25,7 +25,7 @@ def function_of(kind: Kind) -> Callable[..., Release]:
     """
     form = _signature(kind)
 
-    def function(*places: Any, **named: Any) -> Release:
+    def function(*places: object, **named: object) -> Release:
         try:
             bound = form.bind(*places, **named)
         except TypeError as error:

@@ -48,7 +48,7 @@ class Option:
         """Whether a column is of the kind that is asked for."""
         return self.of is None or isinstance(column, self.of)
 
-    def check(self, name: str, value: Any, schema: Schema) -> Any:
+    def check(self, name: str, value: object, schema: Schema) -> Any:
         """The value, or an error that names the key."""
         if self.takes == "column":
             return self._column(name, value, schema)
@@ -74,7 +74,7 @@ class Option:
             fail(f"`{name}` must be a text. Got {quoted(value)}.")
         return value
 
-    def _column(self, name: str, value: Any, schema: Schema) -> str:
+    def _column(self, name: str, value: object, schema: Schema) -> str:
         if not isinstance(value, str):
             fail(f"`{name}` must be the name of a column. Got {quoted(value)}.")
         if value not in schema.columns:
@@ -84,7 +84,7 @@ class Option:
             fail(f"`{name}`: column {quoted(value)} must be {_WORDS[self.of]}.")
         return value
 
-    def _columns(self, name: str, value: Any, schema: Schema) -> list[str]:
+    def _columns(self, name: str, value: object, schema: Schema) -> list[str]:
         terms = _listed(name, value)
         if not terms:
             fail(f"`{name}` must name at least one column.")
@@ -96,7 +96,7 @@ class Option:
         return terms
 
 
-def amount(name: str, value: Any) -> Fraction:
+def amount(name: str, value: object) -> Fraction:
     """A number of a plan, exactly: a float means its decimal, a text may be a fraction.
 
     >>> amount("epsilon", 0.1), amount("epsilon", "1/3")
@@ -131,7 +131,7 @@ def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list
     return found
 
 
-def _bins(name: str, value: Any) -> int | list[float]:
+def _bins(name: str, value: object) -> int | list[float]:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
@@ -139,7 +139,7 @@ def _bins(name: str, value: Any) -> int | list[float]:
     return [check_real(name, edge) for edge in value]
 
 
-def _listed(name: str, value: Any) -> list[Any]:
+def _listed(name: str, value: object) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         fail(f"`{name}` must be a list. Got {quoted(value)}.")
     return list(value)

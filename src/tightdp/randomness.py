@@ -13,7 +13,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -161,7 +161,7 @@ class RandomSource(ABC):
     def __copy__(self) -> NoReturn:
         self.__reduce__()
 
-    def __deepcopy__(self, memo: Any) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__reduce__()
 
 
@@ -259,11 +259,11 @@ class SeededSource(RandomSource):
         return "SeededSource(...)"
 
 
-Rng = RandomSource | np.random.Generator | int | None
-"""What a parameter ``rng`` takes: see :func:`source`."""
+# what an argument `rng` or `random_state` may be
+RandomLike: TypeAlias = RandomSource | np.random.Generator | int | np.integer[Any] | None
 
 
-def source(rng: Rng = None) -> RandomSource:
+def source(rng: RandomLike = None) -> RandomSource:
     """The source behind an ``rng`` argument.
 
     ``None`` gives a fresh :class:`SecureSource`; an integer or a ``numpy.random.Generator`` gives a

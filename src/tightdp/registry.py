@@ -356,7 +356,7 @@ def _register_model(
     *,
     features: type | None = None,
     target: type = Interval,
-    **defaults: Any,
+    **defaults: object,
 ) -> None:
     """A model of features and a target; its options are parameters of the mechanism."""
 
@@ -379,7 +379,7 @@ def _register_model(
     register(Kind(name, about, {**roles, **options}, build))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 

@@ -249,6 +249,33 @@ def test_a_stored_answer_is_not_one_to_another_question(seed):
     assert ledger.spent.epsilon == 1
 
 
+@pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
+def test_a_stored_answer_is_given_at_any_confidence(kind, seed):
+    """The numbers stay, and half-widths are those of the level, unless the level was drawn for."""
+    case = MECHANISMS[kind][0]
+    mechanism = case.make(schema(case.relations[0]))
+    table = mapping(plain_rows(np.random.default_rng(seed)))
+    ledger = tdp.Ledger(10**6, 0.5, allow_seeded=True, allow_approximate=True,
+                        neighbors=case.relations[0])  # fmt: skip
+    given = {"ledger": ledger, "key": "once", "rng": seed}
+    first = mechanism.release(table, confidence=0.9, **given)
+    spent = ledger.spent.epsilon
+    if mechanism.source.draws_level():
+        with pytest.raises(ParameterError, match="confidence of an interval"):
+            mechanism.release(table, confidence=0.99, **given)
+        return
+    again = mechanism.release(table, confidence=0.99, **given)
+    fresh = mechanism.release(table, confidence=0.99, rng=seed)
+    assert ledger.spent.epsilon == spent
+    assert (again.confidence, again.integers) == (0.99, first.integers)
+    assert again.value.tolist() == first.value.tolist()
+    np.testing.assert_array_equal(again.half_width, fresh.half_width)
+    np.testing.assert_array_equal(again.interval, fresh.interval)
+    known = ~np.isnan(again.half_width)
+    assert (again.half_width >= first.half_width)[known].all()
+    assert again.receipt == first.receipt
+
+
 def test_a_hand_written_list_is_caught(asked, monkeypatch):
     """Planted: the fingerprint of what somebody thought of, as it was."""
 

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import blocks
 from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.cell_counts import CellCounts
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 
@@ -99,13 +101,13 @@ class Density(Untargeted):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        bins: Any = "auto",
+        epsilon: Number = 1.0,
+        bounds: object = None,
+        bins: object = "auto",
         smoothing: str = "linear",
         progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -146,7 +148,7 @@ class Density(Untargeted):
 
     # --- the density --------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> FloatArray:
+    def score_samples(self, X: TableLike) -> FloatArray:
         """Log density at each row; -inf outside the bounds and where all counts near are 0.
 
         Categories are counted: the density is per unit of the numeric columns and level. Missing
@@ -155,18 +157,18 @@ class Density(Untargeted):
         with np.errstate(divide="ignore"):
             return np.log(self._mixed(X, cumulated=False))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableLike, y: object = None) -> float:
         """The total log density of the rows; computed from private rows it is not private."""
         return float(self.score_samples(X).sum())
 
-    def cdf(self, X: Any) -> FloatArray:
+    def cdf(self, X: TableLike) -> FloatArray:
         """The probability of a row with no entry above that of ``X``, for numeric columns."""
         check_is_fitted(self, "release_")
         if any(edges is None for edges in self.edges_):
             fail("`cdf` needs numeric columns: levels of a category have no order.")
         return self._mixed(X, cumulated=True)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(self, n_samples: int = 1, random_state: RandomLike = None) -> NDArray[Any]:
         """Rows drawn from the density: post-processing, as many as you like at no cost.
 
         With categories the rows are objects, with levels in their columns.
@@ -181,7 +183,7 @@ class Density(Untargeted):
             rows[:, j] = law.draw(np.asarray(place, dtype=np.int64), rng)
         return rows
 
-    def _mixed(self, X: Any, *, cumulated: bool) -> FloatArray:
+    def _mixed(self, X: TableLike, *, cumulated: bool) -> FloatArray:
         """The mixture of all parts at every row of X."""
         rows, masses = self._read(X), self._masses
         out = np.empty(len(rows))
@@ -196,7 +198,7 @@ class Density(Untargeted):
             out[start : start + step] = table[:, 0]
         return np.clip(out, 0.0, 1.0) if cumulated else out
 
-    def _read(self, X: Any) -> FloatArray:
+    def _read(self, X: TableLike) -> FloatArray:
         """Rows in user units, levels as their codes; missing cells replaced, nothing clamped."""
         check_is_fitted(self, "release_")
         names = list(self.schema_)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.data.columns import as_objects, libraries
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import DimensionError, fail
@@ -75,7 +76,7 @@ class Problem:
                 )
 
 
-def named_columns(X: Any) -> list[str] | None:
+def named_columns(X: TableLike) -> list[str] | None:
     """The column names of a table whose names are all text, or None."""
     if isinstance(X, Mapping):
         names: Any = _columns_of(X)
@@ -148,7 +149,7 @@ def _listed_columns(rows: Sequence[Any]) -> list[Any]:
     return [np.fromiter(column, dtype=object, count=len(listed)) for column in columns]
 
 
-def _row(row: Any) -> Sequence[Any]:
+def _row(row: object) -> Sequence[Any]:
     if isinstance(row, np.ndarray) and row.ndim == 1:
         return row.tolist()
     if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
@@ -185,7 +186,9 @@ def target_cells(y: Any) -> Any:
     return bare_columns(y)[0][0]
 
 
-def read_columns(X: Any, target: str, bounds: Any, target_column: Column | None) -> Problem:
+def read_columns(
+    X: TableLike, target: str, bounds: object, target_column: Column | None
+) -> Problem:
     """The problem of one table that holds the features and the named target."""
     present = named_columns(X)
     if isinstance(bounds, Schema):
@@ -209,8 +212,8 @@ def read_columns(X: Any, target: str, bounds: Any, target_column: Column | None)
 
 def read_arrays(
     columns: Mapping[str, Any],
-    y: Any,
-    bounds: Any,
+    y: object,
+    bounds: object,
     rows: int,
     target_column: Column | None,
     *,
@@ -329,7 +332,7 @@ def _roles(
     return (known[-1] if len(features) < len(known) else _free_name("y", features)), features
 
 
-def _name_of(y: Any) -> str | None:
+def _name_of(y: object) -> str | None:
     name = getattr(y, "name", None)
     return name if isinstance(name, str) and name else None
 

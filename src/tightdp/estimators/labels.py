@@ -52,14 +52,14 @@ def label_array(levels: Sequence[Any]) -> NDArray[Any]:
     return np.array(levels, dtype=object if mixed else None)
 
 
-def check_classes(classes: Any, read: Callable[[Any], Category] = class_labels) -> None:
+def check_classes(classes: object, read: Callable[[Any], Category] = class_labels) -> None:
     """Raise on classes that cannot be; None and "observed" are settled when ``y`` is known."""
     if classes is not None and not _observed(classes):
         read(classes)
 
 
 def target_classes(
-    classes: Any, bounds: Any, y: Any, read: Callable[[Any], Category] = class_labels
+    classes: object, bounds: object, y: object, read: Callable[[Any], Category] = class_labels
 ) -> Category | None:
     """The public classes; None where the schema states them, or where ``y`` is missing."""
     if classes is not None and not _observed(classes):
@@ -73,7 +73,7 @@ def target_classes(
     return read(_observed_labels(y))
 
 
-def _observed_labels(y: Any) -> list[Any]:
+def _observed_labels(y: object) -> list[Any]:
     """The distinct labels in order, numbers first; they are public here, and missing is none."""
     column = open_column(target_cells(y))
     labels = list(dict.fromkeys(column.cells(0, len(column)).values()))
@@ -86,11 +86,11 @@ def _observed_labels(y: Any) -> list[Any]:
     return [*sorted(numbers), *texts]
 
 
-def _observed(classes: Any) -> bool:
+def _observed(classes: object) -> bool:
     return isinstance(classes, str) and classes == OBSERVED
 
 
-def _schema_knows(bounds: Any, y: Any) -> bool:
+def _schema_knows(bounds: object, y: object) -> bool:
     """Whether a schema states the classes, as far as names tell."""
     if not isinstance(bounds, Schema):
         return False

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
@@ -17,9 +18,10 @@ from tightdp.estimators.coefficient_tables import (
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares, LinearFit
 from tightdp.preview import Preview
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.shaping.moment_noise import NOISES
 
@@ -98,13 +100,13 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        noise: Any = "best",
+        epsilon: Number = 1.0,
+        bounds: object = None,
+        noise: object = "best",
         fit_intercept: bool = True,
         post: str = "shrink",
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -148,11 +150,11 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     # --- using the model ----------------------------------------------------------------------
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: TableLike) -> FloatArray:
         """Predictions for rows, which pass through the same clamp as in ``fit``."""
         return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)
 
-    def preview(self, X: Any, y: Any = None) -> Preview:
+    def preview(self, X: TableLike, y: object = None) -> Preview:
         """The noise to expect in the coefficients; looks at names and the number of rows only."""
         self._check_parameters()
         return self._mechanism(self._problem(X, y)).preview()
@@ -243,13 +245,13 @@ class Ridge(LinearRegression):
     def __init__(
         self,
         alpha: float = 1.0,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        noise: Any = "best",
+        epsilon: Number = 1.0,
+        bounds: object = None,
+        noise: object = "best",
         fit_intercept: bool = True,
         post: str = "shrink",
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, noise, fit_intercept, post, ledger, random_state)
         self.alpha = alpha

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_choice, check_probability, exact_amount, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.gradients.gradient_median import RADIUS, KNormGeometricMedian
 from tightdp.mechanisms.means import (
@@ -26,7 +28,7 @@ from tightdp.mechanisms.means import (
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.together import Together
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
@@ -38,11 +40,11 @@ class Location(Untargeted):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         confidence: float = 0.95,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -69,7 +71,7 @@ class Location(Untargeted):
         return release.value
 
     @abstractmethod
-    def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
+    def _release(self, frame: TableLike, schema: Schema, options: dict[str, Any]) -> Release:
         """Pay for and draw the release."""
 
 
@@ -79,7 +81,7 @@ class SumBased(Location):
     _raw: Release
     _epsilon: Fraction
 
-    def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
+    def _release(self, frame: TableLike, schema: Schema, options: dict[str, Any]) -> Release:
         self._epsilon = check_epsilon(self.epsilon)
         self._raw = self._paid(schema).release(frame, **options)
         return self._made(schema, self._raw)
@@ -171,12 +173,12 @@ class Mean(SumBased):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         confidence: float = 0.95,
-        interval_share: Any = 0.0,
-        ledger: Any = None,
-        random_state: Any = None,
+        interval_share: Number = 0.0,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, confidence, ledger, random_state)
         self.interval_share = interval_share
@@ -338,12 +340,12 @@ class GeometricMedian(Location):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         interval: str = "none",
         confidence: float = 0.95,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, confidence, ledger, random_state)
         self.interval = interval
@@ -352,7 +354,7 @@ class GeometricMedian(Location):
         super()._check_parameters()
         check_choice("interval", self.interval, ("none", "sample"))
 
-    def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
+    def _release(self, frame: TableLike, schema: Schema, options: dict[str, Any]) -> Release:
         mechanism = KNormGeometricMedian(schema, epsilon=self.epsilon, interval=self.interval)
         return mechanism.release(frame, **options)
 

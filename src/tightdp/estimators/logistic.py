@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, UndecidedError, check_probability, check_real, fail
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
@@ -20,12 +21,13 @@ from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
 from tightdp.exact.rates import check_epsilon
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import DEPENDENT, SHARE_HELP, ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category
 
@@ -110,20 +112,20 @@ class LogisticRegression(TwoClassLogit):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Number = 1.0,
         *,
-        bounds: Any = None,
-        noise: Any = "linf",
-        noise_share: Any = "auto",
+        bounds: object = None,
+        noise: object = "linf",
+        noise_share: Number | str = "auto",
         ridge: float = 0.0,
         l1: float = 0.0,
-        theta_set: Any = None,
+        theta_set: object = None,
         fit_intercept: bool = True,
-        classes: Any = None,
-        tune: Any = None,
-        interval_share: Any = 0.0,
-        ledger: Any = None,
-        random_state: Any = None,
+        classes: object = None,
+        tune: object = None,
+        interval_share: Number = 0.0,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -149,7 +151,7 @@ class LogisticRegression(TwoClassLogit):
         if self.tune is not None and share > 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
 
-    def _target_column(self, y: Any) -> Column | None:
+    def _target_column(self, y: object) -> Column | None:
         return target_classes(self.classes, self.bounds, y, two_labels)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
@@ -188,7 +190,7 @@ class LogisticRegression(TwoClassLogit):
             fit_intercept=self.fit_intercept,
         )
 
-    def preview(self, X: Any, y: Any = None) -> Preview:
+    def preview(self, X: TableLike, y: object = None) -> Preview:
         """The noise to expect if rows were uniform; looks at names and the number of rows only."""
         check_epsilon(self.epsilon)
         self._check_parameters()
@@ -205,7 +207,7 @@ class LogisticRegression(TwoClassLogit):
         *,
         simultaneous: bool = False,
         intercept: bool = False,
-        covariates: Any = None,
+        covariates: object = None,
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
@@ -234,7 +236,7 @@ class LogisticRegression(TwoClassLogit):
             found = np.insert(found, 0, 0.0, axis=0)  # which is known
         return found if intercept else found[1:]
 
-    def summary(self, alpha: float = 0.05, *, covariates: Any = None) -> CoefficientTable:
+    def summary(self, alpha: float = 0.05, *, covariates: object = None) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML.
 
         Where there are no intervals it has the coefficients, and says why.
@@ -271,7 +273,7 @@ class LogisticRegression(TwoClassLogit):
         return replace(table, title=f"{type(self).__name__}, at most {self.schema_.rows} rows")
 
     def known_intervals(
-        self, alpha: float, *, simultaneous: bool = False, covariates: Any = None
+        self, alpha: float, *, simultaneous: bool = False, covariates: object = None
     ) -> tuple[FloatArray | None, str]:
         """The intervals of :meth:`conf_int`, the intercept first, or None and the reason."""
         if (lacking := self._no_intervals(covariates)) is not None:
@@ -284,7 +286,7 @@ class LogisticRegression(TwoClassLogit):
             return None, str(reason)
         return found, ""
 
-    def _no_intervals(self, covariates: Any) -> str | None:
+    def _no_intervals(self, covariates: object) -> str | None:
         """Why this fit has no intervals from what it paid for or from public rows, or None."""
         if self.tune is not None:
             return (
@@ -314,7 +316,7 @@ class LogisticRegression(TwoClassLogit):
         return Cloud.assumed(self.mechanism_, self.release_, self._scaled_rows(covariates))
 
 
-def _settings(tune: Any) -> list[dict[str, Any]]:
+def _settings(tune: object) -> list[dict[str, Any]]:
     """The candidates, checked."""
     known = ("noise", "noise_share", "ridge", "l1", "theta_set")
     if isinstance(tune, (str, Mapping)) or not isinstance(tune, Sequence) or not tune:

@@ -17,7 +17,7 @@ class LostLedger:
         return "<not saved: set_params(ledger=...)>"
 
 
-def left_behind(ledger: Any, *, fitted: bool) -> Any:
+def left_behind(ledger: object, *, fitted: bool) -> Any:
     """What is saved in place of a ledger; a model that could still pay is refused.
 
     >>> left_behind("a ledger", fitted=True)
@@ -37,7 +37,7 @@ def left_behind(ledger: Any, *, fitted: bool) -> Any:
     return LostLedger()
 
 
-def check_not_lost(ledger: Any) -> None:
+def check_not_lost(ledger: object) -> None:
     """Refuse to fit a model that was saved with a ledger and has been given none since."""
     if isinstance(ledger, LostLedger):
         fail(

@@ -9,13 +9,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_count, check_real, fail
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.class_tables import log_joint
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.class_release import ClassTables
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
 
@@ -29,18 +31,18 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Number = 1.0,
         *,
-        bounds: Any = None,
-        delta: Any = 0,
-        noise: Any = "hull",
-        count_share: Any = "auto",
-        classes: Any = None,
+        bounds: object = None,
+        delta: Number = 0,
+        noise: object = "hull",
+        count_share: Number | str = "auto",
+        classes: object = None,
         alpha: float = 1.0,
         var_smoothing: float = 1e-3,
         progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -60,7 +62,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             if not check_real(name, getattr(self, name)) >= least:
                 fail(f"`{name}` must be at least {least:g}. Got {getattr(self, name)}.")
 
-    def _target_column(self, y: Any) -> Column | None:
+    def _target_column(self, y: object) -> Column | None:
         return target_classes(self.classes, self.bounds, y)
 
     @abstractmethod
@@ -93,24 +95,24 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     # --- predictions --------------------------------------------------------------------------
 
-    def predict_joint_log_proba(self, X: Any) -> FloatArray:
+    def predict_joint_log_proba(self, X: TableLike) -> FloatArray:
         """Logarithms of prior times likelihood in scaled units, shape (n, classes)."""
         cells = self._scaled_rows(X)
         return log_joint(
             self._table, self.mechanism_.statistic.layout, list(self.schema_)[:-1], cells
         )
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Logarithms of the probabilities of the classes."""
         joint = self.predict_joint_log_proba(X)
         joint -= joint.max(axis=1, keepdims=True)
         return np.asarray(joint - np.log(np.exp(joint).sum(axis=1, keepdims=True)))
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: TableLike) -> FloatArray:
         """Probabilities of the classes, shape (n, classes)."""
         return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: TableLike) -> Any:
         """The likeliest class of every row."""
         check_is_fitted(self, "release_")
         return self.classes_[self.predict_joint_log_proba(X).argmax(axis=1)]
@@ -240,17 +242,17 @@ class CategoricalNB(NaiveBayes):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Number = 1.0,
         *,
-        bounds: Any = None,
-        delta: Any = 0,
-        noise: Any = "hull",
-        count_share: Any = "auto",
-        classes: Any = None,
+        bounds: object = None,
+        delta: Number = 0,
+        noise: object = "hull",
+        count_share: Number | str = "auto",
+        classes: object = None,
         alpha: float = 1.0,
         progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -285,7 +287,7 @@ class CategoricalNB(NaiveBayes):
                 )
 
 
-def _levels(given: Any) -> Any:
+def _levels(given: object) -> Any:
     """An integer k as the category 0..k-1; anything else as it is."""
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         return Category(range(check_count("bounds", given, least=2)), other=0)

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.location import Location, numeric_columns
 from tightdp.exact.rates import check_epsilon
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
 from tightdp.mechanisms.together import Together
+from tightdp.randomness import RandomLike
 from tightdp.release import Release
 from tightdp.schema import Schema
 
@@ -37,7 +40,7 @@ class OrderStatistics(Location):
         self._levels()
         check_choice("interval", self.interval, COVERS)
 
-    def _release(self, frame: Any, schema: Schema, options: dict[str, Any]) -> Release:
+    def _release(self, frame: TableLike, schema: Schema, options: dict[str, Any]) -> Release:
         return Together(self._parts(schema)).release(frame, **options)
 
     def _parts(self, schema: Schema) -> list[Mechanism]:
@@ -113,13 +116,13 @@ class Quantile(OrderStatistics):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        tau: Any = 0.5,
+        epsilon: Number = 1.0,
+        bounds: object = None,
+        tau: Number = 0.5,
         interval: str = "none",
         confidence: float = 0.95,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, confidence, ledger, random_state)
         self.tau = tau
@@ -157,12 +160,12 @@ class Median(OrderStatistics):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         interval: str = "none",
         confidence: float = 0.95,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, confidence, ledger, random_state)
         self.interval = interval
@@ -207,13 +210,13 @@ class Quantiles(OrderStatistics):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         taus: Sequence[Any] = (0.25, 0.5, 0.75),
         interval: str = "none",
         confidence: float = 0.95,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         super().__init__(epsilon, bounds, confidence, ledger, random_state)
         self.taus = taus

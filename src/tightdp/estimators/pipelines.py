@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from tightdp.errors import PrivacyWarning
 
 
-def warn_of_learned_steps(estimator: Any) -> None:
+def warn_of_learned_steps(estimator: object) -> None:
     """Warn if ``estimator`` is being fitted behind steps that were fitted on the same rows.
 
     Scikit-learn does not tell an estimator what it is part of, so the calls that led here are
@@ -34,7 +34,7 @@ def warn_of_learned_steps(estimator: Any) -> None:
         )
 
 
-def _before(estimator: Any) -> Iterator[Any]:
+def _before(estimator: object) -> Iterator[Any]:
     """All steps that rows pass before they reach the estimator, innermost first."""
     inner, frame = estimator, sys._getframe(1)
     while frame is not None:
@@ -47,7 +47,7 @@ def _before(estimator: Any) -> Iterator[Any]:
         frame = frame.f_back  # type: ignore[assignment]
 
 
-def _learns(step: Any) -> bool:
+def _learns(step: object) -> bool:
     """Whether a step is fitted on rows; steps that hold others are asked for theirs."""
     if step is None or isinstance(step, str):  # nothing, "drop" or "passthrough"
         return False

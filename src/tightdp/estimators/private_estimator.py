@@ -15,6 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tightdp.accepted import TableLike
 from tightdp.data.columns import open_column
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import blocks
@@ -84,7 +85,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # --- fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, key: str | None = None, **unsupported: Any) -> Self:
+    def fit(
+        self, X: TableLike, y: object = None, *, key: str | None = None, **unsupported: object
+    ) -> Self:
         """Check everything, pay, read the data once, release, estimate.
 
         Parameters
@@ -123,7 +126,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The bounds as :mod:`~tightdp.estimators.inputs` reads them."""
         return self.bounds
 
-    def _target_column(self, y: Any) -> Column | None:
+    def _target_column(self, y: object) -> Column | None:
         """Public facts about the target that the estimator knows itself (classes), else None."""
         return None
 
@@ -135,7 +138,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # --- input --------------------------------------------------------------------------------
 
-    def _problem(self, X: Any, y: Any) -> Problem:
+    def _problem(self, X: Any, y: object) -> Problem:
         """Table, schema and roles; sets ``n_features_in_`` and ``feature_names_in_``."""
         column = self._target_column(y)
         if isinstance(y, str):
@@ -164,7 +167,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             features, target, self._public_bounds(), rows, column, named=names is not None
         )
 
-    def _with_columns(self, X: Any, target: Column | None) -> Any:
+    def _with_columns(self, X: TableLike, target: Column | None) -> Any:
         """A list of no rows, where that may be, with the columns that a row would have."""
         if not (isinstance(X, (list, tuple)) and not X and _private_rows(self.bounds)):
             return X
@@ -172,7 +175,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ends_in_target = of_its_own is None or getattr(last, "levels", ()) == of_its_own
         return np.empty((0, len(list(self.bounds)) - ends_in_target))
 
-    def _bare_columns(self, X: Any, *, reset: bool) -> tuple[list[Any], int]:
+    def _bare_columns(self, X: TableLike, *, reset: bool) -> tuple[list[Any], int]:
         """Columns of a table without names, and its rows; scikit-learn checks the shape only."""
         if hasattr(X, "tocsr"):
             validate_data(self, X)  # says that it is sparse
@@ -224,7 +227,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         scale = [1.0 if hasattr(facts[name], "levels") else 2.0**facts.bits for name in names]
         return cells / np.array(scale)
 
-    def _design_rows(self, X: Any) -> FloatArray:
+    def _design_rows(self, X: TableLike) -> FloatArray:
         """Rows in user units, clamped as in the fit; categories as indicators but for the first."""
         cells = self._scaled_rows(X)
         *names, target = self.schema_
@@ -266,18 +269,18 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
         fail(f"`fit` has no parameter {unknown[0]!r}. It has X, y and key.")
 
 
-def _out_of_memory(X: Any) -> bool:
+def _out_of_memory(X: TableLike) -> bool:
     sparse = hasattr(X, "tocsr")  # scikit-learn has the words for those
     return not sparse and public_rows(X) is None and named_columns(X) is not None
 
 
-def _text_names(X: Any) -> list[str] | None:
+def _text_names(X: TableLike) -> list[str] | None:
     """Names of a frame in memory, or None for arrays."""
     if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
         return None
     return named_columns(X)
 
 
-def _private_rows(bounds: Any) -> bool:
+def _private_rows(bounds: object) -> bool:
     """Whether the number of rows is private: tables with and without a row are neighbours."""
     return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE

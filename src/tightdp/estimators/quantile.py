@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.gradients.chains import SAMPLERS
 from tightdp.mechanisms.gradients.gradient_planes import SHAPES, check_radius
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import check_tau
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 
 
@@ -85,15 +85,15 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        tau: Any = 0.5,
+        epsilon: Number = 1.0,
+        bounds: object = None,
+        tau: Number = 0.5,
         fit_intercept: bool = True,
-        radius: Any = 1.0,
+        radius: Number = 1.0,
         shape: str = "l1",
         sampler: str = "exact",
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -132,6 +132,6 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
         self.gradient_radius_ = mechanism.gradient_radius(0.95)
         return release
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: TableLike) -> FloatArray:
         """The quantile at rows, which pass through the same clamp as in ``fit``."""
         return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)

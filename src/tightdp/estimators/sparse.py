@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tightdp.accepted import Number
 from tightdp.estimators.inputs import Column, Problem
 from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.two_classes import TwoClassLogit, two_labels
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 
 
@@ -88,22 +88,22 @@ class SparseLogisticRegression(TwoClassLogit):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Number = 1.0,
         *,
-        bounds: Any = None,
-        delta: Any = 0,
-        noise: Any = "best",
+        bounds: object = None,
+        delta: Number = 0,
+        noise: object = "best",
         l1: float = 0.0,
         l2: float = 0.0,
-        passes: Any = "auto",
-        step_size: Any = "auto",
+        passes: object = "auto",
+        step_size: Number | str = "auto",
         sweep: int | None = None,
         average: bool = False,
         fit_intercept: bool = True,
-        classes: Any = None,
+        classes: object = None,
         progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -124,7 +124,7 @@ class SparseLogisticRegression(TwoClassLogit):
     def _check_parameters(self) -> None:
         check_classes(self.classes, two_labels)
 
-    def _target_column(self, y: Any) -> Column | None:
+    def _target_column(self, y: object) -> Column | None:
         return target_classes(self.classes, self.bounds, y, two_labels)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import (
@@ -22,9 +23,10 @@ from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.exact.rates import check_epsilon
+from tightdp.ledger import Ledger
 from tightdp.mechanisms.kolmogorov import KolmogorovSample, public_size
 from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, listed_size
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
@@ -112,15 +114,15 @@ class SyntheticSample(Untargeted):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
+        epsilon: Number = 1.0,
+        bounds: object = None,
         method: str = "histogram",
         size: int | None = None,
-        bins: Any = "auto",
+        bins: int | str | ArrayLike = "auto",
         smoothing: str = "linear",
         progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
+        ledger: Ledger | None = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -218,7 +220,7 @@ class SyntheticSample(Untargeted):
             )
         return JointKolmogorov(cells, size, epsilon=self.epsilon)
 
-    def cdf(self, X: Any) -> FloatArray:
+    def cdf(self, X: TableLike) -> FloatArray:
         """The share of the sample's rows with no entry above that of each row of ``X``."""
         check_is_fitted(self, "release_")
         points = np.asarray(X, dtype=np.float64)

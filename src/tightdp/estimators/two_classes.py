@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tightdp.accepted import TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, fail
 from tightdp.estimators.labels import class_labels
@@ -31,21 +32,21 @@ class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         self.coef_ = value[None, first:last].copy()
         self.intercept_ = value[:1].copy() if first else np.zeros(1)
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: TableLike) -> FloatArray:
         """Log odds of the second class; cells are clamped to the bounds, as in the fit."""
         return margins(self._design_rows(X), self.coef_[0]) + self.intercept_[0]
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: TableLike) -> FloatArray:
         """Probabilities of the two classes, shape (n, 2)."""
         odds = self.decision_function(X)
         return np.column_stack([_expit(-odds), _expit(odds)])
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Logarithms of the probabilities, without underflow."""
         odds = self.decision_function(X)
         return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: TableLike) -> Any:
         """The likelier class of every row."""
         check_is_fitted(self, "release_")
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
@@ -56,7 +57,7 @@ class TwoClassLogit(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return tags
 
 
-def two_labels(labels: Any) -> Category:
+def two_labels(labels: object) -> Category:
     """The public labels as a category, or the reason why there cannot be more than two."""
     found = class_labels(labels)
     if len(found.levels) > 2:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.errors import DimensionError, fail
 from tightdp.estimators.inputs import Problem, named_columns, public_rows, stated
 from tightdp.estimators.private_estimator import PrivateEstimator
@@ -17,7 +18,7 @@ from tightdp.schema import Schema
 class Untargeted(PrivateEstimator):
     """Base: all columns are alike."""
 
-    def _problem(self, X: Any, y: Any) -> Problem:
+    def _problem(self, X: TableLike, y: object) -> Problem:
         bare = isinstance(X, (np.ndarray, list, tuple))
         named = None if bare or isinstance(X, (str, Path)) else named_columns(X)
         if isinstance(X, (list, tuple)) and isinstance(self.bounds, Schema):
@@ -34,7 +35,7 @@ class Untargeted(PrivateEstimator):
         # the last column stands where other problems have their target
         return Problem(X, schema, tuple(names[:-1]), names[-1])
 
-    def _listed(self, X: Any, schema: Schema) -> dict[str, Any]:
+    def _listed(self, X: TableLike, schema: Schema) -> dict[str, Any]:
         """The columns of a list of rows, in the order of the schema."""
         names = list(schema)
         none = not X and schema.neighbors is not Neighbors.REPLACE_ONE
@@ -47,7 +48,7 @@ class Untargeted(PrivateEstimator):
             )
         return dict(zip(names, columns, strict=True))
 
-    def _facts(self, X: Any, names: list[str] | None) -> Schema:
+    def _facts(self, X: TableLike, names: list[str] | None) -> Schema:
         if isinstance(self.bounds, Schema):
             return self.bounds
         rows = public_rows(X)

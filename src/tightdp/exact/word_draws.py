@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.rates import check_rate, exact_fraction
 from tightdp.exact.rejection import collect
@@ -131,7 +132,7 @@ def discrete_laplaces(
 
 
 def discrete_gaussians(
-    sigma2: Any, shape: Shape, rng: RandomSource, *, filtered: bool = True
+    sigma2: Number, shape: Shape, rng: RandomSource, *, filtered: bool = True
 ) -> WideIntegers:
     r"""Independent integers z with probability proportional to :math:`e^{-z^2/(2\sigma^2)}`.
 

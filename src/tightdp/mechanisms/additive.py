@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.shared_pass import IntegerSum
@@ -114,7 +115,12 @@ class AdditiveMechanism(Mechanism):
     """
 
     def __init__(
-        self, statistic: Statistic, *, noise: Any = "hull", epsilon: Any = None, delta: Any = 0
+        self,
+        statistic: Statistic,
+        *,
+        noise: object = "hull",
+        epsilon: Number | None = None,
+        delta: Number = 0,
     ) -> None:
         if not isinstance(statistic, Statistic):
             fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
@@ -156,7 +162,7 @@ class AdditiveMechanism(Mechanism):
         """The exact law of the noise, in words."""
         return self._choice.words
 
-    def exact(self, frame: Any, *, progress: bool = False) -> list[int]:
+    def exact(self, frame: TableLike, *, progress: bool = False) -> list[int]:
         """The statistic on the lattice of the noise. **Not private.**"""
         sums = self.statistic.measure(frame, bits=self.bits, progress=progress)
         return [self._choice.factor * int(t) for t in sums]
@@ -174,6 +180,9 @@ class AdditiveMechanism(Mechanism):
         linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
         covariance = linear @ self._choice.covariance() @ linear.T
         return covariance, self.reach(linear, confidence) + _FLOATS * np.abs(origin)
+
+    def half_widths(self, confidence: float) -> FloatArray:
+        return self._errors(confidence)[1]
 
     def scaled_covariance(self) -> FloatArray:
         """Covariance of the noise on the scaled entries."""
@@ -202,12 +211,8 @@ class AdditiveMechanism(Mechanism):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The entries of a release; their intervals can be asked for at any level."""
-        found = Answer.of(release)
-        if confidence is not None and confidence != release.confidence:
-            level = check_confidence(confidence)
-            _, half = self._errors(level)
-            ends = np.column_stack([release.value - half, release.value + half])
-            found = replace(found, interval=ends, confidence=level)
+        level = release.confidence if confidence is None else check_confidence(confidence)
+        found = Answer.of(self.at_level(release, level))
         units = self.statistic.units
         return replace(found, about=f"{found.about}; {units}") if units else found
 
@@ -219,7 +224,7 @@ class AdditiveMechanism(Mechanism):
     def shape_facts(self) -> list[str]:
         return self._choice.facts() if isinstance(self._choice, BallNoise) else []
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
         warn_of_delta(self.delta, self.statistic.schema)
@@ -231,13 +236,13 @@ class AdditiveMechanism(Mechanism):
         noise = self.noise.sample(rng=rng)  # before the data are read: its timing tells nothing
         self._errors(confidence)  # found before data are read, too
 
-        def finish(table: Any, progress: bool) -> Draft:
+        def finish(table: TableLike, progress: bool) -> Draft:
             exact = self.exact(table, progress=progress)
             return self.draft([t + int(z) for t, z in zip(exact, noise, strict=True)], confidence)
 
         return finish
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         return self.prepare(rng, confidence)(frame, progress)
 
     def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
@@ -248,7 +253,9 @@ class AdditiveMechanism(Mechanism):
         return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
 
 
-def _choose(statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> PreparedNoise:
+def _choose(
+    statistic: Statistic, noise: object, epsilon: Number | None, delta: Number
+) -> PreparedNoise:
     """A ball for the whole vector, a law for every entry, or a law in the plane."""
     if isinstance(noise, PlanarDesign):
         return PlanarNoise(statistic, noise, epsilon, delta)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
@@ -63,10 +64,10 @@ class CellCounts(Reading):
     def __init__(
         self,
         schema: Schema,
-        bins: Any = "auto",
+        bins: object = "auto",
         *,
         columns: Sequence[str] | None = None,
-        epsilon: Any,
+        epsilon: Number,
         smoothing: str = SMOOTHINGS[0],
     ) -> None:
         spent = check_epsilon(epsilon)
@@ -114,7 +115,7 @@ class CellCounts(Reading):
 
 
 def public_cells(
-    schema: Schema, columns: Sequence[str], bins: Any, epsilon: Any, smoothing: str
+    schema: Schema, columns: Sequence[str], bins: object, epsilon: Number, smoothing: str
 ) -> JointHistogram:
     """The cells of some columns, their number chosen from public facts where asked for."""
     if isinstance(bins, str):

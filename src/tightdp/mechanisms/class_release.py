@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.class_moments import ClassMoments
 from tightdp.design.designs import Design
@@ -79,10 +80,10 @@ class ClassMechanism(AdditiveMechanism):
         self,
         moments: ClassMoments,
         *,
-        noise: Any = "hull",
-        epsilon: Any,
-        delta: Any = 0,
-        count_share: Any = "auto",
+        noise: object = "hull",
+        epsilon: Number,
+        delta: Number = 0,
+        count_share: Number | str = "auto",
     ) -> None:
         budget = check_epsilon(epsilon), check_share(delta)
         share = check_count_share(count_share)
@@ -103,7 +104,7 @@ class ClassMechanism(AdditiveMechanism):
         self._adopt(moments, choice)
 
 
-def check_count_share(share: Any) -> Fraction | None:
+def check_count_share(share: Number | str) -> Fraction | None:
     """A share in (0, 1), exactly, or None for "auto"."""
     if isinstance(share, str):
         check_choice("count_share", share, ["auto"])
@@ -154,18 +155,23 @@ class ClassTables(Reading):
         features: Sequence[str],
         target: str,
         *,
-        noise: Any = "hull",
-        epsilon: Any,
-        delta: Any = 0,
-        count_share: Any = "auto",
-        alpha: Any = 1.0,
-        var_smoothing: Any = 1e-3,
+        noise: object = "hull",
+        epsilon: Number,
+        delta: Number = 0,
+        count_share: Number | str = "auto",
+        alpha: Number = 1.0,
+        var_smoothing: Number = 1e-3,
     ) -> None:
         self.schema, self.target = schema, target
         self.alpha = _at_least("alpha", alpha, 1e-10)
         self.var_smoothing = _at_least("var_smoothing", var_smoothing, 1e-12)
         self.statistic = ClassMoments(schema, features, target)
-        options = {"noise": noise, "epsilon": epsilon, "delta": delta, "count_share": count_share}
+        options: dict[str, Any] = {
+            "noise": noise,
+            "epsilon": epsilon,
+            "delta": delta,
+            "count_share": count_share,
+        }
         self.moments = ClassMechanism(self.statistic, **options)
         self._take_price()
 
@@ -218,7 +224,7 @@ class ClassTables(Reading):
         )
 
 
-def _at_least(name: str, value: Any, least: float) -> float:
+def _at_least(name: str, value: object, least: float) -> float:
     number = check_real(name, value)
     if not number >= least:
         fail(f"`{name}` must be at least {least:g}. Got {value}.")

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import (
@@ -126,13 +126,13 @@ class CoordinateDescent(Mechanism):
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
-        epsilon: Any,
-        delta: Any = 0,
-        noise: Any = "best",
+        epsilon: Number,
+        delta: Number = 0,
+        noise: object = "best",
         l1: float = 0.0,
         l2: float = 0.0,
-        passes: Any = "auto",
-        step_size: Any = "auto",
+        passes: object = "auto",
+        step_size: Number | str = "auto",
         sweep: int | None = None,
         average: bool = False,
         fit_intercept: bool = True,
@@ -167,7 +167,7 @@ class CoordinateDescent(Mechanism):
                 f"{OTHER_HELP}."
             )
 
-    def _passes(self, passes: Any) -> int:
+    def _passes(self, passes: object) -> int:
         if not isinstance(passes, str):
             return check_count("passes", passes, most=10_000)
         check_choice("passes", passes, ["auto"])
@@ -176,7 +176,7 @@ class CoordinateDescent(Mechanism):
             lambda p: self._moved**2 * _variance(self.epsilon, self.delta, p * self.width),
         )
 
-    def _step_size(self, size: Any) -> float:
+    def _step_size(self, size: object) -> float:
         if isinstance(size, str):
             check_choice("step_size", size, ["auto"])
             return best_step(self.passes, self.width, self._moved**2 * self.noise.variance())[0]
@@ -190,7 +190,7 @@ class CoordinateDescent(Mechanism):
         """About how far neighbours move a mean slope on the way."""
         return math.sqrt(0.5) * self._slopes * self.schema.rows_per_person / self.schema.rows
 
-    def _noise(self, noise: Any, steps: int) -> StepNoise:
+    def _noise(self, noise: object, steps: int) -> StepNoise:
         # sigma(r + |h|) lies between 1/2 and 1, and so does the slope of a row
         least = self.schema.rows_per_person << (self.bits + _SLOPE - 1)
         return step_noise(
@@ -255,12 +255,12 @@ class CoordinateDescent(Mechanism):
     def label(self) -> str:
         return f"CoordinateDescent({', '.join(self.features)}; {self.target})"
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
         warn_of_delta(self.delta, self.schema)
 
-    def rows(self, frame: Any, *, progress: bool = False) -> Integers:
+    def rows(self, frame: TableLike, *, progress: bool = False) -> Integers:
         """-y times the scaled row (the intercept's 1 first), shape (width, n). **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         rows = self.design.rows(cells[:, :-1] / self.schema.resolution)
@@ -302,7 +302,7 @@ class CoordinateDescent(Mechanism):
             moved /= 1 + step * self.l2
         return max(-_LARGEST, min(_LARGEST, round(moved * (1 << _GRID))))
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         z = self.rows(frame, progress=progress)
         h = self.descend(z, rng, progress=progress)
         value = self.design.to_user(h / (1 << _GRID))
@@ -341,7 +341,7 @@ def _total_slope(margins: Integers, z: Integers, bits: int) -> int:
     return sum(int(_slope(margin, bits) @ cells) for margin, cells in parts)
 
 
-def _penalty(name: str, value: Any) -> float:
+def _penalty(name: str, value: object) -> float:
     number = check_real(name, value)
     if number < 0:
         fail(f"`{name}` must be >= 0. Got {value}.")

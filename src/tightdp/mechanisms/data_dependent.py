@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.statistics import Statistic
 from tightdp.errors import DimensionError, FloatArray, check_confidence, fail
@@ -135,6 +136,9 @@ class DataDependentMechanism(Mechanism):
         lost = self._slope * lost_to_the_grid(self.statistic, self.bits)
         return np.array([[square]]), self.noise.half_width(confidence) * scale + lost
 
+    def half_widths(self, confidence: float) -> FloatArray:
+        return self._errors(confidence)[1]
+
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error in the interval of the range where it is largest; costs nothing."""
         level = check_confidence(confidence)
@@ -142,7 +146,7 @@ class DataDependentMechanism(Mechanism):
         std, said = np.sqrt(np.diag(covariance)), (self.guarantee(), self.law)
         return Preview(self.statistic.names, std, half, level, *said, "a value where noise is most")
 
-    def at(self, epsilon: Any) -> DataDependentMechanism:
+    def at(self, epsilon: Number) -> DataDependentMechanism:
         fail("A designed noise has one epsilon: design another one (design_data_dependent_noise).")
 
     # --- the release --------------------------------------------------------------------------
@@ -150,12 +154,12 @@ class DataDependentMechanism(Mechanism):
     def label(self) -> str:
         return repr(self.statistic)
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
         warn_of_delta(self.delta, self.statistic.schema)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self.noise.prepare(rng)[0]  # before the data are read
         covariance, half = self._errors(confidence)
         exact = self.statistic.measure(frame, bits=self.bits, progress=progress)[0]

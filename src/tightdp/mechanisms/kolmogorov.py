@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.frames import check_frame
 from tightdp.data.statistics import Histogram
@@ -20,7 +21,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview, of_rows, spread
 from tightdp.progress import standing_line
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema
 
@@ -127,7 +128,7 @@ class KolmogorovSample(Mechanism):
         column: str,
         bins: int | ArrayLike = 100,
         *,
-        epsilon: Any,
+        epsilon: Number,
         size: int | None = None,
     ) -> None:
         self.statistic = Histogram(schema, column, bins)
@@ -172,7 +173,7 @@ class KolmogorovSample(Mechanism):
     def label(self) -> str:
         return f"KolmogorovSample({self.statistic!r})"
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.statistic.columns)
 
     def law_on(self, counts: ArrayLike, *, progress: bool = False) -> BandLevels | None:
@@ -181,7 +182,7 @@ class KolmogorovSample(Mechanism):
             upto = np.cumsum(np.asarray(counts, dtype=np.int64))
             return BandLevels(BandPaths(upto, self.size), self.rate) if upto[-1] else None
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         law = self.law_on(self.statistic.measure(frame, progress=progress), progress=progress)
         # without rows all samples are equally far from the table
         counts = any_sample(len(self.statistic), self.size, rng) if law is None else law.draw(rng)
@@ -210,7 +211,7 @@ class KolmogorovSample(Mechanism):
         self._level(release, confidence)
         return replace(Answer.of(release), about="counts of the points of the sample")
 
-    def points(self, release: Release, *, rng: Any = None) -> FloatArray:
+    def points(self, release: Release, *, rng: RandomLike = None) -> FloatArray:
         """The sample in user units: a cell with c points has one in each c-th. Costs nothing."""
         counts: NDArray[np.int64] = np.array(release.integers, dtype=np.int64)
         if len(counts) != len(self.statistic) or counts.sum() != self.size:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.errors import InfeasibleSamplingError, Integers, check_count, fail
@@ -57,7 +58,7 @@ class KolmogorovScores:
             table = np.cumsum(table, axis=axis)
         return table.reshape(len(counts), -1)
 
-    def __call__(self, frame: Any) -> Integers:
+    def __call__(self, frame: TableLike) -> Integers:
         table = np.array([self.cells.measure(frame)], dtype=np.int64)
         rows = int(table.sum())
         kind: Any = np.int64 if rows * self.size < _WORD else object  # however many rows there are
@@ -97,7 +98,7 @@ class JointKolmogorov(ExponentialMechanism):
     3
     """
 
-    def __init__(self, cells: JointHistogram, size: int, *, epsilon: Any) -> None:
+    def __init__(self, cells: JointHistogram, size: int, *, epsilon: Number) -> None:
         self.scores = KolmogorovScores(cells, size)
         super().__init__(
             [tuple(map(int, row)) for row in self.scores.counts],
@@ -118,7 +119,7 @@ class JointKolmogorov(ExponentialMechanism):
     def label(self) -> str:
         return f"JointKolmogorov({self.scores.cells!r})"
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.scores.cells.schema, self.scores.cells.columns)
 
 

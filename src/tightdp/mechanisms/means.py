@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.data.statistics import (
     Statistic,
     Sums,
@@ -37,13 +37,12 @@ class ColumnMechanism(Reading):
         schema: Schema,
         columns: Iterable[str],
         *,
-        noise: Any = "best",
-        epsilon: Any = None,
-        delta: Any = 0,
+        noise: object = "best",
+        epsilon: Number | None = None,
+        delta: Number = 0,
     ) -> None:
         self.schema, self.statistic = check_schema(schema), self._statistic(schema, columns)
-        options = {"noise": noise, "epsilon": epsilon, "delta": delta}
-        self.sums = AdditiveMechanism(self.statistic, **options)
+        self.sums = AdditiveMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)
         self._take_price()
         self.names = self.statistic.columns
 

@@ -7,16 +7,19 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.table import Table
 from tightdp.errors import (
+    FloatArray,
     LedgerError,
     PendingError,
     PublicFactWarning,
@@ -33,7 +36,7 @@ from tightdp.ledger.requests import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema
 
@@ -82,7 +85,7 @@ class Mechanism(Recorded, ABC):
         """What a ledger calls the request."""
 
     @abstractmethod
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         """Read the table and draw, without paying: for :meth:`release` and for simulations."""
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
@@ -96,7 +99,7 @@ class Mechanism(Recorded, ABC):
         """All that is read of the rows, where it is sums: they can share one reading of them."""
         return ()
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "draw" in cls.__dict__ and "prepare" not in cls.__dict__:  # of another way of drawing
             cls.prepare = Mechanism.prepare  # type: ignore[method-assign]
@@ -144,16 +147,35 @@ class Mechanism(Recorded, ABC):
             )
         return release.confidence
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
     def shape_facts(self) -> list[str]:
         """What neither the law nor the parameters say to the last digit: the shape of the noise."""
         return []
 
+    def draws_level(self) -> bool:
+        """Whether what is drawn depends on the level of confidence: ends of a paid interval do."""
+        return False
+
+    def half_widths(self, confidence: float) -> FloatArray:
+        """Simultaneous half-widths of all entries at a level; NaN, the default, where unknown."""
+        return np.full(1, np.nan)
+
+    def at_level(self, release: Release, confidence: float) -> Release:
+        """A stored release at another level of confidence: its half-widths follow from the law."""
+        if release.confidence == confidence:
+            return release
+        half = np.broadcast_to(self.half_widths(confidence), release.value.shape)
+        return replace(release, half_width=half.copy(), confidence=confidence)
+
     def fingerprint(self, confidence: float = 0.95) -> str:
-        """A digest of all that defines a request: the same key must mean the same digest."""
-        facts = [self.parameters, *self.shape_facts(), self.law, str(confidence)]
+        """A digest of all that defines a request: the same key must mean the same digest.
+
+        The level of confidence is part of it only where something is drawn for that level.
+        """
+        facts = [self.parameters, *self.shape_facts(), self.law]
+        facts += [str(confidence)] * self.draws_level()
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
@@ -161,7 +183,7 @@ class Mechanism(Recorded, ABC):
         """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
         return {}
 
-    def at(self, epsilon: Any) -> Self:
+    def at(self, epsilon: Number) -> Self:
         """The same mechanism at another epsilon."""
         return self.rebuilt(epsilon=epsilon)
 
@@ -183,7 +205,7 @@ class Mechanism(Recorded, ABC):
             of_rows(schema, MADE_UP_ROWS),
         )
 
-    def _answered(self, table: Any, bits: RandomSource, confidence: float) -> Answer:
+    def _answered(self, table: TableLike, bits: RandomSource, confidence: float) -> Answer:
         drawn, said = self.draw(table, bits, confidence, False), self.guarantee(seeded=bits.seeded)
         release = Release.published(drawn, guarantee=said, noise=self.law, confidence=confidence)
         return self.answer(self.read(release))
@@ -214,32 +236,33 @@ class Mechanism(Recorded, ABC):
 
     def release(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
         progress: bool = False,
     ) -> Release:
         """Pay, read the data once, draw, and publish.
 
-        With a ``key`` that the ledger already holds, the stored release comes back and nothing is
-        spent; without a key every call is a new release and a new spend.
+        With a ``key`` that the ledger already holds, the stored release comes back, at any level of
+        ``confidence``, and nothing is spent; without a key every call is a new release and a new
+        spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        options = {"ledger": ledger, "key": key, "confidence": confidence, "rng": rng}
-        with self.start(frame, **options) as started, held_warnings():
+        started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
+        with started, held_warnings():
             return started.finish(progress=progress)
 
     def start(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
     ) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
 
@@ -256,16 +279,21 @@ class Mechanism(Recorded, ABC):
             receipt: Mapping[str, Any] = {}
             store: Callable[[dict[str, Any]], Any] = dict
             if ledger is not None:
-                named = {"key": key, "label": self.label(), "protects": self._whom()}
+                named: dict[str, Any] = {
+                    "key": key,
+                    "label": self.label(),
+                    "protects": self._whom(),
+                }
                 named["fingerprint"] = self.fingerprint(level)
                 exactly = Budget(self.epsilon, self.delta)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
                 if charge.stored is not None:
-                    return Started(self, stored=Release.from_dict(charge.stored))
+                    found = Release.from_dict(charge.stored)
+                    return Started(self, stored=self.at_level(found, level))
                 receipt, store = charge.receipt(), charge.store
             drawn = self.prepare(bits, level)
 
-            def publish(rows: Any, progress: bool) -> Release:
+            def publish(rows: object, progress: bool) -> Release:
                 release = Release.published(
                     drawn(rows, progress),
                     guarantee=guarantee,
@@ -278,7 +306,7 @@ class Mechanism(Recorded, ABC):
 
             return Started(self, table, publish, stack.pop_all())
 
-    def _opened(self, frame: Any) -> Any:
+    def _opened(self, frame: TableLike) -> Any:
         """The table, opened once for all that follows; a function of the caller's gets its own."""
         schema = self.public_facts()
         if schema is None:
@@ -305,7 +333,7 @@ class Started:
     def __init__(
         self,
         mechanism: Mechanism,
-        table: Any = None,
+        table: TableLike | None = None,
         publish: Callable[[Any, bool], Release] | None = None,
         stack: ExitStack | None = None,
         *,
@@ -320,7 +348,7 @@ class Started:
         """The sums that are still to be read: nothing if the ledger held the release."""
         return () if self._publish is None else self._mechanism.integer_sums()
 
-    def finish(self, table: Any = None, *, progress: bool = False) -> Release:
+    def finish(self, table: TableLike | None = None, *, progress: bool = False) -> Release:
         """Read the rows, draw the rest, store the release, and only then publish it.
 
         ``table`` stands for the one of the start, which may share its reading with others.
@@ -366,7 +394,7 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
         )
 
 
-def _known(ledger: Any, key: str | None) -> bool:
+def _known(ledger: object, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
     if key is not None and not isinstance(key, str):
         fail(f"`key` must be a text. Got {type(key).__name__}.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
+from tightdp.accepted import TableLike
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft
+from tightdp.release import Draft, Release
 
 
 class Reading(Mechanism):
@@ -42,7 +42,10 @@ class Reading(Mechanism):
     def fingerprint(self, confidence: float = 0.95) -> str:
         return self.source.fingerprint(confidence)
 
-    def check(self, frame: Any) -> None:
+    def at_level(self, release: Release, confidence: float) -> Release:
+        return self.source.at_level(release, confidence)
+
+    def check(self, frame: TableLike) -> None:
         self.source.check(frame)
 
     def integer_sums(self) -> Sequence[IntegerSum]:
@@ -51,5 +54,5 @@ class Reading(Mechanism):
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         return self.source.prepare(rng, confidence)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         return self.source.draw(frame, rng, confidence, progress)

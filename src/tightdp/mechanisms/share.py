@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Counts, Histogram, Statistic, check_schema
 from tightdp.errors import Integers, check_real, fail
@@ -38,8 +39,8 @@ class RowsWhere(Statistic):
         column: str,
         *,
         levels: Sequence[Any] | None = None,
-        low: Any = None,
-        high: Any = None,
+        low: object = None,
+        high: object = None,
     ) -> None:
         self.schema = check_schema(schema)
         rule = schema[column]
@@ -78,7 +79,7 @@ class RowsWhere(Statistic):
         return 1
 
 
-def _chosen(rule: Category, levels: Any) -> list[Any]:
+def _chosen(rule: Category, levels: object) -> list[Any]:
     """The levels of the rule that are meant: 1, 1.0 and "1" are one level, as in a cell."""
     listed = list(levels) if isinstance(levels, (list, tuple)) else []
     numbers = {exact_value(level): level for level in rule.levels}
@@ -90,14 +91,14 @@ def _chosen(rule: Category, levels: Any) -> list[Any]:
     return meant
 
 
-def _same(level: Any, levels: Sequence[Any], numbers: Mapping[Any, Any]) -> Any:
+def _same(level: object, levels: Sequence[Any], numbers: Mapping[Any, Any]) -> Any:
     if isinstance(level, str) and level in levels:
         return level
     return numbers.get(exact_value(plain_cell(level)))
 
 
 def _between(
-    schema: Schema, column: str, rule: Interval, low: Any, high: Any
+    schema: Schema, column: str, rule: Interval, low: object, high: object
 ) -> tuple[Statistic, int, str]:
     """Bins around the interval that is asked for, its place among them, and its name."""
     first = rule.low if low is None else check_real("low", low)
@@ -143,11 +144,11 @@ class ShareMechanism(Reading):
         column: str,
         *,
         levels: Sequence[Any] | None = None,
-        low: Any = None,
-        high: Any = None,
-        noise: Any = "best",
-        epsilon: Any,
-        delta: Any = 0,
+        low: object = None,
+        high: object = None,
+        noise: object = "best",
+        epsilon: Number,
+        delta: Number = 0,
     ) -> None:
         if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
             fail("`share` needs replace-one neighbours: the number of rows must be public.")

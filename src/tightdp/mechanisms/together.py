@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_read_again
 from tightdp.errors import check_confidence, fail
 from tightdp.exact.rates import check_epsilon
@@ -82,7 +82,7 @@ class Together(Mechanism):
         # every part with its own law: those of all parts name each law once
         return [fact for part in self.parts for fact in (*part.shape_facts(), part.law)]
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         for part in self.parts:
             part.check(frame)
             schema = part.public_facts()
@@ -103,12 +103,15 @@ class Together(Mechanism):
             "; ".join(dict.fromkeys(each.assumes for each in found if each.assumes)),
         )
 
-    def at(self, epsilon: Any) -> Together:
+    def draws_level(self) -> bool:
+        return True  # a release does not say where one part ends: half-widths stay as stored
+
+    def at(self, epsilon: Number) -> Together:
         """The same parts, whose shares of epsilon stay."""
         factor = check_epsilon(epsilon) / self.epsilon
         return Together([part.at(part.epsilon * factor) for part in self.parts])
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         each = 1 - (1 - confidence) / len(self.parts)
         first, *others = (part.draw(frame, rng, each, progress) for part in self.parts)
         return first.beside(*others)

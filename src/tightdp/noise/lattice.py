@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tightdp.errors import FloatArray, Number, WideIntegers, check_count, fail, shown
+from tightdp.accepted import Number
+from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.lattice_bodies import LatticeBody, RoundBody
 from tightdp.exact.lattice_points import roomy
 from tightdp.exact.lattice_sampling import (
@@ -24,7 +25,7 @@ from tightdp.exact.lattice_sampling import (
 )
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
 from tightdp.privacy import Numerics, text_up
-from tightdp.randomness import Rng, source
+from tightdp.randomness import RandomLike, source
 
 _MOST_SENSITIVITY = 1 << 200
 _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four draws of its K-norm
@@ -114,7 +115,7 @@ class LatticeNoise:
         """Size of one unit of :meth:`exponent`."""
         return self.rate if self.staircase is None else self.rate * self.sensitivity
 
-    def sample(self, size: int | None = None, *, rng: Rng = None) -> WideIntegers:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> WideIntegers:
         """Integer noise vectors: one, or ``size`` rows; int64, or Python integers if need be."""
         count, bits = 1 if size is None else check_count("size", size, least=0), source(rng)
         out = self._sampler()(count, bits)

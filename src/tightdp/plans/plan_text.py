@@ -311,7 +311,7 @@ def _read_releases(found: PlanText) -> None:
             _read_release(found, i, release, kind, spends[i])
 
 
-def _read_kind(found: PlanText, i: int, release: Any) -> Kind | None:
+def _read_kind(found: PlanText, i: int, release: object) -> Kind | None:
     place = ("releases", i)
     if not isinstance(release, Mapping):
         found.complain(place, "a release must be a table [[releases]].")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import exact_fraction, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.box_grids import (
@@ -114,8 +115,8 @@ class BoxMechanism(Mechanism):
         intervals: Sequence[Interval],
         bounds: Callable[[Any], Bounds],
         *,
-        sensitivity: Any,
-        epsilon: Any,
+        sensitivity: Number,
+        epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
         monotonic: bool = False,
@@ -150,7 +151,7 @@ class BoxMechanism(Mechanism):
         """The law for given bounds; **not private**."""
         return utility_law(1 << self.bits, len(self.intervals), on_box, self.budget.rate)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         on_box = called(self.bounds, frame)
         drawn = called(lambda: self.law_for(on_box).draw(rng))
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))

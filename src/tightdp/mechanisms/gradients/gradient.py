@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import exact_fraction, fail
 from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.mechanisms.exponential.box_grids import (
@@ -85,8 +86,8 @@ class KNormGradient(Mechanism):
         domain: Interval | Sequence[Interval],
         norm: Callable[[Any], Bounds],
         *,
-        sensitivity: Any,
-        epsilon: Any,
+        sensitivity: Number | Bounds,
+        epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
     ) -> None:
@@ -96,7 +97,12 @@ class KNormGradient(Mechanism):
         self._set_up(domain, sensitivity, epsilon, neighbors, bits)
 
     def _set_up(
-        self, domain: Any, sensitivity: Any, epsilon: Any, neighbors: Any, bits: int
+        self,
+        domain: object,
+        sensitivity: Number | Bounds,
+        epsilon: Number,
+        neighbors: str | Neighbors,
+        bits: int,
     ) -> None:
         """What every K-norm gradient mechanism has: a bounded domain and a rate."""
         self.domain = check_box(domain)  # [P2]
@@ -135,10 +141,10 @@ class KNormGradient(Mechanism):
 
         return utility_law(1 << self.bits, len(self.domain), utility, self.budget.rate)
 
-    def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
+    def _draw(self, frame: TableLike, rng: RandomSource, progress: bool) -> Point:
         norm = called(self.norm, frame)
         return called(lambda: self.law_for(norm).draw(rng))
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
         return on_grid(self.names, drawn, self.domain, self.bits)

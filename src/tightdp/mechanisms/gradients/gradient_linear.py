@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.blocks import Block
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid
@@ -100,11 +100,11 @@ class KNormLinearRegression(PlaneGradient):
         self,
         schema: Schema,
         *,
-        epsilon: Any,
+        epsilon: Number,
         features: Sequence[str] | None = None,
         target: str | None = None,
         fit_intercept: bool = True,
-        radius: Any = 1,
+        radius: Number = 1,
         shape: str = "l1",
         grid: int | None = None,
     ) -> None:
@@ -140,7 +140,9 @@ class KNormLinearRegression(PlaneGradient):
             "of the sum of x (y - x theta)"
         )
 
-    def normal_equations(self, frame: Any, *, progress: bool = False) -> tuple[Matrix, Vector]:
+    def normal_equations(
+        self, frame: TableLike, *, progress: bool = False
+    ) -> tuple[Matrix, Vector]:
         """The integers S and T of the levels max abs(T - S z), in one pass; **not private**."""
         rows, width = self.rows, len(self.rows.columns)
         sums = integer_sums(
@@ -170,7 +172,7 @@ class KNormLinearRegression(PlaneGradient):
             matrix, target, edge=self.edge, l1=self.shape == "l1", rate=self.rate
         )
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         if self.rows.dim > MOST_BOXED:
             fail(
                 f"Releases by the gradient mechanism take up to {MOST_BOXED} coefficients: with "
@@ -180,5 +182,5 @@ class KNormLinearRegression(PlaneGradient):
             )
         super().check(frame)
 
-    def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
+    def _draw(self, frame: TableLike, rng: RandomSource, progress: bool) -> Point:
         return self.sampler(*self.normal_equations(frame, progress=progress)).draw(rng)  # [P3]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DataError, FloatArray, Integers, check_count, check_positive, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
@@ -71,7 +72,7 @@ class RowLevels(BoxLevels[None]):
             near, far = max(near, a, -b), max(far, -a, b)
         return near, far, None
 
-    def _sums(self, given: Any) -> list[int]:
+    def _sums(self, given: object) -> list[int]:
         """Sums of entries that are clipped, and truncated to 2**-20 of the clip; NaN is 0."""
         values = called(lambda: np.asarray(given, dtype=np.float64))
         if values.shape != (len(self._rows), len(self.low)):
@@ -150,7 +151,7 @@ class KNormRowGradient(Mechanism):
         bounds: Enclosure,
         *,
         clip: float,
-        epsilon: Any,
+        epsilon: Number,
         columns: Sequence[str] | None = None,
         grid: int = 16,
     ) -> None:
@@ -194,7 +195,7 @@ class KNormRowGradient(Mechanism):
     def label(self) -> str:
         return f"KNormRowGradient({function_name(self.gradient)})"
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
@@ -207,7 +208,7 @@ class KNormRowGradient(Mechanism):
             rows, self.gradient, self.bounds, clip=self.clip, domain=self.domain, grid=self.grid
         )
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(cells)
         drawn = BoxSampler(levels, self.rate).draw(rng)
