@@ -11,16 +11,14 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,

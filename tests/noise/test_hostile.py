@@ -18,11 +18,11 @@ from tightdp.exact.lattice_bodies import (
     CountBody,
     DiamondBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
 )
+from tightdp.exact.lattice_body import ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
 from tightdp.noise.gaussian_laws import DiscreteGaussian, gaussian_delta

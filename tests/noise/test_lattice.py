@@ -18,18 +18,14 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
-    TestedBody,
-    ceil_sqrt,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise

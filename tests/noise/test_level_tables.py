@@ -17,13 +17,12 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
 from tightdp.exact.level_tables import LevelTable

@@ -1,6 +1,6 @@
 r"""Exact integer points with weights :math:`q^{\mathrm{level}(z)}`, :math:`q = e^{-\eta}`.
 
-For a body B with integer levels (:mod:`~tightdp.exact.lattice_bodies`) and a rational rate
+For a body B with integer levels (:mod:`~tightdp.exact.lattice_body`) and a rational rate
 :math:`\eta`, :func:`restart` draws a level j as a sum of r + 1 exact geometrics, asks the body for
 a point of j B, and **starts again from a new level** whenever it gets none. Then
 
@@ -26,15 +26,8 @@ from typing import NoReturn
 import numpy as np
 
 from tightdp.errors import InfeasibleSamplingError, WideIntegers, fail
-from tightdp.exact.lattice_bodies import (
-    CountBody,
-    DiamondBody,
-    LatticeBody,
-    RoundBody,
-    Rows,
-    SumBody,
-    ceil_sqrt,
-)
+from tightdp.exact.lattice_bodies import CountBody, DiamondBody, RoundBody, SumBody
+from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt
 from tightdp.exact.lattice_points import roomy
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.rejection import LEAST_SHARE, collect

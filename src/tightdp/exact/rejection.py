@@ -9,7 +9,6 @@ probability (weight) / (probability) / (a bound of this ratio), a coin that is s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar
@@ -41,7 +40,7 @@ def until_accepted(propose: Callable[[], Value | None]) -> Value:
 def collect(
     propose: Callable[[int], WideIntegers],
     size: int,
-    share: float,
+    share: float | None = None,
     *,
     width: int = 1,
     cells: int = _MOST_CELLS,
@@ -50,17 +49,16 @@ def collect(
 
     ``propose(n)`` makes n proposals and gives those that are kept, in their order. Batches are cut
     by a fixed number of rows, never by what came out of them, so the law of a row is that of a kept
-    proposal; ``share``, about the share that is kept, only sets the size of batches, which are of
-    at most ``cells / width`` rows.
+    proposal; ``share``, about the share that is kept (None for nearly all), only sets the size of
+    batches, which are of at most ``cells / width`` rows.
 
     >>> collect(lambda n: np.arange(n)[::2], 3, 0.5)
     array([0, 2, 4])
     """
     found: list[WideIntegers] = []
-    share = min(max(share, LEAST_SHARE), 1.0)
-    missing, lost = size, 1 - share
+    missing = size
     while missing > 0 or not found:
-        batch = math.ceil(missing / share * (1 + lost / 20) + 8 * lost)
+        batch = missing if share is None else int(missing / max(share, LEAST_SHARE) * 1.05) + 8
         found.append(propose(min(batch, max(1024, cells // width)))[:missing])
         missing -= len(found[-1])
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -147,7 +147,7 @@ class TiltedLaw:
             found = np.searchsorted(self._edges, rng.integers(self._total, count), side="right")
             return found[self._coins(found, rng)]
 
-        return collect(propose, size, 1.0)
+        return collect(propose, size)
 
     def _wide_trial(self, rng: RandomSource) -> int | None:
         i = int(np.searchsorted(self._edges, rng.below(self._total), side="right"))

@@ -118,17 +118,17 @@ def discrete_laplaces(
     True
     """
     num, den = check_rate(num, den)
-
-    def propose(count: int) -> WideIntegers:
-        words = rng.words(count)
-        odd = (words & np.uint64(1)).view(np.int64)
-        sizes = levels(words, num, den, rng, filtered=filtered)
-        kept = np.flatnonzero((sizes != 0) | (odd == 0))
-        sizes *= 1 - 2 * odd
-        return sizes if kept.size == count else sizes[kept]
-
-    share = (1 + math.exp(-float(min(Fraction(num, den), Fraction(700))))) / 2
-    return collect(propose, _count(shape), share).reshape(shape)
+    words = rng.words(_count(shape))
+    out = levels(words, num, den, rng, filtered=filtered)
+    again = _sign(out, words)
+    while again.size:
+        words = rng.words(again.size)
+        fresh = levels(words, num, den, rng, filtered=filtered)
+        minus_zeros = _sign(fresh, words)
+        out = out.astype(fresh.dtype) if fresh.dtype == object else out
+        out[again] = fresh
+        again = again[minus_zeros]
+    return out.reshape(shape)
 
 
 def discrete_gaussians(
@@ -278,6 +278,14 @@ def _exceed(
         num, den = exact(int(i))
         answers[i] = num == 0 or log_exceeds(int(words[i]) >> 1, 63, num, den, rng)
     return answers
+
+
+def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
+    """Negate, in place, the sizes whose word is odd; give the indices of minus zero."""
+    odd = (words & np.uint64(1)).view(np.int64)
+    minus_zeros = np.flatnonzero((sizes == 0) & (odd == 1))
+    sizes *= 1 - 2 * odd
+    return minus_zeros
 
 
 def _count(shape: Shape) -> int:

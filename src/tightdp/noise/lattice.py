@@ -1,6 +1,6 @@
 r"""Exact K-norm noise on the integer lattice: integers from the random bits to the released value.
 
-For a body B with integer levels (:mod:`~tightdp.exact.lattice_bodies`) and a rational rate eta, the
+For a body B with integer levels (:mod:`~tightdp.exact.lattice_body`) and a rational rate eta, the
 noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`, drawn exactly
 (:mod:`~tightdp.exact.lattice_sampling`).
 """
@@ -13,7 +13,8 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
-from tightdp.exact.lattice_bodies import LatticeBody, RoundBody
+from tightdp.exact.lattice_bodies import RoundBody
+from tightdp.exact.lattice_body import LatticeBody
 from tightdp.exact.lattice_points import roomy
 from tightdp.exact.lattice_sampling import (
     MOST_BOXED,

@@ -17,7 +17,8 @@ from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import DimensionError, FloatArray, fail
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, LatticeBody, RoundBody
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
+from tightdp.exact.lattice_body import LatticeBody
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.privacy import text_up
