@@ -271,6 +271,17 @@ def amount_within(name: str, value: object, allowed: str, remedy: str = "") -> F
     return number
 
 
+def fraction_within(name: str, value: object, allowed: str, remedy: str = "") -> Fraction:
+    """The same for a number that :func:`exact_fraction` reads.
+
+    >>> fraction_within("grid", 0.25, "(0, inf)")
+    Fraction(1, 4)
+    """
+    number = exact_fraction(name, value)
+    _refuse_outside(name, number, value, allowed, remedy)
+    return number
+
+
 def _refuse_outside(
     name: str, number: float | Fraction, given: object, allowed: str, remedy: str
 ) -> None:

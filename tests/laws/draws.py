@@ -28,10 +28,9 @@ from tightdp.noise.lattice_laws import (
     TruncatedGeometric,
 )
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
-from tightdp.noise.tulap import Tulap
 
 Make = Callable[[Any, int], Any]  # from epsilon and a sensitivity
 

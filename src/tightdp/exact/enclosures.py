@@ -15,6 +15,7 @@ from tightdp.errors import exact_amount, fail
 
 LOG_SLACK = 2  # |minus_log - truth| in units of the last place, proved there
 _GUARD_BITS = 64
+_FACTOR_BITS = 128  # of exp(epsilon), which multiplies integers
 _LN2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF, 1 << 128)  # to its last place
 
 
@@ -55,6 +56,22 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
         spare = high.bit_length() - places
         low, high, shift = low >> spare, -(-high >> spare), shift - spare
     return (low >> shift, -(-high >> shift)) if shift > 0 else (low << -shift, high << -shift)
+
+
+def exp_below(epsilon: Fraction) -> tuple[int, int]:
+    """Integers with ``top / high <= exp(epsilon)``: the safe side for shortfalls."""
+    bits = _FACTOR_BITS + math.ceil(2 * epsilon)
+    return 1 << bits, exp_minus_bounds(epsilon, bits)[1]
+
+
+def exp_above(epsilon: Fraction) -> Fraction:
+    """A rational >= exp(epsilon): the safe side for lower bounds.
+
+    >>> float(exp_above(Fraction(1))) - 2.718281828459045 < 1e-15
+    True
+    """
+    bits = _FACTOR_BITS + math.ceil(2 * epsilon)
+    return Fraction(1 << bits, exp_minus_bounds(epsilon, bits)[0])
 
 
 def float_up(x: Fraction) -> float:

@@ -174,10 +174,12 @@ class SquareBody(TestedBody):
         return 5 / 6  # area 40/3 of 16
 
     def _level(self, z: WideIntegers) -> WideIntegers:
-        return curved_level(*np.abs(z).T)
+        side, height = np.abs(z).T
+        return curved_level(side, height)
 
     def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
-        return under_curve(*np.abs(z).T, levels)
+        side, height = np.abs(z).T
+        return under_curve(side, height, levels)
 
 
 def curved_level(side: WideIntegers, height: WideIntegers) -> WideIntegers:

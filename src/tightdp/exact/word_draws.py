@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
-from tightdp.exact.rates import check_rate, exact_fraction
+from tightdp.errors import FloatArray, WideIntegers, check_count, fraction_within
+from tightdp.exact.rates import check_rate
 from tightdp.exact.rejection import collect
 from tightdp.exact.undecided_bits import log_exceeds, log_level
 from tightdp.randomness import RandomSource, Shape, Words
@@ -153,9 +153,7 @@ def discrete_gaussians(
     >>> bool(abs(discrete_gaussians(Fraction(10), 1000, source(1))).max() < 40)
     True
     """
-    variance = exact_fraction("sigma2", sigma2)
-    if not variance > 0:
-        fail(f"`sigma2` must be a finite number > 0. Got {shown(sigma2)}.")
+    variance = fraction_within("sigma2", sigma2, "(0, inf)")
     a, b = variance.numerator, variance.denominator
     t = math.isqrt(a // b) + 1
     filtered = filtered and not (t >> 400 or b >> 900 > a)  # beyond the range of floats

@@ -21,7 +21,7 @@ from tightdp.exact.rates import exact_amount, rate
 from tightdp.exact.rejection import collect
 from tightdp.exact.undecided_bits import coins
 from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
-from tightdp.noise.law import LatticeLaw, check_delta
+from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
 from tightdp.randomness import RandomSource
 
@@ -210,7 +210,7 @@ class LatticeSteps(LatticeLaw):
         return self._steps.moment(p)
 
     def _shortfall(self, epsilon: float, shift: float) -> float:
-        return self._steps.shortfall(epsilon, check_count("shift", _whole(shift), least=0))
+        return self._steps.shortfall(epsilon, check_shift(shift))
 
     def _worst_shortfall(self, epsilon: float, sensitivity: float) -> float:
         return self._steps.worst_shortfall(epsilon, sensitivity)
@@ -271,7 +271,7 @@ class TruncatedGeometric(LatticeSteps):
     """
 
     def __init__(self, *, epsilon: Number, delta: float, sensitivity: int = 1) -> None:
-        check_delta(delta, most=0.5)
+        check_delta(delta, "1/2]")
         super().__init__(epsilon=epsilon, sensitivity=sensitivity, width=1, core=1, delta=delta)
 
 
@@ -319,7 +319,7 @@ class DiscreteTulap(LatticeSteps):
     Needs: integers.
     Proof: :class:`LatticeSteps` with w = L.
     Numerics: ``exact``.
-    References: see :class:`~tightdp.noise.tulap.Tulap`.
+    References: see :class:`~tightdp.noise.laws.Tulap`.
 
     Examples
     --------
@@ -339,7 +339,3 @@ def _best_core(epsilon: float, width: int) -> int:
     near = math.floor(width / (1 + math.exp(min(epsilon / 2, 700))))
     options = [r for r in range(near - 1, near + 3) if 1 <= r <= width]
     return min(options, key=lambda r: Steps(epsilon, float(width), r - 0.5, lattice=True).moment(1))
-
-
-def _whole(shift: float) -> Any:
-    return int(shift) if float(shift).is_integer() else shift
