@@ -26,7 +26,6 @@ FLOORS = [
     ["design"],
     ["inference", "convex", "shaping"],
     ["mechanisms"],
-    ["options"],
     ["registry"],
     ["functions"],
     ["estimators"],

@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 
 def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.design.designs import design_noise
-    from tightdp.options import amount
+    from tightdp.registry import amount
 
     if given.out:
         check_out(given.out, force=given.force)

@@ -26,7 +26,8 @@ class MarginLoss(ABC):
     curvature : float
         The largest :math:`\phi''`.
     rounding : float
-        Floating-point error of :meth:`first` in units of 2**-53, given an exact margin.
+        Floating-point error of :meth:`first`, given an exact margin, in units of 2**-53; of 2**-64
+        if the margin is an extended double, in whose precision :meth:`first` must compute.
     """
 
     name: str

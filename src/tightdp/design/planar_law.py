@@ -30,6 +30,7 @@ from tightdp.errors import (
     check_count,
     fail,
 )
+from tightdp.exact.enclosures import exp_below
 from tightdp.exact.rates import check_epsilon
 from tightdp.randomness import RandomLike, source
 

@@ -18,7 +18,7 @@ from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Problem, named_columns
 from tightdp.estimators.untargeted import Untargeted
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.cell_counts import CellCounts
+from tightdp.mechanisms.counts import CellCounts
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema

@@ -25,8 +25,7 @@ from tightdp.mechanisms.means import (
     variance_statistic,
     variances_of,
 )
-from tightdp.mechanisms.mechanism import Mechanism
-from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release

@@ -16,7 +16,7 @@ from tightdp.estimators.labels import check_classes, label_array, target_classes
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.class_tables import log_joint
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.class_release import ClassTables
+from tightdp.mechanisms.counts import ClassTables
 from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
@@ -135,7 +135,7 @@ class GaussianNB(NaiveBayes):
     relation of the schema (replace-one by default), delta = 0 for ``noise="hull"``.
     Needs: public bounds, levels and classes. The classes are stated with ``classes`` or in a
     schema; with ``classes="observed"`` it is you who says that the labels in ``y`` are public.
-    Proof: :class:`~tightdp.mechanisms.class_release.ClassMechanism`; everything else here, floors
+    Proof: :class:`~tightdp.mechanisms.counts.ClassMechanism`; everything else here, floors
     and predictions included, is a function of the release and of public facts.
     Erratum: [5]'s experiment spends its budget on every statistic anew, and reads class counts and
     ranges off the data (E43); here all of it is one (epsilon, delta).

@@ -25,7 +25,7 @@ from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_intervals import Candidates, candidates, moved
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.reading import Reading
+from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors

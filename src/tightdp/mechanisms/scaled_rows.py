@@ -17,8 +17,6 @@ from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.randomness import RandomSource
 from tightdp.schema import OTHER_HELP, Category, Interval, Schema
 
-MOST_TIMES = 4  # rows that are used, in units of those that the schema states
-
 
 class ScaledRows:
     """An intercept, features and a target of a table, scaled by public bounds.
@@ -116,12 +114,8 @@ class ScaledRows:
         check_public_rows(frame, self.schema)
 
     def read(self, frame: TableLike, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**
-
-        Never more than four times the rows that the schema states, the first ones.
-        """
+        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        cells = cells[: MOST_TIMES * self.schema.rows]
         unit = 2.0**-self.schema.bits
         scale = np.array([1.0 if size else unit for size in self.design.groups])
         rows = self.design.rows(np.asarray(cells[:, :-1] * scale, dtype=np.float64))

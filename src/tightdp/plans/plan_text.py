@@ -30,12 +30,11 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_cap
 from tightdp.ledger.requests import check_key
-from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.request import Request
 from tightdp.privacy import text_down, text_up
-from tightdp.registry import KINDS, Kind
+from tightdp.registry import KINDS, Kind, amount, check_keys
 from tightdp.schema import Schema
 
 T = TypeVar("T")

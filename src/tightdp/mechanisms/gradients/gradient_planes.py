@@ -70,7 +70,7 @@ class PlaneGradient(Mechanism):
             epsilon=self.epsilon,
             radius=self.radius,
             dim=self.rows.dim,
-            bits=self.rows.schema.bits,
+            bits=self._cell_bits(),
             most=self._finest(),
         )
         self.edge = math.floor(self.radius * (1 << self.grid))
@@ -80,6 +80,10 @@ class PlaneGradient(Mechanism):
     def _finest(self) -> int:
         """The finest grid on which a draw can promise to end; any by default."""
         return 62
+
+    def _cell_bits(self) -> int:
+        """Bits of the cells that are multiplied with coefficients in 64-bit integers."""
+        return self.rows.schema.bits
 
     # --- the law ------------------------------------------------------------------------------
 
