@@ -303,7 +303,7 @@ def test_broken_bounds_are_refused() -> None:
     def lying(low: Any, high: Any) -> tuple[int, int]:
         return (5, 5) if low == high else (0, 0)
 
-    with pytest.raises(DataError, match="promise"):
+    with pytest.raises(DataError, match="do not hold"):
         utility_law(50, 1, lying, Fraction(1)).draw(source(1))
     with pytest.raises(ParameterError, match="in this order"):
         utility_law(50, 1, lambda low, high: (1, 0), Fraction(1))

@@ -139,15 +139,13 @@ class BandLevels:
         self._places = _BITS - math.floor(top / math.log(2))
         self._bounds = [ratio_bound(self._log_weight(end), self._places) for end in self._ends]
         tail = ratio_bound(self.paths.log_total(), self._places)
-        weights = [b * self._span(i) for i, b in enumerate(self._bounds)]
+        # the levels of a block are drawn from so many of weight 1
+        spans = zip(self._bounds, self._starts, self._ends, strict=False)
+        weights = [b * min(end - start + 1, 2 * self._reach) for b, start, end in spans]
         weights.append(2 * self._reach * tail)
         self._bounds.append(tail)
         levels = np.array([s - self.paths.least for s in self._starts], dtype=object)
         return TiltedLaw(np.array(weights, dtype=object), levels, self.rate)
-
-    def _span(self, i: int) -> int:
-        """Levels of weight 1 that the levels of a block are drawn from."""
-        return min(self._ends[i] - self._starts[i] + 1, 2 * self._reach)
 
     def _band(self, i: int) -> Band:
         if i not in self._bands:

@@ -282,18 +282,15 @@ class BoxSampler(Generic[State]):
             self._weigh(part)
         if self._refused >= self._next_look:  # the least level may be known better by now
             self._next_look *= 2
-            self._look_again()
+            lowest = self._lowest()
+            if lowest > self._reference:
+                self._reference = lowest
+                self._weigh_all()
         return None
 
     def _keeps(self, cell: Cell[State], point: Point, rng: RandomSource) -> bool:
         level = self.levels.bounds(cell.known, point, point)[0]
         if level < cell.least:
-            fail("The bounds of levels broke their promise: a point lies below its box.", DataError)
+            fail("The bounds of the levels do not hold: a point lies below its box.", DataError)
         above = self.rate * (level - self._reference)
         return coin_exp(above, rng, num=1 << self._places, den=cell.cover)
-
-    def _look_again(self) -> None:
-        lowest = self._lowest()
-        if lowest > self._reference:
-            self._reference = lowest
-            self._weigh_all()

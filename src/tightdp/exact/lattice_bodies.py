@@ -217,7 +217,7 @@ class SumBody(TestedBody):
     def diamond_share(self) -> float:
         """The volume of the ball as a share of that of the l1 ball sum |z_i| <= k around it."""
         log_ratio = math.lgamma(self.dim + 1) + self.dim * math.log(self.half[0] / self.bound)
-        return _exp(log_ratio + _log(self.share))
+        return _exp(log_ratio + math.log(self.share)) if self.share > 0 else 0.0
 
     def _level(self, z: WideIntegers) -> WideIntegers:
         size = np.abs(z)
@@ -299,7 +299,3 @@ def _sum_share(dim: int, bound: int, half: int) -> float:
 
 def _exp(x: float) -> float:
     return math.exp(x) if x > -700 else 0.0
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf

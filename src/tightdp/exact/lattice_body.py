@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -43,7 +42,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_points import box_points, roomy
-from tightdp.exact.rejection import LEAST_SHARE
+from tightdp.exact.rejection import LEAST_SHARE, by_weight
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
 
@@ -339,12 +338,7 @@ def picks(
     out = np.zeros(len(levels), dtype=np.int64)
     for level in set(levels.tolist()):
         rows = np.flatnonzero(levels == level)
-        edges = list(accumulate(weights(int(level))))
-        if edges[-1] < 1 << 62:
-            u = rng.integers(edges[-1], rows.size)
-            out[rows] = np.searchsorted(np.array(edges, dtype=np.int64), u, side="right")
-        else:
-            out[rows] = [bisect_right(edges, rng.below(edges[-1])) for _ in rows]
+        out[rows] = by_weight(weights(int(level)), rows.size, rng)
     return out
 
 

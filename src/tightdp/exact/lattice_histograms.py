@@ -21,6 +21,7 @@ from tightdp.exact.lattice_body import (
     uniform_of,
 )
 from tightdp.exact.lattice_points import simplex_points
+from tightdp.exact.rejection import by_weight
 from tightdp.randomness import RandomSource
 
 _LISTED = 1 << 12  # up to this level every size of a difference is weighed on its own
@@ -108,10 +109,9 @@ class HistogramBody(LatticeBody):
         # binom(s+m-2,m-2)) <= 1, so its count cancels; zero (s = 0) with probability 1 / sum W.
         m = self.dim
         size = simplex_points(levels + offset, m - 1, rng, at_most=True).sum(axis=1)
-        same = np.zeros(len(levels), dtype=np.int64)
-        gainers = 1 + picks(same, lambda _: self._weights, rng)
+        gainers = 1 + by_weight(self._weights, len(levels), rng)
         keep = (size <= levels) & (size >= gainers) & self._thinned(size, gainers, rng)
-        zero = (size == 0) & (picks(same, lambda _: [1, self._all - 1], rng) == 0)
+        zero = (size == 0) & (by_weight([1, self._all - 1], len(levels), rng) == 0)
         rows = np.flatnonzero(keep | zero)
         return self._points(size[rows], gainers[rows], rng), rows
 

@@ -231,7 +231,7 @@ def _enlarged(ball: NormBall, resolution: int | Fraction | None) -> Fraction:
     return Fraction(resolution) / max(steps, 1)
 
 
-def _moment_body(ball: Any) -> Shape:
+def _moment_body(ball: MomentBody) -> Shape:
     if ball.kind not in LATTICE_KINDS:
         fail(
             f"There is no exact lattice sampler for the {ball.kind!r} moment body: use "

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
 from tightdp.exact.enclosures import exp_below, float_up
 from tightdp.exact.rates import check_epsilon
+from tightdp.exact.rejection import by_weight
 from tightdp.exact.word_draws import SAFE
 from tightdp.noise.law import LatticeLaw, check_shift
 from tightdp.randomness import RandomSource
@@ -113,15 +112,6 @@ class CellWeights:
 
         return self.atom / self.total + max(one_way(p), one_way(p[::-1]))
 
-    def _indices(self, count: int, bits: RandomSource) -> WideIntegers:
-        """Cells by exact inversion; the index past the last cell is the atom."""
-        steps = list(accumulate([*self.weights, self.atom]))
-        if self.total < 1 << 62:
-            picks = bits.integers(self.total, count)
-            return np.searchsorted(np.array(steps, dtype=np.int64), picks, side="right")
-        wide = (bits.below(self.total) for _ in range(count))
-        return np.array([bisect_right(steps, pick) for pick in wide], dtype=np.int64)
-
 
 class TableNoise(LatticeLaw, CellWeights):
     r"""Integers drawn from a table of integer weights, each spread evenly over ``points`` points.
@@ -197,7 +187,7 @@ class TableNoise(LatticeLaw, CellWeights):
         return self._bound(-(-int(moved) // self.points), asked)
 
     def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
-        cell = self._indices(count, bits)
+        cell = by_weight([*self.weights, self.atom], count, bits)  # past the last is the atom
         reach = (abs(self.start) + len(self.weights) + 1) * self.points
         first = (cell.astype(object) if reach >= SAFE else cell) + self.start
         z = first * self.points + bits.integers(self.points, count)

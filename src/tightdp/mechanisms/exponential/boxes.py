@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import exact_fraction, fail
+from tightdp.errors import check_function, exact_fraction, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
@@ -123,16 +123,8 @@ class BoxMechanism(Mechanism):
         constant_normalizer: bool = False,
     ) -> None:
         self.intervals = check_box(intervals)
-        if not callable(bounds):
-            fail("`bounds` must be a function of the table.")
-        self.bounds, self.bits = bounds, check_bits(bits)
-        self.budget = UtilityBudget(
-            epsilon,
-            sensitivity,
-            neighbors,
-            monotonic=monotonic,
-            constant_normalizer=constant_normalizer,
-        )
+        self.bounds, self.bits = check_function("bounds", bounds), check_bits(bits)
+        self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
     @property

@@ -14,7 +14,9 @@ from tightdp.errors import (
     DataError,
     DimensionError,
     WideIntegers,
+    check_filled,
     check_flag,
+    check_function,
     check_list,
     exact_fraction,
     fail,
@@ -108,21 +110,12 @@ class ExponentialMechanism(Mechanism):
         permute_and_flip: bool = False,
     ) -> None:
         self.candidates = check_list("candidates", candidates, "candidates")
-        if not self.candidates:
-            fail("`candidates` must hold at least one candidate.")
-        if not callable(utility):
-            fail("`utility` must be a function of the table.")
+        check_filled("candidates", self.candidates, "candidate")
         flip = check_flag("permute_and_flip", permute_and_flip)
         if flip and (base_measure is not None or constant_normalizer):
             fail("`permute_and_flip` knows no `base_measure` and no `constant_normalizer`.")
-        self.utility = utility
-        self.budget = UtilityBudget(
-            epsilon,
-            sensitivity,
-            neighbors,
-            monotonic=monotonic,
-            constant_normalizer=constant_normalizer,
-        )
+        self.utility = check_function("utility", utility)
+        self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
         self.permute_and_flip = flip
         self.weights = _measure(base_measure, len(self.candidates))
