@@ -461,8 +461,12 @@ _HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
 @contextmanager
 def held_warnings() -> Iterator[None]:
     """Say warnings about public facts when the block is over: one that is turned into an error
-    must not come between a payment and the release that it paid for.
+    must not come between a payment and the release that it paid for. Within another such block,
+    when that one is over.
     """
+    if _HELD.get() is not None:
+        yield
+        return
     texts: list[str] = []
     token = _HELD.set(texts)
     try:

@@ -123,7 +123,7 @@ def _add_release(commands: Commands) -> None:
         "--one-pass",
         action="store_true",
         help="read the table once for all sums, counts, means, histograms and least squares; they "
-        "are all paid for before, and a run that is killed while it reads loses them all",
+        "are all paid for before, and a run that is killed while it pays or reads loses them",
     )
 
 

@@ -54,6 +54,16 @@ def check_opens(path: Path) -> None:
         fail(f"{str(path)!r} cannot be read: open the file and check it.")
 
 
+def check_names(
+    path: Path, names: Sequence[str], stated: tuple[Sequence[str], str] | None = None
+) -> None:
+    """Raise if the file cannot be read, or these columns are not in it; see :func:`read_rows`."""
+    check_opens(path)
+    header = read_names(path) if stated is None else stated[0]
+    for name in names:
+        _place(name, header, path)
+
+
 def read_rows(
     path: Path, rows: int, names: Sequence[str], stated: tuple[Sequence[str], str] | None = None
 ) -> Iterator[list[list[str | None]]]:

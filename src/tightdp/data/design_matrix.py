@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, fail
 from tightdp.schema import Category, Interval, Schema
 
@@ -33,7 +34,8 @@ class DesignMatrix:
     design : tuple of str
         Names of the columns, without the intercept.
     names : tuple of str
-        Names of the coefficients: the intercept, if there is one, and the design.
+        Names of the coefficients: the intercept, if there is one, and the design. Where a feature
+        is called "intercept", the other is "(intercept)".
     groups : tuple of int
         How many columns come from each feature; 0 for a number, which has one.
     places : dict
@@ -66,14 +68,15 @@ class DesignMatrix:
         self.intercept = intercept
         if len({*self.features, target}) <= len(self.features):
             fail("`features` and `target` must be distinct columns.")
-        names = ["intercept"] if intercept else []
+        own = "(intercept)" if "intercept" in self.features else "intercept"
+        names = [own] if intercept else []
         self.places: dict[str, range] = {}
         for name in self.features:
             column, start = schema[name], len(names)
             levels = column.indicators if isinstance(column, Category) else ()
             names += [f"{name}[{level}]" for level in levels] or [name]
             self.places[name] = range(start, len(names))
-        self.names, self.design = tuple(names), tuple(names[intercept:])
+        self.names, self.design = distinct(tuple(names)), tuple(names[intercept:])
         self.groups = tuple(
             len(places) if isinstance(schema[name], Category) else 0
             for name, places in self.places.items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import operator
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from tightdp.data.columns import (
     wide_polars,
 )
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.csv_lines import check_opens, read_names, read_rows
+from tightdp.data.csv_lines import check_names, check_opens, read_names, read_rows
 from tightdp.data.streams import opened, reading, unread
 from tightdp.errors import DataError, DimensionError, fail, require
 from tightdp.paths import check_file, check_path
@@ -64,8 +65,8 @@ class Engine(ABC):
         """The number of rows, where no row need be read to know it."""
         return None
 
-    def check_ready(self) -> None:
-        """Raise if the engine is known not to be able to read, whatever the rows."""
+    def check_ready(self, names: Sequence[str]) -> None:
+        """Raise if it is known that these columns cannot be read, whatever the rows."""
         return
 
 
@@ -161,11 +162,19 @@ class DatasetTable(ArrowTable):
     _OWN = frozenset({"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"})
 
     def __init__(
-        self, schema: Any, dataset: Callable[[], Any], count: Callable[[], int] | None = None
+        self,
+        schema: Any,
+        dataset: Callable[[], Any],
+        count: Callable[[], int] | None = None,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
             schema, lambda names, rows: _scan(self._readable(dataset()), names, rows), count
         )
+        self._ready = ready
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        self._ready()
 
     def _readable(self, dataset: Any) -> Any:
         """Without what would stop the scan, even if nobody asks for it."""
@@ -205,7 +214,7 @@ class PolarsTable(Engine):
     def known_rows(self) -> int | None:
         return getattr(self._frame, "height", None)  # lazy frames have none
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
@@ -244,7 +253,7 @@ class DuckTable(Engine):
         kind = str(self._types[name])
         return None if kind in self._WHOLE | self._UNSIGNED | self._REST else kind
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
@@ -268,13 +277,19 @@ class CsvTable(Engine):
     """
 
     def __init__(self, path: Path, stated: CsvFile | None = None) -> None:
+        self._path, self._stamp = path, _stamps([path])
         if stated is not None:
             check_opens(path)
-        self._path, self._header = path, read_names(path) if stated is None else [*stated.names]
+        self._header = read_names(path) if stated is None else [*stated.names]
         self._stated = None if stated is None else (stated.names, stated.delimiter)
 
     def names(self) -> list[Any]:
         return list(self._header)
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        if _stamps([self._path]) != self._stamp:  # another file is there now
+            check_file("frame", self._path)
+            check_names(self._path, names, self._stated)
 
     def unreadable(self, name: str) -> str | None:
         return None
@@ -297,6 +312,10 @@ class Stack(Engine):
     def unreadable(self, name: str) -> str | None:
         kinds = (table.unreadable(name) for table in self._tables)
         return next((kind for kind in kinds if kind is not None), None)
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        for table in self._tables:
+            table.check_ready(names)
 
     def known_rows(self) -> int | None:
         counts = [table.known_rows() for table in self._tables]
@@ -413,13 +432,26 @@ def _parquet(path: Path, found: Iterable[str]) -> Engine:
     return Stack([_parquet_alike(group, kind, absent) for kind, group in alike.items()])
 
 
+def _stamps(files: Iterable[str | Path]) -> list[tuple[int, ...] | None]:
+    """What shows, without a look into them, that files are others than before; None: it is gone."""
+    found: list[tuple[int, ...] | None] = []
+    for file in files:
+        try:
+            facts = os.stat(file)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    return found
+
+
 def _kind(file: str) -> Any:
     """Names and types of the columns of a Parquet file."""
     return require("pyarrow.parquet", "pyarrow").read_schema(file).remove_metadata()
 
 
 def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Engine:
-    full = kind
+    full, seen = kind, _stamps(files)
     for name, field in absent.items():
         full = full if name in full.names else full.append(field)
 
@@ -427,9 +459,17 @@ def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> En
         make = require("pyarrow.dataset", "pyarrow").dataset
         return make(files, schema=full, format="parquet")
 
-    def unchanged() -> Any:
-        if any(_kind(file) != kind for file in files):
+    def check() -> None:
+        if not all(Path(file).is_file() and _kind(file) == kind for file in files):
             fail("A Parquet file has changed since its columns were checked.", DataError)
+
+    def unchanged() -> Any:
+        check()
         return fresh()
 
-    return DatasetTable(full, unchanged, lambda: int(fresh().count_rows()))  # the footers know
+    def ready() -> None:
+        if _stamps(files) != seen:
+            check()
+
+    # the footers know how many rows there are
+    return DatasetTable(full, unchanged, lambda: int(fresh().count_rows()), ready)

@@ -45,7 +45,7 @@ class SparkTable(Engine):
         kind = str(self._types[name])
         return None if kind in _WHOLE | _REST else kind
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Any) -> None:
         check_workers(self._frame.sparkSession)
 
     def chunks(self, names: object, rows: int) -> Iterator[Chunk]:

@@ -80,7 +80,8 @@ class Table:
         schema.select(names)
         engine = self.engine(schema)
         present = guard(engine.names)
-        for name in Scan(schema, names, 1).wanted:
+        wanted = Scan(schema, names, 1).wanted
+        for name in wanted:
             _check_present(name, present, in_words=not isinstance(engine, CsvTable))
             if engine.caseless:
                 _check_case(name, present)
@@ -90,7 +91,7 @@ class Table:
                     f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
                     "convert it to a number or to text first."
                 )
-        guard(engine.check_ready)
+        guard(lambda: engine.check_ready(wanted))
         return engine, names
 
     def __repr__(self) -> str:  # neither cells nor their number

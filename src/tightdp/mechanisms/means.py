@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -401,8 +402,13 @@ class RowsWhere(Statistic):
 def _chosen(rule: Category, levels: object) -> list[Any]:
     """The levels of the rule that are meant: 1, 1.0 and "1" are one level, as in a cell."""
     listed = list(levels) if isinstance(levels, (list, tuple)) else []
-    numbers = {exact_value(level): level for level in rule.levels}
-    numbers.pop(None, None)  # texts that are no numbers are themselves alone
+    values = [exact_value(level) for level in rule.levels]
+    times = Counter(values)
+    numbers = {
+        value: level
+        for value, level in zip(values, rule.levels, strict=True)
+        if value is not None and times[value] == 1  # a number is neither "1" nor "01"
+    }
     meant = [_same(level, rule.levels, numbers) for level in listed]
     if not meant or None in meant or not len(set(meant)) == len(meant) < len(rule.levels):
         shown = ", ".join(map(str, rule.levels))

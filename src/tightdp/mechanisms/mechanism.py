@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -331,7 +332,7 @@ class Started:
     ('x',)
     """
 
-    __slots__ = ("_mechanism", "_publish", "_stack", "_stored", "_table")
+    __slots__ = ("_lock", "_mechanism", "_publish", "_stack", "_stored", "_table")
 
     def __init__(
         self,
@@ -345,6 +346,7 @@ class Started:
         self._mechanism, self._table, self._publish = mechanism, table, publish
         self._stack = ExitStack() if stack is None else stack
         self._stored = stored
+        self._lock = threading.Lock()
 
     @property
     def integer_sums(self) -> Sequence[IntegerSum]:
@@ -356,12 +358,13 @@ class Started:
 
         ``table`` stands for the one of the start, which may share its reading with others.
         """
-        if self._stored is None:
-            if self._publish is None:
-                fail("A release is finished once.", LedgerError)
-            publish, self._publish = self._publish, None
-            with self._stack:
-                self._stored = publish(self._table if table is None else table, progress)
+        with held_warnings(), self._lock:  # of two threads one reads, both get its release
+            if self._stored is None:
+                if self._publish is None:
+                    fail("A release is finished once.", LedgerError)
+                publish, self._publish = self._publish, None
+                with self._stack:
+                    self._stored = publish(self._table if table is None else table, progress)
         return self._mechanism.read(self._stored)
 
     def __enter__(self) -> Self:
@@ -522,7 +525,7 @@ class Together(Mechanism):
 
     def check(self, frame: TableLike) -> None:
         for part in self.parts:
-            part.check(frame)
+            part.check(part._opened(frame))
             schema = part.public_facts()
             if schema is not None:
                 check_read_again(frame, schema, len(self.parts))
@@ -551,5 +554,7 @@ class Together(Mechanism):
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         each = 1 - (1 - confidence) / len(self.parts)
-        first, *others = (part.draw(frame, rng, each, progress) for part in self.parts)
+        first, *others = (
+            part.draw(part._opened(frame), rng, each, progress) for part in self.parts
+        )
         return first.beside(*others)
