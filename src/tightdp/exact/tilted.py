@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -136,12 +136,14 @@ class TiltedLaw:
 
     def draw(self, rng: RandomSource) -> int:
         """One index."""
+        if self._wide:
+            return until_accepted(lambda: self._wide_trial(rng))
         return int(self.sample(1, rng)[0])
 
     def sample(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
         """Independent indices, shape (size,)."""
         if self._wide:
-            return np.array([until_accepted(partial(self._wide_trial, rng)) for _ in range(size)])
+            return np.array([self.draw(rng) for _ in range(size)], dtype=np.int64)
 
         def propose(count: int) -> NDArray[np.int64]:
             found = np.searchsorted(self._edges, rng.integers(self._total, count), side="right")

@@ -172,7 +172,7 @@ def discrete_gaussians(
         return y[_exceed(rng.words(y.size), near, exponent, rng)]
 
     # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
-    return collect(propose, _count(shape), 0.75, cells=_BLOCK).reshape(shape)
+    return collect(propose, _count(shape), 0.79, cells=_BLOCK).reshape(shape)
 
 
 # --- filters ------------------------------------------------------------------------------------
@@ -266,14 +266,15 @@ def _exceed(
     sum of both is less than 2**-43 + 2**-46 exponent. ``exact`` gives the exponent of an index as a
     fraction when the filter leaves it open, or when there are no floats.
     """
-    answers, undecided = np.ones((2, words.size), dtype=np.bool_)
-    if exponents is not None:
+    if exponents is None:
+        answers = undecided = np.ones(words.size, dtype=np.bool_)
+    else:
         y = np.maximum(words.astype(np.float64), float(_TINY_WORD)) * 2.0**-64
         gap = -np.log(y) - exponents
         answers = gap > 0
         undecided = ~(np.abs(gap) > 2.0**-43 + exponents * 2.0**-46) | (words < _TINY_WORD)
-    for i in np.flatnonzero(undecided):
-        num, den = exact(int(i))
+    for i in np.flatnonzero(undecided).tolist():
+        num, den = exact(i)
         answers[i] = num == 0 or log_exceeds(int(words[i]) >> 1, 63, num, den, rng)
     return answers
 
