@@ -41,8 +41,8 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.paths import read_file
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import Neighbors
-from tightdp.tables import html_table, text_table
 from tightdp.values import exact_value, plain_cell
 
 DEFAULT_BITS = 16
@@ -749,18 +749,18 @@ def check_schema(schema: object) -> Schema:
 
 
 def numeric_column(
-    schema: Schema, name: str, remedy: str = "code its levels as numbers first"
+    schema: Schema, name: str, remedy: str = "code its levels as numbers"
 ) -> Interval:
     """The public bounds of a numeric column.
 
-    >>> numeric_column(Schema({"k": Category(["a", "b"], other="a")}, rows=9), "k")
+    >>> numeric_column(Schema({"k": Category(["a", "b"], other="a")}, rows=9), "k", "drop it")
     Traceback (most recent call last):
     ...
-    tightdp.errors.ParameterError: Column 'k' must be an Interval: code its levels as numbers first.
+    tightdp.errors.ParameterError: Column 'k' must be an Interval (numeric): drop it.
     """
     column = schema[name]
     if not isinstance(column, Interval):
-        fail(f"Column {name!r} must be an Interval: {remedy}.")
+        fail(f"Column {name!r} must be an Interval (numeric): {remedy}.")
     return column
 
 

@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "tightdp"
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
     ["errors", "accepted"],
-    ["paths", "printed", "progress", "tables", "values"],
+    ["paths", "printed", "progress", "values"],
     ["randomness", "privacy", "parameters"],
     ["schema", "release", "meaning"],
     ["answer", "preview"],

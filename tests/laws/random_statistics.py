@@ -38,8 +38,8 @@ from tightdp.data.statistics import (
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.means import RowsWhere
-from tightdp.mechanisms.split import SplitMechanism
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise

@@ -20,9 +20,9 @@ from tightdp.data.cells import Cells, ListedCells
 from tightdp.data.frames import check_frame, scan_sums
 from tightdp.data.scan import Chunk, Scan
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Interval, Schema
-from tightdp.tables import html_table, text_table
 
 _BLOCK_ROWS = 65_536
 _UNSEEN = "\0unseen"  # a level that no cell has

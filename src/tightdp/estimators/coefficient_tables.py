@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from tightdp.errors import FloatArray
 from tightdp.inference.regions import pulled
-from tightdp.printed import bare, interval_head, value_and_interval
+from tightdp.printed import bare, html_table, interval_head, text_table, value_and_interval
 from tightdp.privacy import Guarantee
 from tightdp.schema import Category, Schema
-from tightdp.tables import html_table, text_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,11 @@ from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.gradients.chains import SAMPLERS
-from tightdp.mechanisms.gradients.gradient_planes import SHAPES, check_radius
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import (
+    SHAPES,
+    KNormQuantileRegression,
+    check_radius,
+)
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release

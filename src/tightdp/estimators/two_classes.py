@@ -9,11 +9,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import TableLike
+from tightdp.convex.margin_losses import margins
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, fail
 from tightdp.estimators.labels import class_labels
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.mechanisms.scaled_rows import margins
 from tightdp.schema import Category
 
 

@@ -130,9 +130,7 @@ class KolmogorovSample(Mechanism):
         "distribution function and that of the table: no cell is noised on its own."
     )
 
-    @property
-    def picture(self) -> str:
-        return "bars"
+    picture = "bars"
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, require_public_rows
 from tightdp.values import exact_value, plain_cell
 
 
@@ -101,9 +101,7 @@ class MeanMechanism(ColumnMechanism):
     def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
         return mean_statistic(schema, columns)
 
-    @property
-    def picture(self) -> str:
-        return "range"
+    picture = "range"
 
     def read(self, release: Release) -> Release:
         """Means from the noisy sums."""
@@ -147,8 +145,7 @@ def mean_statistic(schema: Schema, columns: Iterable[str]) -> Sums | SumsAndRows
 
 def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares:
     """What a variance is made of."""
-    if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
-        fail("`variance` needs replace-one neighbours: the number of rows must be public.")
+    require_public_rows(check_schema(schema), "`variance`")
     return SumsAndSquares(schema, columns)
 
 
@@ -357,8 +354,7 @@ class RowsWhere(Statistic):
         self,
         schema: Schema,
         column: str,
-        *,
-        levels: Sequence[Any] | None = None,
+        levels: object = None,
         low: object = None,
         high: object = None,
     ) -> None:
@@ -475,8 +471,7 @@ class ShareMechanism(Reading):
         epsilon: Number,
         delta: Number = 0,
     ) -> None:
-        if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
-            fail("`share` needs replace-one neighbours: the number of rows must be public.")
+        require_public_rows(check_schema(schema), "`share`")
         self.schema = schema
         self.statistic = RowsWhere(schema, column, levels=levels, low=low, high=high)
         self.rows = AdditiveMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from tightdp.errors import (
     PendingError,
     PublicFactWarning,
     check_confidence,
+    check_filled,
     check_flag,
+    check_instance,
     fail,
     held_warnings,
 )
@@ -35,7 +37,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
-from tightdp.ledger.requests import FINGERPRINTS
+from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
@@ -51,6 +53,15 @@ _MOST_ROWS = 20_000
 _LONGEST_LABEL = 500
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
+
+
+class Purchase(NamedTuple):
+    """Who pays for a release, under which key, at which level and with whose random bits."""
+
+    ledger: Ledger | None = None
+    key: str | None = None
+    confidence: float = 0.95
+    rng: RandomLike = None
 
 
 class Mechanism(Recorded, ABC):
@@ -255,24 +266,19 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
-        with started, held_warnings():
+        asked = Purchase(ledger, key, confidence, rng)
+        with self.start(frame, **asked._asdict()) as started, held_warnings():
             return started.finish(progress=progress)
 
-    def start(
-        self,
-        frame: TableLike,
-        *,
-        ledger: Ledger | None = None,
-        key: str | None = None,
-        confidence: float = 0.95,
-        rng: RandomLike = None,
-    ) -> Started:
+    def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
+
+        ``ledger``, ``key``, ``confidence`` and ``rng`` are those of a release.
 
         Releases that are all started before the first is finished can share one reading of the
         rows. Use it in a ``with`` block, which burns what is paid for and not finished.
         """
+        ledger, key, confidence, rng = Purchase(**options)  # and nothing misspelt
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         table = frame
@@ -402,16 +408,15 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
 
 def _known(ledger: object, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
-    if key is not None and not isinstance(key, str):
-        fail(f"`key` must be a text. Got {type(key).__name__}.")
+    if key is not None:
+        check_instance("key", key, str, words="a text")
     if ledger is None:
         if key is not None:
             fail("`key` needs a `ledger` that remembers it.")
         return False
-    if not isinstance(ledger, Ledger):
-        fail(f"`ledger` must be a Ledger. Got {type(ledger).__name__}: open it with tdp.Ledger.")
+    book = check_instance("ledger", ledger, Ledger, "open it with tdp.Ledger")
     try:
-        return key is not None and ledger.find(key) is not None
+        return key is not None and book.find(key) is not None
     except PendingError:
         return True
 
@@ -492,8 +497,7 @@ class Together(Mechanism):
 
     def __init__(self, parts: Sequence[Mechanism]) -> None:
         self.parts = tuple(parts)
-        if not self.parts:
-            fail("`parts` must hold at least one mechanism.")
+        check_filled("parts", self.parts, "mechanism")
         if any(part.source is not part for part in self.parts):
             fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
         self.neighbors = self.parts[0].neighbors

@@ -24,6 +24,7 @@ from tightdp.convex.decimals import has_decimals
 from tightdp.convex.margin_losses import LogisticLoss, read_loss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
+from tightdp.data.design_matrix import ScaledRows
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -31,7 +32,7 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_probability,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
@@ -40,10 +41,8 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.information import NoisyInformation
-from tightdp.mechanisms.logistic_intervals import Cloud
+from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
-from tightdp.mechanisms.scaled_rows import ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
@@ -77,7 +76,7 @@ SHARE_HELP = (
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
 )
-_LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
+_RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
 class Draws(NamedTuple):
@@ -249,7 +248,14 @@ class ObjectivePerturbation(Mechanism):
     ) -> None:
         self.loss = read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
-        self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
+        self.rows = ScaledRows(
+            schema,
+            features,
+            target,
+            loss=repr(self.loss),
+            binary=isinstance(self.loss, LogisticLoss),
+            intercept=fit_intercept,
+        )
         self._budgets(interval_share, schema.rows_per_person)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
@@ -265,17 +271,12 @@ class ObjectivePerturbation(Mechanism):
             accounting=accounting,
             squared_length=self.rows.squared_length,  # [P2]
         )
-        least = check_real("ridge", ridge)
-        if not 0 <= least <= _LARGEST_RIDGE:
-            fail(f"`ridge` must lie in [0, {_LARGEST_RIDGE:g}]. Got {least}.")
-        self._asked_ridge = least
+        least = self._asked_ridge = check_within("ridge", ridge, _RIDGES)
         self._calibrate(noise_share, least)
         self.information = self._information()
 
     def _budgets(self, share: Number, rows_per_person: int) -> None:
-        part = check_real("interval_share", share)
-        if not 0 <= part < 1:
-            fail(f"`interval_share` must lie in [0, 1). Got {part}.")
+        part = check_within("interval_share", share, "[0, 1)")
         if part > 0 and rows_per_person > 1:
             fail(f"`interval_share` would buy nothing. {DEPENDENT}")
         if part > 0 and not isinstance(self.loss, LogisticLoss):
@@ -340,10 +341,7 @@ class ObjectivePerturbation(Mechanism):
         if isinstance(noise_share, str):
             check_choice("noise_share", noise_share, ("auto",))
             return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
-        share = check_real("noise_share", noise_share)
-        if not 0 < share <= 1:
-            fail(f"`noise_share` must lie in (0, 1] or be 'auto'. Got {share}.")
-        return share
+        return check_within("noise_share", noise_share, "(0, 1]", "or leave it at 'auto'")
 
     def _output(self, convexity: float) -> None:
         """Tolerance of the solver, and the exact noise that pays for it [step 6]."""

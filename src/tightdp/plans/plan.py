@@ -32,9 +32,9 @@ from tightdp.ledger import Budget, Ledger
 from tightdp.mechanisms.mechanism import Started
 from tightdp.plans.plan_text import Planned, read, refuse
 from tightdp.preview import Preview
+from tightdp.printed import escaped, html_notes
 from tightdp.privacy import text_up
 from tightdp.schema import Schema
-from tightdp.tables import escaped, html_notes
 
 Watch = Callable[[str, int, int], None]
 
