@@ -2,18 +2,11 @@
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.joint_histograms import JointHistogram
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise

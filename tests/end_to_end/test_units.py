@@ -12,7 +12,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.cli.main import main
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.kolmogorov import JointKolmogorov
 from tightdp.mechanisms.mechanism import Together

@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "tightdp"
 FLOORS = [
     ["errors", "accepted"],
     ["paths", "printed", "progress", "values"],
-    ["randomness", "privacy", "parameters"],
+    ["randomness", "privacy", "parameters", "rules"],
     ["schema", "release", "meaning"],
     ["answer", "preview"],
     ["ledger"],
@@ -48,7 +48,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots", "reproduce.pictures")),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.columns", "data.arrow", "data.spark", "data.sources"),
+        ("data.engines", "data.library_columns", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
     "figures of the papers": (("reproduce",), ("cli.papers",)),

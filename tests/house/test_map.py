@@ -15,6 +15,7 @@ import tightdp as tdp
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tightdp"
+LONGEST_WALK = 20
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
 
@@ -72,6 +73,19 @@ def add() -> None:
     tdp.AdditiveMechanism(sums, epsilon=1).release({"x": [0.1, 0.2, 0.3]})
 
 
+MECHANISM = tdp.AdditiveMechanism(
+    tdp.Sums(tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3), ["x"]), epsilon=1
+)
+
+
+def test_a_release_is_a_short_walk():
+    """Whoever wants to know what a release does reads so many modules, and not one more."""
+    through = walked(lambda: MECHANISM.release({"x": [0.1, 0.2, 0.3]}))
+    assert len(through) <= LONGEST_WALK, through
+    reader = [module for module in through if module.startswith("data.")]
+    assert len(reader) <= 5, reader
+
+
 def fit() -> None:
     x = np.linspace(-1, 1, 50)
     tdp.LinearRegression(epsilon=1, bounds=[(-1, 1)] * 2).fit(x[:, None], x)
@@ -84,14 +98,24 @@ def test_a_walk_goes_where_the_map_says(title, call):
     assert [step for step in named if step not in through] == []
 
 
+MOST_MODULES = 68  # of a plan with a mean and a regression: less is better, more is a longer walk
+
+
 def test_a_plan_goes_where_the_map_says(tmp_path):
-    (tmp_path / "table.csv").write_text("x\n0.1\n0.2\n")
+    (tmp_path / "table.csv").write_text("x,y\n0.1,0.3\n0.2,0.4\n")
     (tmp_path / "plan.toml").write_text(
         '[data]\nfile = "table.csv"\n[schema]\nrows = 2\ncolumns.x = {low = 0, high = 1}\n'
-        '[budget]\nepsilon = 9\nledger = "a.ledger"\n'
+        'columns.y = {low = 0, high = 1}\n[budget]\nepsilon = 99\nledger = "a.ledger"\n'
         '[[releases]]\nkind = "mean"\ncolumns = ["x"]\nepsilon = 1\n'
+        '[[releases]]\nkind = "linear_regression"\ntarget = "y"\nepsilon = 1\n'
     )
     through = walked(lambda: tdp.Plan.read(tmp_path / "plan.toml").release())
     named = steps("tightdp release plan.toml")
     assert len(named) >= 5
     assert [step for step in named if step not in through] == []
+    assert len(walked(lambda: _released_anew(tmp_path))) <= MOST_MODULES
+
+
+def _released_anew(folder) -> None:
+    (folder / "a.ledger").unlink(missing_ok=True)
+    tdp.Plan.read(folder / "plan.toml").release()

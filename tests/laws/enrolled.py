@@ -19,7 +19,7 @@ import numpy as np
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.additive import DataDependentMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent

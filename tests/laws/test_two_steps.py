@@ -14,7 +14,7 @@ from enrolled import RELATED, mapping, plain_rows, schema
 
 import tightdp as tdp
 from tightdp import AdditiveMechanism, Counts
-from tightdp.data.frames import share_pass
+from tightdp.data.one_pass import share_pass
 from tightdp.data.table import Table
 from tightdp.errors import PublicFactWarning
 from tightdp.mechanisms.mechanism import Started

@@ -21,7 +21,7 @@ from tightdp.errors import BudgetError, DataError, ParameterError
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.tilted import ExpTable, TiltedLaw, permute_and_flip
 from tightdp.exact.undecided_bits import below_exp
-from tightdp.mechanisms.exponential.boxes import BoxMechanism, utility_law
+from tightdp.mechanisms.exponential.boxes import BoxLaw, BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceLaw, PieceMechanism
 from tightdp.mechanisms.exponential.utilities import integer_levels
 from tightdp.randomness import source
@@ -275,7 +275,7 @@ def cone(low: Any, high: Any) -> tuple[Fraction, Fraction]:
 
 
 def test_boxes_are_drawn_exactly(seed: int) -> None:
-    law_of_box = utility_law(8, 2, cone, Fraction(2, 3))
+    law_of_box = BoxLaw((-8, -8), (8, 8), cone, Fraction(2, 3))
     grid = list(itertools.product(range(-8, 9), repeat=2))
     weights = np.exp([float(cone(t, t)[1]) * 2 / 3 for t in grid])
     bits, place = source(seed), {t: i for i, t in enumerate(grid)}
@@ -295,7 +295,7 @@ def test_boxes_find_a_needle(seed: int) -> None:
         near = max(max(0, a - p, p - b) for a, b, p in axes)
         return -far, -near
 
-    drawn = utility_law(512, 2, bounds, Fraction(20)).draw(source(seed))
+    drawn = BoxLaw((-512, -512), (512, 512), bounds, Fraction(20)).draw(source(seed))
     assert max(abs(a - b) for a, b in zip(drawn, point, strict=True)) <= 1
 
 
@@ -304,9 +304,9 @@ def test_broken_bounds_are_refused() -> None:
         return (5, 5) if low == high else (0, 0)
 
     with pytest.raises(DataError, match="do not hold"):
-        utility_law(50, 1, lying, Fraction(1)).draw(source(1))
+        BoxLaw((0,), (99,), lying, Fraction(1)).draw(source(1))
     with pytest.raises(ParameterError, match="in this order"):
-        utility_law(50, 1, lambda low, high: (1, 0), Fraction(1))
+        BoxLaw((0,), (99,), lambda low, high: (1, 0), Fraction(1))
     mechanism = BoxMechanism([tdp.Interval(0, 1)], lambda rows: lying, sensitivity=1, epsilon=1)
     with pytest.raises(DataError, match="withheld"):
         mechanism.release([])

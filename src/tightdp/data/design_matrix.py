@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from tightdp.accepted import TableLike
-from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.statistics import distinct
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     DimensionError,
     FloatArray,

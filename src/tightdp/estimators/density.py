@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import blocks
+from tightdp.data.one_pass import blocks
 from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import as_objects, libraries
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.columns import as_objects
+from tightdp.data.library_columns import libraries
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import DimensionError, fail
 from tightdp.schema import Category, Interval, Schema
 
@@ -36,7 +37,7 @@ class Problem:
     Attributes
     ----------
     frame : table
-        Anything that :func:`~tightdp.data.frames.blocks` reads.
+        Anything that :func:`~tightdp.data.one_pass.blocks` reads.
     schema : Schema
         Facts about the features and the target, in this order; ``schema.rows`` is the public n.
     features : tuple of str

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tightdp.accepted import TableLike
 from tightdp.data.columns import open_column
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.frames import blocks
+from tightdp.data.one_pass import blocks
 from tightdp.errors import DimensionError, FloatArray, check_flag, fail
 from tightdp.estimators.inputs import (
     Column,

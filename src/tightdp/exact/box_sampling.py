@@ -19,11 +19,11 @@ import numpy as np
 
 from tightdp.errors import DataError, FloatArray, fail
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.exact.rejection import until_accepted
+from tightdp.exact.listed_points import ListedLaw
+from tightdp.exact.listed_points import Point as Point
 from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
-Point = tuple[int, ...]
 Level = Fraction | int
 State = TypeVar("State")
 
@@ -128,8 +128,8 @@ class BoxSampler(Generic[State]):
     ----------
     levels : BoxLevels
     rate : Fraction > 0
-    ahead : int
-        Cells into which the box is cut, at most, before the first draw.
+    ahead : int, optional
+        Cells into which the box is cut, at most, before the first draw; some thousands by default.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class BoxSampler(Generic[State]):
     """
 
     def __init__(
-        self, levels: BoxLevels[State], rate: Fraction, *, ahead: int = _MOST_CELLS
+        self, levels: BoxLevels[State], rate: Fraction, *, ahead: int | None = None
     ) -> None:
         if not rate > 0:
             fail("`rate` must be > 0.")
@@ -154,8 +154,9 @@ class BoxSampler(Generic[State]):
         self._stretch = [max(float(s), 1e-12) for s in levels.stretch()]
         least, most, known = levels.bounds(levels.start(), levels.low, levels.high)
         self.root = Cell(levels, levels.low, levels.high, known, (least, most))
-        self._cut_ahead(ahead)
+        self._cut_ahead(_MOST_CELLS if ahead is None else ahead)
         self._refused, self._next_look = 0, 16
+        self._list: ListedLaw | None = None
         self._reference = self._lowest()
         # cells too light for this many places have weights below 2**-_GUARD of the best point's
         self._places = self.root.size.bit_length() + _GUARD
@@ -254,17 +255,32 @@ class BoxSampler(Generic[State]):
 
     # --- a draw -------------------------------------------------------------------------------
 
-    def draw(self, rng: RandomSource) -> Point:
-        """One lattice point."""
-        return until_accepted(lambda: self._trial(rng))
+    def draw(self, rng: RandomSource, patience: float = math.inf) -> Point:
+        """One lattice point; all are gone through once after so many refused proposals."""
+        found = self.attempt(rng, patience)
+        if found is None:
+            if self._list is None:
+                self._list = ListedLaw(self.levels.low, self.levels.high, self._exponent)
+            found = self._list.draw(rng)
+        return found
 
-    def attempt(self, rng: RandomSource, most: int) -> Point | None:
+    def attempt(self, rng: RandomSource, most: float) -> Point | None:
         """One lattice point, or None after ``most`` refused proposals.
 
         Whoever stops here and draws in another way still has the law: refusals tell nothing of it.
         """
-        trials = (self._trial(rng) for _ in range(most))
-        return next((point for point in trials if point is not None), None)
+        refused = 0
+        while refused < most:
+            point = self._trial(rng)
+            if point is not None:
+                return point
+            refused += 1
+        return None
+
+    def _exponent(self, point: Point) -> Fraction | None:
+        if not self.levels.inside(point):
+            return None
+        return self.rate * (self._level(self.root, self.levels.level(point)) - self.root.least)
 
     def _trial(self, rng: RandomSource) -> Point | None:
         value, cell, path = rng.below(self.root.weight), self.root, [self.root]
@@ -289,8 +305,13 @@ class BoxSampler(Generic[State]):
         return None
 
     def _keeps(self, cell: Cell[State], point: Point, rng: RandomSource) -> bool:
-        level = self.levels.bounds(cell.known, point, point)[0]
-        if level < cell.least:
-            fail("The bounds of the levels do not hold: a point lies below its box.", DataError)
+        level = self._level(cell, self.levels.bounds(cell.known, point, point)[0])
         above = self.rate * (level - self._reference)
         return coin_exp(above, rng, num=1 << self._places, den=cell.cover)
+
+    @staticmethod
+    def _level(cell: Cell[State], level: Level) -> Level:
+        """The level of a point of a cell, which must keep what the bounds of the cell promise."""
+        if level < cell.least:
+            fail("The bounds of the levels do not hold: a point lies below its box.", DataError)
+        return level

@@ -131,12 +131,32 @@ def _at(
 # --- tables -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
 def by_table(body: LatticeBody, unit: Fraction, first: int = 0, step: int = 1) -> Sampler | None:
     """Levels first + step k with weights exp(-unit k) cells(first + step k), and a point of each.
 
     None stands for a table that would be too long, or candidates of which too few are kept.
     """
+    known = _table(body, unit, first, step)
+    if known is None:
+        return None
+    return _kept(_candidates(body, known[0], first, step), body.dim, known[1])
+
+
+def _candidates(body: LatticeBody, table: LevelTable, first: int, step: int) -> Sampler:
+    """Levels by the table, a candidate each, and of those the points of the body."""
+
+    def propose(count: int, rng: RandomSource) -> WideIntegers:
+        index = roomy(table.draw(count, rng), (1 << 61) // (first + step) + 1)
+        return _at(first + step * index, body, lambda part: body.scatter(part, rng))
+
+    return propose
+
+
+@lru_cache(maxsize=64)
+def _table(
+    body: LatticeBody, unit: Fraction, first: int, step: int
+) -> tuple[LevelTable, float] | None:
+    """A table for all equal bodies, and the share of candidates that are kept."""
     reach = (100 + 2 * body.rank) / float(unit)
     size = body.rank * math.log2(first + step * (reach + 2))  # bits of a count
     if reach > _MOST_LISTED or reach * size > _MOST_BITS or body.share < LEAST_SHARE**2:
@@ -144,17 +164,12 @@ def by_table(body: LatticeBody, unit: Fraction, first: int = 0, step: int = 1) -
     # cells(c + s k) <= A prod (c + s k + i) <= A (c + s)^r prod (k + i), as c + i <= (c + s) i
     factor = body.factor * (first + step) ** body.rank
     table = LevelTable(unit, lambda k: body.cells(first + step * k), body.rank, factor)
-
-    def propose(count: int, rng: RandomSource) -> WideIntegers:
-        index = roomy(table.draw(count, rng), (1 << 61) // (first + step) + 1)
-        return _at(first + step * index, body, lambda part: body.scatter(part, rng))
-
-    share = float(body.share == 1.0)
+    share, propose = float(body.share == 1.0), _candidates(body, table, first, step)
     for pilot in _PILOTS if share < 1 else ():
         share = len(propose(pilot, SeededSource(MEASURING_SEED))) / pilot
         if share > 100 / pilot:
             break
-    return None if share < LEAST_SHARE else _kept(propose, body.dim, share)
+    return None if share < LEAST_SHARE else (table, share)
 
 
 # --- bodies with samplers of their own ------------------------------------------------------------

@@ -13,9 +13,9 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import (

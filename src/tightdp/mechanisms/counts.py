@@ -12,7 +12,7 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.design.designs import Design
 from tightdp.errors import (

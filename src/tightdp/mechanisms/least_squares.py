@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.one_pass import IntegerSum
 from tightdp.data.public_rows import Images
 from tightdp.data.regression_moments import RegressionMoments
-from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.statistics import Statistic
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
     check_choice,

@@ -12,15 +12,9 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-    check_schema,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Counts, Statistic, Sums
 from tightdp.errors import FloatArray, Integers, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -28,7 +22,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema, require_public_rows
+from tightdp.schema import Category, Interval, Schema, check_schema, require_public_rows
 from tightdp.values import exact_value, plain_cell
 
 

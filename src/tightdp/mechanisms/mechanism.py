@@ -16,10 +16,9 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_read_again
 from tightdp.data.made_up import made_up_table
-from tightdp.data.shared_pass import IntegerSum
-from tightdp.data.table import Table
+from tightdp.data.one_pass import IntegerSum
+from tightdp.data.table import Table, check_read_again
 from tightdp.errors import (
     FloatArray,
     LedgerError,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
     amount_within,

@@ -10,13 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import (
-    Block,
-    check_frame,
-    check_public_rows,
-    integer_sums,
-    quantized_matrix,
-)
+from tightdp.data.blocks import Block
+from tightdp.data.one_pass import integer_sums, quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_instance, check_within, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential.pieces import PieceLaw

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import check_function, exact_fraction, fail
+from tightdp.errors import check_count, check_function, exact_fraction, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
+from tightdp.exact.listed_points import MOST_POINTS, check_points
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
     check_box,
@@ -26,31 +27,14 @@ from tightdp.schema import Interval
 
 Bounds = Callable[[Point, Point], tuple[Any, Any]]
 
+_PATIENCE = 1 << 14  # refused proposals before all points are gone through
+
 
 class UtilityLevels(BoxLevels[None]):
-    """Minus a utility on the grid points of a box, from bounds that a caller states.
+    """Minus a utility on the grid points of a box, from bounds that a caller states."""
 
-    Parameters
-    ----------
-    edge, dim : int
-        Grid points run from -edge to edge on each of so many axes.
-    on_box : callable
-        From corners ``low, high`` to exact numbers around the utility on the box. On a box of one
-        point the upper one *is* the utility.
-
-    Examples
-    --------
-    >>> from tightdp.randomness import source
-    >>> def bounds(low, high):  # u(t) = -|t|
-    ...     sizes = sorted([abs(low[0]), abs(high[0])])
-    ...     return -sizes[1], 0 if low[0] <= 0 <= high[0] else -sizes[0]
-    >>> law = utility_law(1000, 1, bounds, Fraction(1))
-    >>> abs(law.draw(source(1))[0]) < 50
-    True
-    """
-
-    def __init__(self, edge: int, dim: int, on_box: Bounds) -> None:
-        self.low, self.high, self._on_box = (-edge,) * dim, (edge,) * dim, on_box
+    def __init__(self, low: Point, high: Point, on_box: Bounds) -> None:
+        self.low, self.high, self._on_box = low, high, on_box
 
     def start(self) -> None:
         return None
@@ -62,12 +46,37 @@ class UtilityLevels(BoxLevels[None]):
         return -most, -most if low == high else -least, None
 
 
-def utility_law(edge: int, dim: int, on_box: Bounds, rate: Fraction) -> BoxSampler[None]:
+class BoxLaw(BoxSampler[None]):
     r"""The law :math:`P(t) \propto e^{r u(t)}` on the grid points of a box, drawn exactly.
 
     Nothing is cut ahead: bounds that a caller states may be slow, and only the upper ones tight.
+    Where after 2**14 refusals they did not tighten, all points are gone through once.
+
+    Parameters
+    ----------
+    low, high : tuples of int
+    bounds : callable
+        From corners ``low, high`` to exact numbers around the utility on the box. On a box of one
+        point the upper one *is* the utility.
+    rate : Fraction
+
+    Examples
+    --------
+    >>> from tightdp.randomness import source
+    >>> def bounds(low, high):  # u(t) = -|t|
+    ...     sizes = sorted([abs(low[0]), abs(high[0])])
+    ...     return -sizes[1], 0 if low[0] <= 0 <= high[0] else -sizes[0]
+    >>> law = BoxLaw((-1000,), (1000,), bounds, Fraction(1))
+    >>> abs(law.draw(source(1))[0]) < 50
+    True
     """
-    return BoxSampler(UtilityLevels(edge, dim, on_box), rate, ahead=0)
+
+    def __init__(self, low: Point, high: Point, bounds: Bounds, rate: Fraction) -> None:
+        super().__init__(UtilityLevels(low, high, bounds), rate, ahead=0)
+
+    def draw(self, rng: RandomSource, patience: float | None = None) -> Point:
+        """One grid point."""
+        return super().draw(rng, _PATIENCE if patience is None else patience)
 
 
 class BoxMechanism(Mechanism):
@@ -81,7 +90,8 @@ class BoxMechanism(Mechanism):
     the finite set of grid points, and the law is drawn exactly
     (:class:`~tightdp.exact.box_sampling.BoxSampler`). Needs also that bounds are true: they
     are checked at every point that is drawn. Numerics: ``exact``. The running time depends on the
-    data.
+    data, within a public bound: ``bounds`` is called at most 2**16 times, then once for every grid
+    point and every one of a few proposals. A grid with more points than ``most_points`` is refused.
 
     Parameters
     ----------
@@ -94,6 +104,8 @@ class BoxMechanism(Mechanism):
     sensitivity, epsilon, neighbors, monotonic, constant_normalizer :
         As for :class:`~tightdp.ExponentialMechanism`.
     bits : int
+    most_points : int
+        How many grid points there may be, each of which a draw may have to look at.
 
     Examples
     --------
@@ -121,9 +133,13 @@ class BoxMechanism(Mechanism):
         bits: int = 10,
         monotonic: bool = False,
         constant_normalizer: bool = False,
+        most_points: int = MOST_POINTS,
     ) -> None:
         self.intervals = check_box(intervals)
         self.bounds, self.bits = check_function("bounds", bounds), check_bits(bits)
+        check_points(
+            "bits", self.bits, len(self.intervals), check_count("most_points", most_points)
+        )
         self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
@@ -139,9 +155,10 @@ class BoxMechanism(Mechanism):
         """A grid point in user units, exactly."""
         return grid_point(t, self.intervals, self.bits)
 
-    def law_for(self, on_box: Bounds) -> BoxSampler[None]:
+    def law_for(self, on_box: Bounds) -> BoxLaw:
         """The law for given bounds; **not private**."""
-        return utility_law(1 << self.bits, len(self.intervals), on_box, self.budget.rate)
+        edge, dim = 1 << self.bits, len(self.intervals)
+        return BoxLaw((-edge,) * dim, (edge,) * dim, on_box, self.budget.rate)
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         on_box = called(self.bounds, frame)

@@ -12,10 +12,9 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
-from tightdp.data.blocks import Block
+from tightdp.data.blocks import Block, Grid
 from tightdp.data.design_matrix import RegressionRows
-from tightdp.data.frames import integer_sums
-from tightdp.data.grids import Grid
+from tightdp.data.one_pass import integer_sums
 from tightdp.data.statistics import sums_and_gram
 from tightdp.errors import (
     FloatArray,
@@ -41,7 +40,7 @@ from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLeve
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
@@ -316,7 +315,7 @@ class KNormLinearRegression(PlaneGradient):
         if not work_is_bounded(dim, self.edge, steep, self.rate):
             fail(
                 f"`grid` = {self.grid} is too coarse for {schema.rows} rows and epsilon = "
-                f"{float(self.epsilon):g}, and too fine to go through all its points: whether a "
+                f"{text_up(self.epsilon)}, and too fine to go through all its points: whether a "
                 "draw ends would depend on the rows. Leave `grid` out, or take a finer one.",
                 InfeasibleSamplingError,
             )
