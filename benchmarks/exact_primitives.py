@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.exact import integer_draws as exact
 from tightdp.exact import word_draws as words
 from tightdp.exact.lattice_points import box_points, simplex_points
 from tightdp.randomness import SecureSource
@@ -103,14 +102,9 @@ def measure(seconds: float) -> list[str]:
     singles: list[tuple[str, Draw]] = [
         ("geometric 2/3, word by word", lambda n: words.geometrics(2, 3, n, rng, filtered=False)),
         ("geometric 2^-60, word by word", lambda n: words.geometrics(1, 1 << 60, n, rng)),
-        ("geometric 2/3, reference", lambda n: [exact.geometric(2, 3, rng) for _ in range(n)]),
         (
-            "discrete Laplace 2^-16, reference",
-            lambda n: [exact.discrete_laplace(1, 1 << 16, rng) for _ in range(n)],
-        ),
-        (
-            "discrete Gaussian, sigma 10, reference",
-            lambda n: [exact.discrete_gaussian(100, rng) for _ in range(n)],
+            "discrete Gaussian, sigma 10, word by word",
+            lambda n: words.discrete_gaussians(100, n, rng, filtered=False),
         ),
         (
             "one vector of 5 discrete Laplace, a call",

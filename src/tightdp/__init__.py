@@ -77,12 +77,11 @@ from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaus
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.noise.table_noise import TableNoise
-from tightdp.noise.tulap import Tulap
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release

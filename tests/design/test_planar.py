@@ -20,9 +20,10 @@ from tightdp.design.planar_balls import (
     lattice_shifts,
     rounded_radius,
 )
-from tightdp.design.planar_grid import PlanarGrid, exp_above, exp_below, shortfall
+from tightdp.design.planar_grid import PlanarGrid, shortfall
 from tightdp.design.planar_programs import propose_noise
 from tightdp.errors import DimensionError
+from tightdp.exact.enclosures import exp_above, exp_below
 
 
 @pytest.fixture(scope="module")

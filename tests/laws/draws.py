@@ -11,16 +11,14 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
@@ -30,10 +28,9 @@ from tightdp.noise.lattice_laws import (
     TruncatedGeometric,
 )
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
-from tightdp.noise.tulap import Tulap
 
 Make = Callable[[Any, int], Any]  # from epsilon and a sensitivity
 

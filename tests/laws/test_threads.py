@@ -27,11 +27,8 @@ from draws import BODIES, LAWS
 from enrolled import MECHANISMS, every, mapping, mechanisms, plain_rows
 
 import tightdp as tdp
-from tightdp.exact.lattice_bodies import (
-    BoxBody,
-    LatticeBody,
-    ProductBody,
-)
+from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise

@@ -13,7 +13,9 @@ from path_laws import law, misfit, path_weight
 
 from tightdp.exact import band_paths
 from tightdp.exact.band_levels import BandLevels
-from tightdp.exact.band_paths import Band, BandPaths, Row, exp_up, step_weights
+from tightdp.exact.band_paths import Band, BandPaths, Row
+from tightdp.exact.enclosures import exp_up
+from tightdp.exact.rejection import integer_weights
 from tightdp.exact.taut_strings import skeleton, taut_string
 from tightdp.randomness import source
 
@@ -215,7 +217,7 @@ def largest_ratio(paths: BandPaths, band: Band) -> float:
             logs = row.logs(min(row.high, state))
             steps = state - row.low - np.arange(len(logs))
             kernel = steps * math.log(cells) - paths.log_factorials[steps]
-            weights = step_weights(logs + kernel)
+            weights = integer_weights(logs + kernel)
             ratios = found[: len(logs)] + kernel - np.log(weights)
             following[state - low] = math.log(int(weights.sum())) + ratios.max()
         found = following

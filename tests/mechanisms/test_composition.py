@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.enclosures import exp_above, exp_minus_bounds
 from tightdp.shaping.shared_costs import (
     composed_delta,
-    exp_up,
     group_budget,
     group_cost,
     most_each,
@@ -67,7 +66,7 @@ def test_steps_of_a_group():
     assert delta <= back[1] <= delta * (1 + Fraction(1, 10**30)) or back[1] == delta
     assert group_cost(each, Fraction(1, 2), 9)[1] == 1  # a delta is at most 1
     for x in (Fraction(0), Fraction(1, 3), Fraction(20)):
-        assert math.exp(x) * (1 - 1e-12) <= exp_up(x) <= math.exp(x) * (1 + 1e-12)
+        assert math.exp(x) * (1 - 1e-12) <= exp_above(x) <= math.exp(x) * (1 + 1e-12)
 
 
 def test_many_steps_against_binomials_in_logarithms():

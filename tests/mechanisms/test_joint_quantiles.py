@@ -174,7 +174,7 @@ def test_ratios_stay_below_their_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     law = JointLaw(np.sort(rng.integers(0, 1000, 50)), 0, 1000, THREE, Fraction(1, 3))
     bits = source(seed)
-    bound = float(law._bound) / 2**64
+    bound = float(law._bound)
     for _ in range(300):
         points, above, below = law._propose(bits)
         excess = law.score(points) - law._least  # the bound is one of weights over the largest
@@ -195,5 +195,5 @@ def test_what_would_not_end_is_refused_before_it_is_paid_for() -> None:
 def test_large_tables_and_rates_cost_no_proposals(rate: Fraction, rows: int, seed: int) -> None:
     """Roundings used to grow like the rate times the square of the rows, and proposals like e**."""
     law = JointLaw(np.arange(rows), 0, rows, THREE, rate)
-    assert 1 <= float(law._bound) / 2**64 < 1.001  # one tuple has all the weight
+    assert 1 <= float(law._bound) < 1.001  # one tuple has all the weight
     assert law.draw(source(seed)).tolist() == [rows // 4 - 1, rows // 2 - 1, 9 * rows // 10 - 1]

@@ -16,7 +16,9 @@ from scipy.stats import chi2
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.exact.band_levels import BandLevels
-from tightdp.exact.band_paths import BandPaths, exp_up, step_weights
+from tightdp.exact.band_paths import BandPaths
+from tightdp.exact.enclosures import exp_up
+from tightdp.exact.rejection import integer_weights
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.randomness import source
@@ -105,7 +107,7 @@ def test_the_first_row_is_as_private_as_any_other(cells, size) -> None:
 
 
 def test_weights_of_millions_of_steps_do_not_overflow() -> None:
-    weights = step_weights(np.zeros(1 << 21))
+    weights = integer_weights(np.zeros(1 << 21))
     assert int(np.cumsum(weights)[-1]) == sum(map(int, weights[:1])) << 21
 
 

@@ -20,10 +20,9 @@ from tightdp.noise.lattice_laws import (
     LatticeSteps,
     TruncatedGeometric,
 )
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
-from tightdp.noise.tulap import Tulap
 
 LEVEL = 1e-6  # below it a law is refused
 DRAWS = 400_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import integer_draws as exact
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tightdp.errors import ParameterError
-from tightdp.exact import integer_draws as exact
 from tightdp.exact import word_draws as words
-from tightdp.exact.lazy_uniform import LOG_SLACK, LazyUniform, minus_log
+from tightdp.exact.enclosures import LOG_SLACK, minus_log
+from tightdp.exact.undecided_bits import log_level
 from tightdp.randomness import RandomSource, SeededSource, source
 
 # Common factors are where rational arithmetic has gone wrong elsewhere.
@@ -356,7 +357,7 @@ def test_the_order_and_shape_of_draws():
     assert words.geometrics(1, 2, (), SeededSource(1)).shape == ()
     assert words.geometrics(1, 2, (0, 3), SeededSource(1)).shape == (0, 3)
     assert words.discrete_gaussians(5, (2, 3), SeededSource(1)).shape == (2, 3)
-    assert LazyUniform(1 << 62, 63, SeededSource(1)).level(1, 1) == 0
+    assert log_level(1 << 62, 63, 1, 1, SeededSource(1)) == 0
 
 
 # --- parameters ----------------------------------------------------------------------------------

@@ -13,24 +13,20 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError, WideIntegers
+from tightdp.exact import lattice_sampling
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
-    TestedBody,
-    ceil_sqrt,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
-from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.privacy import Numerics
@@ -165,16 +161,15 @@ def test_fast_samplers_have_the_law_of_restarting(
 ) -> None:
     body, rate, top = case
     noise = LatticeNoise(body, Fraction(rate), 1)
-    if lattice._sampler(body, noise.rate) is not lattice._restart:
-        z = lattice._restart(body, noise._num, noise._den, DRAWS // 4, SeededSource(seed))
-        assert min(law_p_values(noise, z, top)) > 1e-6
+    z = lattice_sampling.restart(body, noise.rate)(DRAWS // 4, SeededSource(seed))
+    assert min(law_p_values(noise, z, top)) > 1e-6
 
 
 def test_halving_has_the_law(seed: int) -> None:
     """l2 noise by halves, at rates coarse enough to enumerate."""
     for dim, rate, top in ((2, "1/2", 25), (3, "4/5", 14), (4, "1", 8)):
         noise = LatticeNoise(RoundBody(dim), Fraction(rate), 1)
-        z = lattice._round(noise.body, noise._num, noise._den, DRAWS // 4, SeededSource(seed))
+        z = lattice_sampling.halves(dim, noise.rate)(DRAWS // 4, SeededSource(seed))
         assert min(law_p_values(noise, z, top)) > 1e-6
 
 
@@ -182,8 +177,7 @@ def test_thinned_diamonds_have_the_law(seed: int) -> None:
     """Sum and count balls of low acceptance are thinned from l1 noise: same law."""
     for body, top in ((SumBody(3, 2), 12), (CountBody(3, 2), 12)):
         noise = LatticeNoise(body, 1, 1)
-        draw = lattice._under_diamond(body.bound)
-        z = draw(body, noise._num, noise._den, DRAWS, SeededSource(seed))
+        z = lattice_sampling.under_diamond(body, noise.rate)(DRAWS, SeededSource(seed))
         assert min(law_p_values(noise, z, top)) > 1e-6
 
 
@@ -193,7 +187,7 @@ def test_thinned_diamonds_have_the_law(seed: int) -> None:
 def keep_the_level(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: a refused point is drawn again at the same level."""
     body = noise.body
-    levels = geometric_sums(body.rank + 1, noise._num, noise._den, size, rng)
+    levels = geometric_sums(body.rank + 1, *noise.rate.as_integer_ratio(), size, rng)
     out, missing = np.zeros((size, body.dim), dtype=np.int64), np.arange(size)
     while missing.size:
         z, rows = body.propose(levels[missing], 0, rng)
@@ -204,14 +198,14 @@ def keep_the_level(noise: LatticeNoise, size: int, rng: SeededSource) -> WideInt
 
 def zero_twice(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: a sign and a geometric size, minus zero accepted."""
-    levels = geometric_sums(1, noise._num, noise._den, (size, noise.dim), rng)
+    levels = geometric_sums(1, *noise.rate.as_integer_ratio(), (size, noise.dim), rng)
     return levels * rng.signs(levels.shape).astype(np.int64)
 
 
 def too_few_geometrics(noise: LatticeNoise, size: int, rng: SeededSource) -> WideIntegers:
     """Mutant: m geometrics instead of m + 1."""
     body = noise.body
-    levels = geometric_sums(body.rank, noise._num, noise._den, 3 * size, rng)
+    levels = geometric_sums(body.rank, *noise.rate.as_integer_ratio(), 3 * size, rng)
     return body.propose(levels, 0, rng)[0][:size]
 
 
@@ -340,7 +334,7 @@ def test_big_integers_continue_the_same_draw(
     assert 0 < share <= 1
     monkeypatch.setattr(type(body), "safe_level", 3, raising=False)
     body.__dict__.pop("safe_level", None)
-    z = lattice._restart(body, noise._num, noise._den, 20_000, SeededSource(seed))
+    z = lattice_sampling.restart(body, noise.rate)(20_000, SeededSource(seed))
     assert z.dtype == object
     assert all(isinstance(value, int) for value in z[:50].ravel())
     assert min(law_p_values(noise, z, min(top, 8))) > 1e-6
@@ -546,7 +540,7 @@ def test_shapes_and_sources(seed: int) -> None:
 
 def test_l1_is_independent_discrete_laplace(seed: int) -> None:
     noise = LatticeNoise(DiamondBody(3), Fraction(2, 3), 5)
-    same = discrete_laplaces(noise._num, noise._den, (10, 3), SeededSource(seed))
+    same = discrete_laplaces(*noise.rate.as_integer_ratio(), (10, 3), SeededSource(seed))
     np.testing.assert_array_equal(noise.sample(10, rng=seed), same)
 
 

@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.exact.lattice_bodies import (
-    BoxBody,
-    DiamondBody,
-    LatticeBody,
-    ProductBody,
-    RoundBody,
-    SquareBody,
-)
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody, SquareBody
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.geometry import orders
 from tightdp.noise.lattice import LatticeNoise

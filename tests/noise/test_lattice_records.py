@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_moments import RecordBody
 from tightdp.noise.lattice import LatticeNoise
 
 

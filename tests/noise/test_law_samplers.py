@@ -17,8 +17,7 @@ from tightdp.noise.lattice_laws import (
     Geometric,
     TruncatedGeometric,
 )
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
-from tightdp.noise.tulap import Tulap
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.privacy import Numerics
 from tightdp.randomness import SeededSource
 

@@ -22,9 +22,8 @@ from tightdp.noise.lattice_laws import (
     LatticeSteps,
     TruncatedGeometric,
 )
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.table_noise import TableNoise
-from tightdp.noise.tulap import Tulap
 from tightdp.privacy import Numerics
 
 

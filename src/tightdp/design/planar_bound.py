@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.design.planar_balls import lattice_shifts
-from tightdp.design.planar_grid import PlanarGrid, Shift, exp_above, node_loss
+from tightdp.design.planar_grid import PlanarGrid, Shift, node_loss
 from tightdp.design.planar_programs import Bound
 from tightdp.errors import UndecidedError, fail
+from tightdp.exact.enclosures import exp_above
 
 _SCALE = 1 << 48
 

@@ -7,15 +7,12 @@ shortfall is :math:`V_m = \sum_i (p_i - e^\epsilon p_{i-m})_+`; cells whose pair
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tightdp.exact.enclosures import exp_minus_bounds
 
 Indices = NDArray[np.int64]
 Shift = tuple[int, int]
@@ -118,22 +115,6 @@ def node_loss(doubled: int, loss: str) -> Fraction:
     if loss == "l1":
         return Fraction(doubled, 2)
     return Fraction(doubled * doubled - 1, 4)
-
-
-def exp_below(epsilon: Fraction) -> tuple[int, int]:
-    """Integers with ``top / high <= exp(epsilon)``: the safe side for shortfalls."""
-    bits = _BITS + math.ceil(2 * epsilon)
-    return 1 << bits, exp_minus_bounds(epsilon, bits)[1]
-
-
-def exp_above(epsilon: Fraction) -> Fraction:
-    """A rational >= exp(epsilon): the safe side for lower bounds.
-
-    >>> float(exp_above(Fraction(1))) - 2.718281828459045 < 1e-15
-    True
-    """
-    bits = _BITS + math.ceil(2 * epsilon)
-    return Fraction(1 << bits, exp_minus_bounds(epsilon, bits)[0])
 
 
 def shortfall(rows: Rows, weights: NDArray[Any], top: int, high: int) -> int:

@@ -19,7 +19,7 @@ from tightdp.design.planar_balls import (
     rounded_radius,
 )
 from tightdp.design.planar_bound import PlanarBound
-from tightdp.design.planar_grid import LOSSES, PlanarGrid, Shift, exp_below, shortfall
+from tightdp.design.planar_grid import LOSSES, PlanarGrid, Shift, shortfall
 from tightdp.design.records import ProvedDesign, check_format, complete
 from tightdp.design.verifier import rational
 from tightdp.errors import (
@@ -30,6 +30,7 @@ from tightdp.errors import (
     check_count,
     fail,
 )
+from tightdp.exact.enclosures import exp_below
 from tightdp.exact.rates import check_epsilon
 from tightdp.randomness import RandomLike, source
 

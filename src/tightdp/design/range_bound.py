@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.design.planar_grid import exp_above, node_loss
+from tightdp.design.planar_grid import node_loss
 from tightdp.design.range_programs import RangeProgram, RangeSolution
 from tightdp.errors import UndecidedError, fail
+from tightdp.exact.enclosures import exp_above
 
 _SCALE = 1 << 48
 

@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.exact.band_paths import Band, BandPaths, any_sample, ratio_bound
-from tightdp.exact.tilted import TiltedLaw, below_exp
+from tightdp.exact.rejection import until_accepted
+from tightdp.exact.tilted import TiltedLaw
+from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
 _TAIL = 30.0  # nats below the heaviest block at which the tail may begin
@@ -137,15 +139,13 @@ class BandLevels:
         self._places = _BITS - math.floor(top / math.log(2))
         self._bounds = [ratio_bound(self._log_weight(end), self._places) for end in self._ends]
         tail = ratio_bound(self.paths.log_total(), self._places)
-        weights = [b * self._span(i) for i, b in enumerate(self._bounds)]
+        # the levels of a block are drawn from so many of weight 1
+        spans = zip(self._bounds, self._starts, self._ends, strict=False)
+        weights = [b * min(end - start + 1, 2 * self._reach) for b, start, end in spans]
         weights.append(2 * self._reach * tail)
         self._bounds.append(tail)
         levels = np.array([s - self.paths.least for s in self._starts], dtype=object)
         return TiltedLaw(np.array(weights, dtype=object), levels, self.rate)
-
-    def _span(self, i: int) -> int:
-        """Levels of weight 1 that the levels of a block are drawn from."""
-        return min(self._ends[i] - self._starts[i] + 1, 2 * self._reach)
 
     def _band(self, i: int) -> Band:
         if i not in self._bands:
@@ -156,20 +156,21 @@ class BandLevels:
 
     def draw(self, rng: RandomSource) -> NDArray[np.int64]:
         """The counts of one sample."""
-        while True:
-            i = self._law.draw(rng)
-            level = self._level(i, rng)
-            if level is None:
-                continue
-            counts, above, below = self._propose(i, rng)
-            if self.paths.distance(counts) > level:
-                continue
-            above <<= max(self._places, 0)
-            below = self._bounds[i] * below << max(-self._places, 0)
-            if above > below:  # never, by the lemma; if it were wrong, no other law is drawn
-                raise AssertionError("the bound of a band was computed wrongly")
-            if rng.below(below) < above:
-                return counts
+        return until_accepted(lambda: self._trial(rng))
+
+    def _trial(self, rng: RandomSource) -> NDArray[np.int64] | None:
+        i = self._law.draw(rng)
+        level = self._level(i, rng)
+        if level is None:
+            return None
+        counts, above, below = self._propose(i, rng)
+        if self.paths.distance(counts) > level:
+            return None
+        above <<= max(self._places, 0)
+        below = self._bounds[i] * below << max(-self._places, 0)
+        if above > below:  # never, by the lemma; if it were wrong, no other law is drawn
+            raise AssertionError("the bound of a band was computed wrongly")
+        return counts if rng.below(below) < above else None
 
     def _level(self, i: int, rng: RandomSource) -> int | None:
         """A level of the block with weight exp(-rate * level), or None when the coin says no."""
@@ -181,10 +182,10 @@ class BandLevels:
             while rng.below(2):
                 jump += 1
             x = self.rate * self._reach * jump
-            if not below_exp(int(rng.words(1)[0]), x, rng, num=1 << jump):
+            if not coin_exp(x, rng, num=1 << jump):
                 return None
         inside = rng.below(width)
-        if not below_exp(int(rng.words(1)[0]), self.rate * inside, rng):
+        if not coin_exp(self.rate * inside, rng):
             return None
         level = self._starts[i] + jump * width + inside
         return None if ends and level > self._ends[i] else level

@@ -46,22 +46,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray, Integers
+from tightdp.errors import FloatArray, Integers, WideIntegers
+from tightdp.exact.enclosures import exp_up, whole_up
+from tightdp.exact.rejection import choose
 from tightdp.exact.taut_strings import skeleton, taut_string
 from tightdp.randomness import RandomSource
 
 _WORD = 1 << 62
-_PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SLACK = Fraction(1, 1 << 10)
 _TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bounded, not summed
 _REST = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
 _TINY = 1e-300  # far above the smallest doubles, whose rounding is not relative
 _NARROW = 256  # states that are kept even where they weigh nothing
-_LN2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF, 1 << 128)  # to its last place
 _FLATTEST = 0.1  # points that a string without slope is taken to gain on the whole grid
 
 
@@ -142,8 +141,8 @@ class BandPaths:
     def __init__(self, cumulative: Integers, size: int) -> None:
         self.rows, self.size = int(cumulative[-1]), size
         # Distances are at most size * rows: Python integers if there are so many rows.
-        kind: Any = np.int64 if size * self.rows < _WORD else object
-        self.centre = size * np.concatenate([[0], cumulative]).astype(kind)
+        kind = np.int64 if size * self.rows < _WORD else object
+        self.centre: WideIntegers = size * np.concatenate([[0], cumulative]).astype(kind)
         self.cells = len(cumulative)
         rest = self.centre % self.rows
         self.least = int(np.minimum(rest, self.rows - rest).max())
@@ -254,12 +253,10 @@ class BandPaths:
             logs = row.logs(min(row.high, state))
             steps = state - row.low - np.arange(len(logs))
             logs += steps * math.log(end - begin) - self.log_factorials[steps]
-            weights = step_weights(logs)
-            edges = np.cumsum(weights)
-            chosen = int(np.searchsorted(edges, rng.below(int(edges[-1])), side="right"))
-            step = int(steps[chosen])
-            above += [int(edges[-1]), (end - begin) ** step]
-            below += [int(weights[chosen]), math.factorial(step)]
+            at, total, weight = choose(logs, rng)
+            step = int(steps[at])
+            above += [total, (end - begin) ** step]
+            below += [weight, math.factorial(step)]
             counts[begin:end] = any_sample(end - begin, step, rng)
             state -= step
         return counts, math.prod(above), math.prod(below)
@@ -276,35 +273,6 @@ class BandPaths:
         return math.log(self.cells) * self.size - float(self.log_factorials[-1])
 
 
-def step_weights(logs: FloatArray) -> Integers:
-    """Integers >= 1 in proportion to exp(logs), rounded up.
-
-    >>> step_weights(np.array([0.0, -1e9])).tolist() == [2**52, 1]
-    True
-    """
-    places = min(_PLACES, 62 - len(logs).bit_length())  # the sum of all fits 63 bits
-    scaled = np.exp(logs - logs.max()) * float(1 << places)
-    return np.maximum(np.ceil(scaled), 1.0).astype(np.int64)
-
-
-def exp_up(x: float, places: int = 0) -> Fraction:
-    """A rational a little above ``exp(x) * 2**places``, for any double below ``2**60`` in size.
-
-    >>> float(exp_up(1.0)) >= math.e, float(exp_up(-800.0, 1200)) > 0
-    (True, True)
-    """
-    power = math.floor(x / math.log(2))
-    # the difference is exact: what is rounded is at most about 1, whatever x
-    mantissa = Fraction(math.exp(float(Fraction(x) - power * _LN2)) * (1 + 1e-9))
-    power += places
-    return mantissa * (Fraction(1 << power) if power >= 0 else Fraction(1, 1 << -power))
-
-
-def whole_up(x: Fraction) -> int:
-    """The least integer >= x."""
-    return -(-x.numerator // x.denominator)
-
-
-def any_sample(cells: int, size: int, rng: RandomSource) -> Any:
+def any_sample(cells: int, size: int, rng: RandomSource) -> Integers:
     """The counts of ``size`` independent uniform grid points."""
     return np.bincount(rng.integers(cells, size), minlength=cells)

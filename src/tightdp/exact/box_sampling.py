@@ -1,9 +1,9 @@
 r"""Exact draws from :math:`P(z) \propto e^{-r k(z)}` on the lattice points of a box.
 
-The levels k are integers with certified bounds on boxes, in few dimensions. The box is cut where
-the law has its mass; every cell carries what is already known there, so that bounds of small cells
-are cheap. Nothing here knows about data or budgets, and no float decides about a draw: floats only
-choose which cell is cut next.
+The levels k are exact numbers with certified bounds on boxes, in few dimensions. The box is cut
+where the law has its mass; every cell carries what is already known there, so that bounds of small
+cells are cheap. Nothing here knows about data or budgets, and no float decides about a draw: floats
+only choose which cell is cut next.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from itertools import product
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from tightdp.errors import DataError, FloatArray, fail
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.listed_points import ListedLaw
+from tightdp.exact.listed_points import Point as Point
+from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
-Point = tuple[int, ...]
+Level = Fraction | int
 State = TypeVar("State")
 
 _KEPT = 0.25  # cut until at least this share of the proposals is kept, as far as bounds can tell
@@ -31,7 +33,7 @@ _GUARD = 24
 
 
 class BoxLevels(ABC, Generic[State]):
-    """Integer levels of the lattice points of a box, with bounds on every box inside it.
+    """Exact levels of the lattice points of a box, with bounds on every box inside it.
 
     Attributes
     ----------
@@ -50,17 +52,17 @@ class BoxLevels(ABC, Generic[State]):
         """What is known on the whole box."""
 
     @abstractmethod
-    def bounds(self, known: State, low: Point, high: Point) -> tuple[int, int, State]:
-        """Integers around all levels on a box, and what is known there.
+    def bounds(self, known: State, low: Point, high: Point) -> tuple[Level, Level, State]:
+        """Numbers around all levels on a box, and what is known there.
 
-        ``known`` belongs to a box around it. On a box of one point both integers are its level.
+        ``known`` belongs to a box around it. On a box of one point both numbers are its level.
         """
 
     def stretch(self) -> FloatArray:
         """How fast the level changes along every axis: which sides are cut first."""
         return np.ones(len(self.low))
 
-    def level(self, point: Point) -> int:
+    def level(self, point: Point) -> Level:
         """The level of one point."""
         return self.bounds(self.start(), point, point)[0]
 
@@ -95,7 +97,12 @@ class Cell(Generic[State]):
     )  # fmt: skip
 
     def __init__(
-        self, levels: BoxLevels[State], low: Point, high: Point, known: State, ends: tuple[int, int]
+        self,
+        levels: BoxLevels[State],
+        low: Point,
+        high: Point,
+        known: State,
+        ends: tuple[Level, Level],
     ) -> None:
         self.low, self.high, self.known, (self.least, self.most) = low, high, known, ends
         self.empty, self.whole = levels.empty(low, high), levels.whole(low, high)
@@ -121,6 +128,8 @@ class BoxSampler(Generic[State]):
     ----------
     levels : BoxLevels
     rate : Fraction > 0
+    ahead : int, optional
+        Cells into which the box is cut, at most, before the first draw; some thousands by default.
 
     Examples
     --------
@@ -136,15 +145,18 @@ class BoxSampler(Generic[State]):
     True
     """
 
-    def __init__(self, levels: BoxLevels[State], rate: Fraction) -> None:
+    def __init__(
+        self, levels: BoxLevels[State], rate: Fraction, *, ahead: int | None = None
+    ) -> None:
         if not rate > 0:
             fail("`rate` must be > 0.")
         self.levels, self.rate, self._slope = levels, rate, float(rate)
         self._stretch = [max(float(s), 1e-12) for s in levels.stretch()]
-        start = levels.start()
-        least, most, known = levels.bounds(start, levels.low, levels.high)
+        least, most, known = levels.bounds(levels.start(), levels.low, levels.high)
         self.root = Cell(levels, levels.low, levels.high, known, (least, most))
-        self._cut_ahead()
+        self._cut_ahead(_MOST_CELLS if ahead is None else ahead)
+        self._refused, self._next_look = 0, 16
+        self._list: ListedLaw | None = None
         self._reference = self._lowest()
         # cells too light for this many places have weights below 2**-_GUARD of the best point's
         self._places = self.root.size.bit_length() + _GUARD
@@ -162,7 +174,7 @@ class BoxSampler(Generic[State]):
                 open_cells.extend(cell.halves)
         return found
 
-    def _lowest(self) -> int:
+    def _lowest(self) -> Level:
         return min(cell.least for cell in self._leaves() if not cell.empty)
 
     def _cut(self, cell: Cell[State]) -> tuple[Cell[State], Cell[State]]:
@@ -185,12 +197,12 @@ class BoxSampler(Generic[State]):
         ends = max(least, cell.least), min(most, cell.most)
         return Cell(self.levels, low, high, known, ends)
 
-    def _cut_ahead(self) -> None:
+    def _cut_ahead(self, ahead: int) -> None:
         """Cut the heaviest cells until most proposals are kept."""
         heap: list[tuple[float, int, Cell[State]]] = []
         self._offer(heap, self.root, 0)
         count, check = 1, 2
-        while heap and count < _MOST_CELLS:
+        while heap and count < ahead:
             if count >= check:
                 if self._share() >= _KEPT:
                     return
@@ -200,10 +212,13 @@ class BoxSampler(Generic[State]):
                 count += 1
                 self._offer(heap, half, count)
 
-    def _offer(self, heap: list[Any], cell: Cell[State], order: int) -> None:
+    def _offer(
+        self, heap: list[tuple[float, int, Cell[State]]], cell: Cell[State], order: int
+    ) -> None:
         settled = cell.least == cell.most and cell.whole
         if cell.size > 1 and not settled and not cell.empty:
-            heapq.heappush(heap, (cell.least * self._slope - math.log(cell.size), order, cell))
+            weight = math.log(cell.size) - float(cell.least) * self._slope
+            heapq.heappush(heap, (-weight, order, cell))
 
     def _share(self) -> float:
         """The share of proposals that is kept, at least, apart from cells across the radius."""
@@ -222,30 +237,31 @@ class BoxSampler(Generic[State]):
     # --- weights ------------------------------------------------------------------------------
 
     def _weigh(self, cell: Cell[State]) -> None:
-        if cell.empty:
+        if cell.halves is not None:
+            cell.weight = cell.halves[0].weight + cell.halves[1].weight
+        elif cell.empty:
             cell.cover = cell.weight = 0
-            return
-        above = self.rate * max(0, cell.least - self._reference)
-        cell.cover = max(1, exp_minus_bounds(above, self._places)[1])
-        cell.weight = cell.size * cell.cover
+        else:
+            above = self.rate * max(0, cell.least - self._reference)
+            cell.cover = max(1, exp_minus_bounds(above, self._places)[1])
+            cell.weight = cell.size * cell.cover
 
     def _weigh_all(self) -> None:
         order = [self.root]
         for cell in order:
-            if cell.halves is not None:
-                order.extend(cell.halves)
+            order.extend(cell.halves or ())
         for cell in reversed(order):
-            if cell.halves is None:
-                self._weigh(cell)
-            else:
-                cell.weight = cell.halves[0].weight + cell.halves[1].weight
+            self._weigh(cell)
 
     # --- a draw -------------------------------------------------------------------------------
 
-    def draw(self, rng: RandomSource) -> Point:
-        """One lattice point."""
-        found = self.attempt(rng, math.inf)
-        assert found is not None  # no number of proposals is too large
+    def draw(self, rng: RandomSource, patience: float = math.inf) -> Point:
+        """One lattice point; all are gone through once after so many refused proposals."""
+        found = self.attempt(rng, patience)
+        if found is None:
+            if self._list is None:
+                self._list = ListedLaw(self.levels.low, self.levels.high, self._exponent)
+            found = self._list.draw(rng)
         return found
 
     def attempt(self, rng: RandomSource, most: float) -> Point | None:
@@ -253,40 +269,49 @@ class BoxSampler(Generic[State]):
 
         Whoever stops here and draws in another way still has the law: refusals tell nothing of it.
         """
-        refused, next_look = 0, 64
+        refused = 0
         while refused < most:
-            value, cell, path = rng.below(self.root.weight), self.root, []
-            while cell.halves is not None:
-                path.append(cell)
-                left, right = cell.halves
-                cell, value = (left, value) if value < left.weight else (right, value - left.weight)
-            point = tuple(
-                a + rng.below(b - a + 1) for a, b in zip(cell.low, cell.high, strict=True)
-            )
-            if self.levels.inside(point) and self._keeps(cell, point, rng):
+            point = self._trial(rng)
+            if point is not None:
                 return point
             refused += 1
-            if cell.size > 1:
-                for part in self._cut(cell):
-                    self._weigh(part)
-                for part in reversed([*path, cell]):
-                    assert part.halves is not None
-                    part.weight = part.halves[0].weight + part.halves[1].weight
-            if refused >= next_look:  # the least level may be known better by now
-                next_look *= 2
-                self._look_again()
+        return None
+
+    def _exponent(self, point: Point) -> Fraction | None:
+        if not self.levels.inside(point):
+            return None
+        return self.rate * (self._level(self.root, self.levels.level(point)) - self.root.least)
+
+    def _trial(self, rng: RandomSource) -> Point | None:
+        value, cell, path = rng.below(self.root.weight), self.root, [self.root]
+        while cell.halves is not None:
+            left, right = cell.halves
+            cell, value = (left, value) if value < left.weight else (right, value - left.weight)
+            path.append(cell)
+        point = tuple(a + rng.below(b - a + 1) for a, b in zip(cell.low, cell.high, strict=True))
+        if self.levels.inside(point) and self._keeps(cell, point, rng):
+            return point
+        self._refused += 1
+        if cell.size > 1:
+            path.extend(self._cut(cell))
+        for part in reversed(path):
+            self._weigh(part)
+        if self._refused >= self._next_look:  # the least level may be known better by now
+            self._next_look *= 2
+            lowest = self._lowest()
+            if lowest > self._reference:
+                self._reference = lowest
+                self._weigh_all()
         return None
 
     def _keeps(self, cell: Cell[State], point: Point, rng: RandomSource) -> bool:
-        level = self.levels.bounds(cell.known, point, point)[0]
+        level = self._level(cell, self.levels.bounds(cell.known, point, point)[0])
+        above = self.rate * (level - self._reference)
+        return coin_exp(above, rng, num=1 << self._places, den=cell.cover)
+
+    @staticmethod
+    def _level(cell: Cell[State], level: Level) -> Level:
+        """The level of a point of a cell, which must keep what the bounds of the cell promise."""
         if level < cell.least:
             fail("The bounds of the levels do not hold: a point lies below its box.", DataError)
-        above = self.rate * (level - self._reference)
-        word = int(rng.words(1)[0])
-        return below_exp(word, above, rng, num=1 << self._places, den=cell.cover)
-
-    def _look_again(self) -> None:
-        lowest = self._lowest()
-        if lowest > self._reference:
-            self._reference = lowest
-            self._weigh_all()
+        return level

@@ -1,24 +1,22 @@
-r"""Exponentials between integers, and exact coins whose odds are only known that way.
+r"""Exponentials and logarithms between integers, to any number of bits.
 
 Privacy conditions of exact laws compare numbers such as :math:`e^{-\eta}` with rationals. Here they
-are enclosed by integers from both sides, to any number of bits, so that a comparison is either
-proved or asked again with more bits. No float is used.
+are enclosed by integers from both sides, so that a comparison is either proved or asked again with
+more bits. No float decides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import lru_cache
 
 from tightdp.errors import exact_amount, fail
-from tightdp.randomness import RandomSource
 
-Bounds = Callable[[int], tuple[int, int]]
-"""From a number of bits b to integers low <= x * 2**b <= high around one real x."""
+LOG_SLACK = 2  # |minus_log - truth| in units of the last place, proved there
+_GUARD_BITS = 64
+_FACTOR_BITS = 128  # of exp(epsilon), which multiplies integers
+_LN2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF, 1 << 128)  # to its last place
 
 
 def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
@@ -60,6 +58,22 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     return (low >> shift, -(-high >> shift)) if shift > 0 else (low << -shift, high << -shift)
 
 
+def exp_below(epsilon: Fraction) -> tuple[int, int]:
+    """Integers with ``top / high <= exp(epsilon)``: the safe side for shortfalls."""
+    bits = _FACTOR_BITS + math.ceil(2 * epsilon)
+    return 1 << bits, exp_minus_bounds(epsilon, bits)[1]
+
+
+def exp_above(epsilon: Fraction) -> Fraction:
+    """A rational >= exp(epsilon): the safe side for lower bounds.
+
+    >>> float(exp_above(Fraction(1))) - 2.718281828459045 < 1e-15
+    True
+    """
+    bits = _FACTOR_BITS + math.ceil(2 * epsilon)
+    return Fraction(1 << bits, exp_minus_bounds(epsilon, bits)[0])
+
+
 def float_up(x: Fraction) -> float:
     """What a guarantee may print for an exact epsilon or delta: a double that means at least x.
 
@@ -75,29 +89,64 @@ def float_up(x: Fraction) -> float:
     return near
 
 
-def coins(bounds: Bounds, count: int, rng: RandomSource) -> NDArray[np.bool_]:
-    """Independent bools, True with exactly the probability p that ``bounds`` encloses.
+def exp_up(x: float, places: int = 0) -> Fraction:
+    """A rational a little above ``exp(x) * 2**places``, for any double below ``2**60`` in size.
 
-    Proof: True means U < p for a uniform U whose first 64 bits are one random word. A word that
-    does not settle the question gets further bits of the same U, against sharper bounds of p.
+    >>> float(exp_up(1.0)) >= math.e, float(exp_up(-800.0, 1200)) > 0
+    (True, True)
+    """
+    power = math.floor(x / math.log(2))
+    # the difference is exact: what is rounded is at most about 1, whatever x
+    mantissa = Fraction(math.exp(float(Fraction(x) - power * _LN2)) * (1 + 1e-9))
+    power += places
+    return mantissa * (Fraction(1 << power) if power >= 0 else Fraction(1, 1 << -power))
 
-    >>> from tightdp.randomness import source
-    >>> third = lambda bits: ((1 << bits) // 3, (1 << bits) // 3 + 1)
-    >>> bool(280 < coins(third, 1000, source(1)).sum() < 390)
+
+def whole_up(x: Fraction) -> int:
+    """The least integer >= x."""
+    return -(-x.numerator // x.denominator)
+
+
+def minus_log(value: int, bits: int, shift: int) -> int:
+    r"""-ln(value / 2**bits) * 2**shift within ``LOG_SLACK``, for 1 <= value <= 2**bits.
+
+    Write value = 2^e (i/64)(1 + d) with i in 64..127 and 0 <= d < 1/64, so that
+    -ln(value/2^n) = (n - e) ln 2 - ln(i/64) - 2 artanh(z), z = d/(2 + d) < 2^-7.
+
+    Error: let P = shift + 64 be the internal places. Each of the three logarithms is low by less
+    than 4P units (:func:`_double_artanh`), the first is multiplied by n - e <= P, so the sum errs
+    by less than 4P^2 + 8P < 2^62 internal units as long as shift < 2^29; that is a quarter of a
+    unit of the result, and the last floor loses less than one.
+
+    >>> abs(minus_log(1, 1, 60) / 2**60 - 0.6931471805599453) < 1e-15
     True
     """
-    low, high = bounds(64)
-    words = rng.words(count)
-    if low >= 1 << 64:
-        return np.ones(count, dtype=np.bool_)
-    answers = words < np.uint64(max(low, 0))
-    open_cells = ~answers if high >= 1 << 64 else ~answers & (words < np.uint64(high))
-    for i in np.flatnonzero(open_cells):
-        value, bits = int(words[i]), 64
-        while True:
-            low, high = bounds(bits)
-            if value < low or value >= high:
-                answers[i] = value < low
-                break
-            value, bits = value << 64 | int(rng.words(1)[0]), bits + 64
-    return answers
+    places = shift + _GUARD_BITS
+    e = value.bit_length() - 1
+    i = (value << 6) >> e
+    top, bottom = (value << 6) - (i << e), (value << 6) + (i << e)
+    total = (bits - e) * _log_of_64ths(128, places) - _log_of_64ths(i, places)
+    return (total - _double_artanh(top, bottom, places)) >> _GUARD_BITS
+
+
+@lru_cache(maxsize=1 << 10)
+def _log_of_64ths(i: int, places: int) -> int:
+    """ln(i/64) * 2**places for i in 64..128, from ln(a) = 2 artanh((a - 1)/(a + 1))."""
+    return _double_artanh(i - 64, i + 64, places)
+
+
+def _double_artanh(top: int, bottom: int, places: int) -> int:
+    r"""2 artanh(top/bottom) * 2**places for 0 <= top/bottom <= 1/3, low by less than 4*places.
+
+    Series: artanh(z) = z + z^3/3 + z^5/5 + ... With floors, z is low by less than 1 unit and z^2
+    by less than 2; if z^k is low by less than 2, then z^(k+2) is low by less than
+    2/9 + 2/3 + 1 < 2. So every z^k/k is low by less than 3, there are at most places/3 + 2 of
+    them, and those left out, from a true z^k < 3 on, add up to less than 4.
+    """
+    z = (top << places) // bottom
+    square = z * z >> places
+    total, power, k = z, z, 1
+    while power:
+        power, k = power * square >> places, k + 2
+        total += power // k
+    return 2 * total

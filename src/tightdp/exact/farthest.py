@@ -19,15 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import WideIntegers
-from tightdp.exact.lattice_bodies import (
-    BoxBody,
-    DiamondBody,
-    LatticeBody,
-    PolytopeBody,
-    ProductBody,
-    RoundBody,
-    ceil_sqrt,
-)
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, PolytopeBody, RoundBody
+from tightdp.exact.lattice_body import LatticeBody, ProductBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_points import roomy
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail
-from tightdp.exact.lattice_bodies import (
+from tightdp.exact.lattice_body import (
     LatticeBody,
     Rows,
     Uniform,
@@ -22,6 +21,7 @@ from tightdp.exact.lattice_bodies import (
     uniform_of,
 )
 from tightdp.exact.lattice_points import simplex_points
+from tightdp.exact.rejection import by_weight
 from tightdp.randomness import RandomSource
 
 _LISTED = 1 << 12  # up to this level every size of a difference is weighed on its own
@@ -39,13 +39,8 @@ class HistogramBody(LatticeBody):
 
     def __init__(self, cells: int) -> None:
         self.dim = check_count("cells", cells, least=2)
-        self.safe_level = 1 << 58
-        self.safe_entry = (1 << 62) // self.dim
+        self.key, self.safe_level, self.safe_entry = (self.dim,), 1 << 58, (1 << 62) // self.dim
         self._counts: Counts = (1,), (1,)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (self.dim,)
 
     @property
     def factor(self) -> Fraction:
@@ -114,17 +109,11 @@ class HistogramBody(LatticeBody):
         # binom(s+m-2,m-2)) <= 1, so its count cancels; zero (s = 0) with probability 1 / sum W.
         m = self.dim
         size = simplex_points(levels + offset, m - 1, rng, at_most=True).sum(axis=1)
-        gainers = self._gainers(len(levels), rng)
+        gainers = 1 + by_weight(self._weights, len(levels), rng)
         keep = (size <= levels) & (size >= gainers) & self._thinned(size, gainers, rng)
-        zero = (size == 0) & self._rare(len(levels), rng)
+        zero = (size == 0) & (by_weight([1, self._all - 1], len(levels), rng) == 0)
         rows = np.flatnonzero(keep | zero)
         return self._points(size[rows], gainers[rows], rng), rows
-
-    def _gainers(self, count: int, rng: RandomSource) -> NDArray[np.int64]:
-        return 1 + picks(np.zeros(count, dtype=np.int64), lambda _: self._weights, rng)
-
-    def _rare(self, count: int, rng: RandomSource) -> NDArray[np.bool_]:
-        return picks(np.zeros(count, dtype=np.int64), lambda _: [1, self._all - 1], rng) == 0
 
     # --- low levels ---------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class LevelSums:
         """The numbers times :math:`e^{-r k}` for these levels."""
         return LevelSums(self.levels + levels, self.logs, self.rate)
 
-    def above(self, base: Any) -> FloatArray:
+    def above(self, base: WideIntegers | int) -> FloatArray:
         """Logarithms of the numbers times :math:`e^{rk}` for a level k."""
         gaps = np.asarray(self.levels - base).astype(np.float64)
         with np.errstate(over="ignore"):  # so far up is nothing

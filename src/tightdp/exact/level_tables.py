@@ -2,9 +2,9 @@ r"""Levels of coarse lattice noise, drawn by exact inversion.
 
 At coarse rates a lattice noise has few levels, and the weights :math:`q^j N(j)`,
 :math:`q = e^{-\eta}`, can be listed: N(j) is an integer, q is enclosed by integers, and the mass
-beyond the list is bounded. A level is drawn as in :mod:`~tightdp.exact.lazy_uniform`: the first 64
-bits of a uniform U nearly always settle it, and what they leave open gets further bits of the
-**same** U against a sharper list. No float decides.
+beyond the list is bounded. The first 64 bits of a uniform U nearly always settle a level, and what
+they leave open gets further bits of the **same** U against a sharper list
+(:mod:`~tightdp.exact.undecided_bits`). No float decides.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.undecided_bits import settle
 from tightdp.randomness import RandomSource, Words
 
 _START_BITS = 128
@@ -69,17 +70,15 @@ class LevelTable:
         out = np.searchsorted(self._low, words, side="right")
         settled = (out < self._low.size) & (words >= self._high[out])
         for i in np.flatnonzero(~settled):
-            out[i] = self._finish(int(words[i]), rng)
+            out[i] = settle(int(words[i]), self._ask, rng)
         return out.astype(np.int64)
 
-    def _finish(self, value: int, rng: RandomSource) -> int:
-        bits = 64
-        while True:
-            value, bits = value << 64 | int(rng.words(1)[0]), bits + 64
-            low, high = self.edges(bits)
-            j = bisect_right(low, value)
-            if j < len(low) and (j == 0 or value >= high[j - 1]):
-                return j
+    def _ask(self, value: int, bits: int) -> int | None:
+        if bits < _START_BITS:
+            return None  # asked for all words at once
+        low, high = self.edges(bits)
+        j = bisect_right(low, value)
+        return j if j < len(low) and (j == 0 or value >= high[j - 1]) else None
 
     def edges(self, bits: int) -> Edges:
         """Bounds of the distribution function, up to a level beyond which 2**-bits is left."""

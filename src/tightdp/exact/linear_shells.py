@@ -18,7 +18,8 @@ from tightdp.errors import WideIntegers
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
 from tightdp.exact.rational_programs import Rational, SmallPolytope, free_direction
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.rejection import until_accepted
+from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
 MOST_PROPOSALS = 1 << 20  # expected, at worst: about a minute
@@ -211,10 +212,7 @@ class ShellSampler:
 
     def draw(self, rng: RandomSource) -> tuple[int, ...]:
         """One lattice point."""
-        while True:
-            found = self.propose(rng)
-            if found is not None:
-                return found
+        return until_accepted(lambda: self.propose(rng))
 
     def propose(self, rng: RandomSource) -> tuple[int, ...] | None:
         """A lattice point, or None where it is not kept."""
@@ -227,8 +225,8 @@ class ShellSampler:
             return None
         first = next(i for i, box in enumerate(self._boxes) if _holds(box, w))
         above = self.lattice.rate * (self.lattice.level(z) - self.least)
-        num, den = 1 << self.places, self._covers[first]
-        return tuple(z) if below_exp(int(rng.words(1)[0]), above, rng, num=num, den=den) else None
+        kept = coin_exp(above, rng, num=1 << self.places, den=self._covers[first])
+        return tuple(z) if kept else None
 
 
 def _points(box: list[tuple[int, int]]) -> int:

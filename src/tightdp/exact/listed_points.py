@@ -15,9 +15,11 @@ from math import prod
 import numpy as np
 
 from tightdp.errors import InfeasibleSamplingError, fail
-from tightdp.exact.box_sampling import Point
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.rejection import until_accepted
+from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
+
+Point = tuple[int, ...]
 
 MOST_POINTS = 1 << 23
 _PLACES = 52
@@ -71,15 +73,16 @@ class ListedLaw:
 
     def draw(self, rng: RandomSource) -> Point:
         """One lattice point."""
-        while True:
-            at = int(np.searchsorted(self._edges, rng.below(int(self._edges[-1])), side="right"))
-            point = self._point(at)
-            exact = self._exponent(point)
-            assert exact is not None  # it has no weight
-            above = exact - Fraction(self._least) + self._slack
-            num, den = 1 << self._places, int(self._weights[at])
-            if below_exp(int(rng.words(1)[0]), above, rng, num=num, den=den):
-                return point
+        return until_accepted(lambda: self._trial(rng))
+
+    def _trial(self, rng: RandomSource) -> Point | None:
+        at = int(np.searchsorted(self._edges, rng.below(int(self._edges[-1])), side="right"))
+        point = self._point(at)
+        exact = self._exponent(point)
+        assert exact is not None  # it has no weight
+        above = exact - Fraction(self._least) + self._slack
+        kept = coin_exp(above, rng, num=1 << self._places, den=int(self._weights[at]))
+        return point if kept else None
 
     def _point(self, at: int) -> Point:
         out: list[int] = []

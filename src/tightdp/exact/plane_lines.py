@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tightdp.errors import FloatArray, Integers
-from tightdp.exact.band_paths import exp_up
 from tightdp.exact.box_sampling import Point
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.enclosures import exp_up
+from tightdp.exact.rejection import choose, keeps, until_accepted
 from tightdp.randomness import RandomSource
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 MOST_STEPS = 1 << 30  # lines times rows: minutes, at worst
 MOST_LINES = 600_000  # seconds for few distinct rows
 _CHUNK = 1 << 18  # cells of a table of lines by rows
-_PLACES = 52
-_SPARE = 64
 
 
 def line_count(edge: int, slopes: int, within: bool) -> int:
@@ -69,7 +67,7 @@ class LineLaw:
         top = float(self._lines.max())
         total = top + math.log(float(np.exp(np.maximum(self._lines - top, -700.0)).sum()))
         spread = self._slope * (float(np.max(levels.norm_range())) + 1.0) + 64.0
-        self._bound = exp_up(total + 2.0**-10 + spread * 2.0**-40, _SPARE)
+        self._bound = exp_up(total + 2.0**-10 + spread * 2.0**-40)
 
     # --- lines --------------------------------------------------------------------------------
 
@@ -127,28 +125,17 @@ class LineLaw:
 
     def draw(self, rng: RandomSource) -> Point:
         """One lattice point."""
-        while True:
-            line, total, weight = chosen(self._lines, rng)
-            slopes = self._at(np.array([line]))
-            lengths, norms, starts = (part[0] for part in self._pieces(slopes))
-            with np.errstate(divide="ignore"):
-                logs = np.log(lengths) - self._slope * (norms - self._reference)
-            piece, all_of_line, own = chosen(logs, rng)
-            length = int(lengths[piece])
-            point = (int(starts[piece]) + rng.below(length), *slopes[0].tolist())
-            x = self.rate * (self.levels.level(point) - self._reference)
-            num = total * all_of_line * length * self._bound.denominator << _SPARE
-            den = weight * own * self._bound.numerator
-            if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=den):
-                return point
+        return until_accepted(lambda: self._trial(rng))
 
-
-def chosen(logs: FloatArray, rng: RandomSource) -> tuple[int, int, int]:
-    """An index with an integer weight in proportion to exp(logs): it, all weights, its weight."""
-    places = min(_PLACES, 62 - len(logs).bit_length())  # the sum of all fits 63 bits
-    scaled = np.ceil(np.exp(logs - logs.max()) * float(1 << places))
-    weights = np.where(logs > -np.inf, np.maximum(scaled, 1.0), 0.0).astype(np.int64)
-    edges = np.cumsum(weights)
-    total = int(edges[-1])
-    at = int(np.searchsorted(edges, rng.below(total), side="right"))
-    return at, total, int(weights[at])
+    def _trial(self, rng: RandomSource) -> Point | None:
+        line, lines, weight = choose(self._lines, rng)
+        slopes = self._at(np.array([line]))
+        lengths, norms, starts = (part[0] for part in self._pieces(slopes))
+        with np.errstate(divide="ignore"):
+            logs = np.log(lengths) - self._slope * (norms - self._reference)
+        piece, pieces, own = choose(logs, rng)
+        length = int(lengths[piece])
+        point = (int(starts[piece]) + rng.below(length), *slopes[0].tolist())
+        x = self.rate * (self.levels.level(point) - self._reference)
+        kept = keeps(x, lines * pieces * length, weight * own, self._bound, rng)
+        return point if kept else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tightdp.accepted import Number
-from tightdp.errors import check_count, fail, shown
+from tightdp.errors import amount_within, check_count, fail
 from tightdp.errors import exact_amount as exact_amount
 from tightdp.errors import exact_fraction as exact_fraction
 
@@ -29,9 +29,7 @@ def check_epsilon(value: object, name: str = "epsilon") -> Fraction:
     ...
     tightdp.errors.ParameterError: `epsilon` must lie in [2**-40, 2**10]. Got 1000000.0. ...
     """
-    number = exact_amount(name, value)
-    if not number > 0:
-        fail(f"`{name}` must be a finite number > 0. Got {shown(value)}.")
+    number = amount_within(name, value, "(0, inf)")
     if number < EPSILON_FLOOR:
         fail(
             f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from tightdp.errors import DimensionError, WideIntegers, fail
 from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.rejection import collect, until_accepted
+from tightdp.exact.undecided_bits import below_exp
 from tightdp.randomness import RandomSource
 
 PLACES = 30
@@ -83,29 +85,6 @@ def exp_table(rate: Fraction, places: int = PLACES, step: Fraction = _STEP) -> E
     return ExpTable(rate, places, step)
 
 
-def below_exp(word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1) -> bool:
-    r"""Whether :math:`U < (\text{num}/\text{den})\, e^{-x}`, for a uniform U with leading ``word``.
-
-    ``word`` holds the first 64 bits of U. While the enclosure of the right side does not settle the
-    question, more bits **of the same U** are drawn. For x > 0 the right side is irrational, so that
-    U avoids it; for x = 0 the bounds meet and settle it at once or, on a tie of the bits known, as
-    soon as they differ.
-
-    >>> from tightdp.randomness import source
-    >>> below_exp(0, Fraction(40), source(1)), below_exp(2**63, Fraction(1), source(1))
-    (True, False)
-    """
-    value, bits = word, 64
-    spare = max(0, num.bit_length() - den.bit_length()) + 8
-    while True:
-        low, high = exp_minus_bounds(x, bits + spare)
-        if ((value + 1) * den) << spare <= low * num:
-            return True
-        if (value * den) << spare >= high * num:
-            return False
-        value, bits = value << 64 | int(rng.words(1)[0]), bits + 64
-
-
 class TiltedLaw:
     r"""The law :math:`P(i) \propto w_i e^{-r k_i}` on 0..n-1, drawn exactly.
 
@@ -157,23 +136,24 @@ class TiltedLaw:
 
     def draw(self, rng: RandomSource) -> int:
         """One index."""
-        if not self._wide:
-            return int(self.sample(1, rng)[0])
-        while True:
-            i = int(np.searchsorted(self._edges, rng.below(self._total), side="right"))
-            if self._kept(i, int(rng.words(1)[0]), rng):
-                return i
+        if self._wide:
+            return until_accepted(lambda: self._wide_trial(rng))
+        return int(self.sample(1, rng)[0])
 
     def sample(self, size: int, rng: RandomSource) -> NDArray[np.int64]:
         """Independent indices, shape (size,)."""
         if self._wide:
             return np.array([self.draw(rng) for _ in range(size)], dtype=np.int64)
-        out = np.empty(0, dtype=np.int64)
-        while len(out) < size:
-            need = size - len(out)
-            found = np.searchsorted(self._edges, rng.integers(self._total, need), side="right")
-            out = np.concatenate([out, found[self._coins(found, rng)]])
-        return out
+
+        def propose(count: int) -> NDArray[np.int64]:
+            found = np.searchsorted(self._edges, rng.integers(self._total, count), side="right")
+            return found[self._coins(found, rng)]
+
+        return collect(propose, size)
+
+    def _wide_trial(self, rng: RandomSource) -> int | None:
+        i = int(np.searchsorted(self._edges, rng.below(self._total), side="right"))
+        return i if self._kept(i, int(rng.words(1)[0]), rng) else None
 
     def _coins(self, found: NDArray[np.intp], rng: RandomSource) -> NDArray[np.bool_]:
         """Which proposals are kept; few of them need more than a word and a table."""

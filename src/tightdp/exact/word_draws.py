@@ -1,7 +1,7 @@
 r"""Exact noise in arrays: one 64-bit word a draw, floats as a filter only.
 
 The upper 63 bits of a word are the leading bits of a uniform real U
-(:class:`~tightdp.exact.lazy_uniform.LazyUniform`), the lowest bit is a fair sign. A level is
+(:mod:`~tightdp.exact.undecided_bits`), the lowest bit is a fair sign. A level is
 :math:`k = \lfloor -\ln U / \eta \rfloor`, geometric with ratio :math:`e^{-\eta}`.
 
 **Exactness.** Statement: what is returned is this k (or this comparison) for the very U whose bits
@@ -16,26 +16,28 @@ handed, with the same bits, to a sharper filter and at last to integer arithmeti
 further bits of the same U until it knows. Nothing is redrawn for being undecided, nothing is
 truncated: levels beyond 64-bit integers are Python integers in an object array.
 
+The Gaussian is that of [CKS20]: C. Canonne, G. Kamath, T. Steinke, *The Discrete Gaussian for
+Differential Privacy*, NeurIPS 2020.
+
 Without trust in [N1], ``filtered=False`` finishes every draw in integers (some 300 times slower),
 with the same words and hence the same results.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, WideIntegers, check_count
-from tightdp.exact.integer_draws import discrete_gaussian, gaussian_exponent, gaussian_parameters
-from tightdp.exact.lazy_uniform import LazyUniform
+from tightdp.errors import FloatArray, WideIntegers, check_count, fraction_within
 from tightdp.exact.rates import check_rate
+from tightdp.exact.rejection import collect
+from tightdp.exact.undecided_bits import log_exceeds, log_level
 from tightdp.randomness import RandomSource, Shape, Words
 
 Mask = NDArray[np.bool_]
@@ -122,11 +124,10 @@ def discrete_laplaces(
     while again.size:
         words = rng.words(again.size)
         fresh = levels(words, num, den, rng, filtered=filtered)
-        negative_zeros = _sign(fresh, words)
-        if fresh.dtype == object:
-            out = out.astype(object)
+        minus_zeros = _sign(fresh, words)
+        out = out.astype(fresh.dtype) if fresh.dtype == object else out
         out[again] = fresh
-        again = again[negative_zeros]
+        again = again[minus_zeros]
     return out.reshape(shape)
 
 
@@ -135,8 +136,9 @@ def discrete_gaussians(
 ) -> WideIntegers:
     r"""Independent integers z with probability proportional to :math:`e^{-z^2/(2\sigma^2)}`.
 
-    The rejection of :func:`tightdp.exact.integer_draws.discrete_gaussian`, on arrays: the accepted
-    draws of an independent sequence, in order, are independent with the stated law.
+    Proof ([CKS20], Algorithm 3): with t = floor(sigma) + 1 and Y discrete Laplace of rate 1/t,
+    accepting Y with probability :math:`e^{-(|Y| - \sigma^2/t)^2/(2\sigma^2)}` leaves
+    :math:`P(Y) \propto e^{-|Y|/t - Y^2/(2\sigma^2) + |Y|/t}`; the constant cancels.
 
     Parameters
     ----------
@@ -151,26 +153,26 @@ def discrete_gaussians(
     >>> bool(abs(discrete_gaussians(Fraction(10), 1000, source(1))).max() < 40)
     True
     """
-    a, b, t = gaussian_parameters(sigma2)
-    count = _count(shape)
-    if t >> 400 or b >> 900 > a:  # beyond the range of floats
-        draws = [discrete_gaussian(sigma2, rng) for _ in range(count)]
-        return np.array(draws, dtype=object).reshape(shape)
-    centre, half = float(Fraction(a, b * t)), float(Fraction(b, 2 * a))
-    parts: list[WideIntegers] = [np.empty(0, dtype=np.int64)]
-    missing = count
-    while missing > 0:
-        # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
-        y = discrete_laplaces(1, t, min(missing + missing // 3 + 8, _BLOCK), rng, filtered=filtered)
+    variance = fraction_within("sigma2", sigma2, "(0, inf)")
+    a, b = variance.numerator, variance.denominator
+    t = math.isqrt(a // b) + 1
+    filtered = filtered and not (t >> 400 or b >> 900 > a)  # beyond the range of floats
+    centre, half = (float(Fraction(a, b * t)), float(Fraction(b, 2 * a))) if filtered else (0, 0)
+
+    def propose(count: int) -> WideIntegers:
+        y = discrete_laplaces(1, t, count, rng, filtered=filtered)
+
+        def exponent(i: int) -> tuple[int, int]:  # (|y| - variance/t)**2 / (2 variance)
+            return (abs(int(y[i])) * b * t - a) ** 2, 2 * a * b * t * t
+
         # x = (|y| - centre)**2 * half errs by less than 2**-49 (1 + x): the difference d errs by
         # 2**-52 (|y| + centre) at most, and 2 half |d| (|y| + centre) <= 2x + 2|d|/t <= 4x + 1
         # since centre = sigma**2/t, half = 1/(2 sigma**2), sigma < t and |d|/t <= sqrt(2x).
-        exponents = (np.abs(y).astype(np.float64) - centre) ** 2 * half
-        exact = partial(_gaussian_exponent_at, y, a, b, t)
-        kept = _exceed(rng.words(y.size), exponents, exact, rng, filtered=filtered)
-        parts.append(y[kept])
-        missing -= parts[-1].size
-    return np.concatenate(parts)[:count].reshape(shape)
+        near = (np.abs(y).astype(np.float64) - centre) ** 2 * half if filtered else None
+        return y[_exceed(rng.words(y.size), near, exponent, rng)]
+
+    # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
+    return collect(propose, _count(shape), 0.79, cells=_BLOCK).reshape(shape)
 
 
 # --- filters ------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def levels(
             pending = np.flatnonzero(_double_filter(words, float(inverse), out))
         if pending.size and 2**-1000 < inverse < 2**56:
             pending = _wide_filter(words, inverse, pending, out)
-    finished = [LazyUniform(int(words[i]) >> 1, 63, rng).level(num, den) for i in pending]
+    finished = [log_level(int(words[i]) >> 1, 63, num, den, rng) for i in pending]
     if finished and max(finished) >= SAFE:
         out = out.astype(object)
     if finished:
@@ -254,31 +256,27 @@ def _wide_filter(
 
 def _exceed(
     words: Words,
-    exponents: FloatArray,
+    exponents: FloatArray | None,
     exact: Callable[[int], tuple[int, int]],
     rng: RandomSource,
-    *,
-    filtered: bool,
 ) -> Mask:
     """Whether -ln U >= exponent, where the floats err by at most 2**-48 (1 + exponent).
 
     The error of the logarithm is that of :func:`_double_filter`, below 2**-45 as y < 8.4; twice the
     sum of both is less than 2**-43 + 2**-46 exponent. ``exact`` gives the exponent of an index as a
-    fraction when the filter leaves it open.
+    fraction when the filter leaves it open, or when there are no floats.
     """
-    tiny = words < _TINY_WORD
-    y = np.maximum(words.astype(np.float64), float(_TINY_WORD)) * 2.0**-64
-    gap = -np.log(y) - exponents
-    answers = gap > 0
-    undecided = ~(np.abs(gap) > 2.0**-43 + exponents * 2.0**-46) | tiny
-    for i in np.flatnonzero(undecided) if filtered else range(words.size):
-        num, den = exact(int(i))
-        answers[i] = num == 0 or LazyUniform(int(words[i]) >> 1, 63, rng).exceeds(num, den)
+    if exponents is None:
+        answers = undecided = np.ones(words.size, dtype=np.bool_)
+    else:
+        y = np.maximum(words.astype(np.float64), float(_TINY_WORD)) * 2.0**-64
+        gap = -np.log(y) - exponents
+        answers = gap > 0
+        undecided = ~(np.abs(gap) > 2.0**-43 + exponents * 2.0**-46) | (words < _TINY_WORD)
+    for i in np.flatnonzero(undecided).tolist():
+        num, den = exact(i)
+        answers[i] = num == 0 or log_exceeds(int(words[i]) >> 1, 63, num, den, rng)
     return answers
-
-
-def _gaussian_exponent_at(y: WideIntegers, a: int, b: int, t: int, i: int) -> tuple[int, int]:
-    return gaussian_exponent(int(y[i]), a, b, t)
 
 
 def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
@@ -291,4 +289,4 @@ def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
 
 def _count(shape: Shape) -> int:
     sides = shape if isinstance(shape, tuple) else (shape,)
-    return prod(check_count("shape", side, least=0) for side in sides)
+    return math.prod(check_count("shape", side, least=0) for side in sides)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
-from tightdp.exact.listed_points import MOST_POINTS, ListedLaw
+from tightdp.exact.listed_points import MOST_POINTS
 from tightdp.privacy import Numerics
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource
@@ -219,15 +219,8 @@ class Sampler:
         """
         if self.exact:
             few = math.prod(b - a + 1 for a, b in zip(levels.low, levels.high, strict=True))
-            boxes = BoxSampler(levels, rate)
-            found = boxes.attempt(rng, _PATIENCE if few <= MOST_POINTS else math.inf)
-            if found is None:
-                found = ListedLaw(
-                    levels.low,
-                    levels.high,
-                    lambda z: rate * levels.level(z) if levels.inside(z) else None,
-                ).draw(rng)
-            return found
+            patience = _PATIENCE if few <= MOST_POINTS else math.inf
+            return BoxSampler(levels, rate).draw(rng, patience)
         chains = LevelChains(levels, rate, self.steps)
         point, self.diagnostics = chains.draw(rng, progress=progress)
         return point

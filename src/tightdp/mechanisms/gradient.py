@@ -22,7 +22,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
-from tightdp.exact.listed_points import MOST_POINTS, ListedLaw, check_points, finest_bits
+from tightdp.exact.listed_points import MOST_POINTS, check_points, finest_bits
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
@@ -64,7 +64,7 @@ class KNormGradient(Mechanism):
     Proof: 1. By the triangle inequality :math:`\lVert\nabla\ell_X\rVert_K/\Delta(\theta)` changes
     by at most 1 [P1]. 2. On finitely many grid points [P2] this is the exponential mechanism with
     that utility, negated, of sensitivity 1. 3. The draw is exact
-    (:class:`~tightdp.mechanisms.exponential.boxes.BoxLaw`) [P3].
+    (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data, within a public bound: the function
     of boxes is called at most 2**16 times, then once for every grid point and every one of a few
     proposals. A grid with more points than ``most_points`` is refused.
@@ -375,10 +375,6 @@ class KNormRowGradient(RowSumGradient):
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(cells)
-        drawn = BoxSampler(levels, self.rate).attempt(rng, _PATIENCE)
-        if drawn is None:  # bounds that do not tighten: refusals tell nothing, the law is the same
-            rate = self.rate
-            listed = ListedLaw(levels.low, levels.high, lambda z: rate * levels.level(z))
-            drawn = listed.draw(rng)
+        drawn = BoxSampler(levels, self.rate).draw(rng, _PATIENCE)
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         return on_grid(names, drawn, self.domain, self.grid)

@@ -24,10 +24,10 @@ from tightdp.errors import (
     check_list,
     fail,
 )
-from tightdp.exact.band_paths import exp_up
+from tightdp.exact.enclosures import exp_up
+from tightdp.exact.lattice_points import subsets
 from tightdp.exact.level_sums import LevelSums
-from tightdp.exact.plane_lines import chosen
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.rejection import WEIGHT_PLACES, choose, keeps, until_accepted
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import UNORDERED, check_tau, share_name
@@ -43,8 +43,6 @@ Vector = NDArray[np.int64]
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
 _SHARES = "numbers strictly between 0 and 1"
-_PLACES = 52  # bits of the integer weights of a step, less where there are many
-_SPARE = 64  # places of the bound on ratios
 _CHUNK = 4096  # pieces whose runs are summed together
 _WORD = 1 << 60
 _WALKS, _SEED = 20_001, 20_260_101  # of a public model, simulated for previews
@@ -111,7 +109,7 @@ class JointLaw:
         self._behind, self._runs = self._sums()
         total = self._runs[0].raised(self._term(0, self._counts)).total()
         self._least = int(total.levels)  # the least score of all
-        self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)), _SPARE)
+        self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)))
 
     def score(self, points: ArrayLike) -> int:
         """den times the sum of the terms."""
@@ -173,13 +171,12 @@ class JointLaw:
 
     def draw(self, rng: RandomSource) -> Vector:
         """Ordered points, shape (m,)."""
-        while True:
-            points, above, below = self._propose(rng)
-            x = self.rate * (self.score(points) - self._least)
-            num = above * self._bound.denominator << _SPARE
-            den = below * self._bound.numerator
-            if below_exp(int(rng.words(1)[0]), x, rng, num=num, den=den):
-                return points
+        return until_accepted(lambda: self._trial(rng))
+
+    def _trial(self, rng: RandomSource) -> Vector | None:
+        points, above, below = self._propose(rng)
+        x = self.rate * (self.score(points) - self._least)
+        return points if keeps(x, above, below, self._bound, rng) else None
 
     def _propose(self, rng: RandomSource) -> tuple[Vector, int, int]:
         """Ordered points, and one over their probability as a fraction."""
@@ -188,7 +185,7 @@ class JointLaw:
         while (j := len(points)) < len(self.taus):
             gaps = self._counts[first:] - self._counts[here]
             ends = self._runs[j, first:].raised(self._term(j, gaps))
-            at, total, weight = chosen(ends.above(ends.least()), rng)
+            at, total, weight = choose(ends.above(ends.least()), rng)
             above, below, here = above * total, below * weight, first + at
             first = here + 1
             start, length = int(self._edges[here]), int(self._edges[here + 1] - self._edges[here])
@@ -201,7 +198,7 @@ class JointLaw:
         """How many points lie in a piece, and the integer weights of all numbers and of this."""
         ways = self._ways(np.array([length]), len(self.taus) - j)
         ends = self._runs_of(j, self._behind[j + 1 :, piece : piece + 1], ways)[:, 0]
-        at, total, weight = chosen(ends.above(ends.least()), rng)
+        at, total, weight = choose(ends.above(ends.least()), rng)
         return at + 1, total, weight
 
 
@@ -211,9 +208,9 @@ def rounding(rows: int, levels: int) -> float:
     Levels are exact. Logs are those of numbers of tuples, at most ``largest`` in size together with
     the distance of levels that still count. Windows and tails add up at most twice the root of n of
     them one by one, a run m; each addition and each term is rounded by less than
-    ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-_PLACES`` of the largest or,
-    where there are many, by one in 2**62 / (2 pieces). Together below 1 up to 10**8 rows, whatever
-    the rate: a table far larger than was stated costs no proposals.
+    ``(largest + 1) * 2**-51``. Integer weights are rounded up by ``2**-WEIGHT_PLACES`` of the
+    largest or, where there are many, by one in 2**62 / (2 pieces). Together below 1 up to 10**8
+    rows, whatever the rate: a table far larger than was stated costs no proposals.
 
     >>> rounding(10**8, 9) < 1
     True
@@ -223,21 +220,18 @@ def rounding(rows: int, levels: int) -> float:
     weights = 2.0 * (levels + 1) * (rows + levels + 1.0)
     return (
         additions * (largest + 1) * 2.0**-50
-        + weights * 2.0**-_PLACES
+        + weights * 2.0**-WEIGHT_PLACES
         + weights * (rows + 2.0) * 2.0**-60
     )
 
 
 def any_run(length: int, count: int, rng: RandomSource) -> list[int]:
-    """``count`` numbers from 0 to length - 1 in order, every such list as likely (Floyd).
+    """``count`` numbers from 0 to length - 1 in order, every such list as likely.
 
     A list in order is a set of ``count`` of ``length + count - 1`` numbers, less 0, 1, 2, ...
     """
-    found: set[int] = set()
-    for most in range(length - 1, length + count - 1):
-        place = rng.below(most + 1)
-        found.add(most if place in found else place)
-    return [place - i for i, place in enumerate(sorted(found))]
+    places = subsets(np.array([length + count - 1]), count, rng)[0]
+    return [int(place) - i for i, place in enumerate(np.sort(places))]
 
 
 class KNormQuantiles(KNormGradient):

@@ -28,7 +28,8 @@ from tightdp.exact.linear_shells import (
     ShellSampler,
     most_proposals,
 )
-from tightdp.exact.tilted import TiltedLaw, below_exp
+from tightdp.exact.tilted import TiltedLaw
+from tightdp.exact.undecided_bits import below_exp
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource
 

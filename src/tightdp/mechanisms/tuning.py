@@ -19,6 +19,7 @@ from tightdp.errors import (
 )
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.exact.rates import check_epsilon
+from tightdp.exact.rejection import until_accepted
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
 from tightdp.noise.lattice import LatticeNoise
@@ -210,12 +211,14 @@ def logarithmic(stop: Fraction, rng: RandomSource) -> int:
     >>> logarithmic(Fraction(1, 2), source(1)) >= 1
     True
     """
-    while True:
+
+    def trial() -> int | None:
         k = 1
         while rng.below(stop.denominator) >= stop.numerator:
             k += 1
-        if rng.below(k) == 0:
-            return k
+        return k if rng.below(k) == 0 else None
+
+    return until_accepted(trial)
 
 
 def _stopping(runs: float) -> Fraction:

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
@@ -17,7 +16,7 @@ from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.exact.word_draws import discrete_gaussians
-from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta, check_sensitivity
+from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta
 from tightdp.randomness import RandomSource
 
 _MARGIN = 2.0**-46  # of the larger term: some forty times what the special functions lose
@@ -76,10 +75,8 @@ class NormalLaw(SymmetricLaw):
     sigma: float
 
     def __init__(self, *, epsilon: Number, delta: Number, sensitivity: Number = 1.0) -> None:
-        self._exact_epsilon = check_epsilon(epsilon)
-        self.epsilon = float_up(self._exact_epsilon)
+        super().__init__(epsilon, sensitivity)
         self._delta = check_delta(delta)
-        self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.sigma = self.sensitivity * self._sigma_at_one()
 
     @abstractmethod
@@ -114,14 +111,6 @@ class NormalLaw(SymmetricLaw):
 
     def _shortfall(self, epsilon: float, shift: float) -> float:
         return gaussian_delta(epsilon, shift / self.sigma)
-
-    def _natural(self, sensitivity: float) -> tuple[float, float]:
-        if sensitivity == self.sensitivity:
-            return self.epsilon, self._delta
-        return self.epsilon, self._shortfall(self.epsilon, sensitivity)
-
-    def _shown(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self._delta, "sensitivity": self.sensitivity}
 
 
 class AnalyticGaussian(NormalLaw):
@@ -345,16 +334,8 @@ class DiscreteGaussian(LatticeLaw):
     def _shortfall(self, epsilon: float, shift: float) -> float:
         return self._upper(epsilon, shift, self._variance) if shift else 0.0
 
-    def _natural(self, sensitivity: float) -> tuple[float, float]:
-        if sensitivity == self.sensitivity:
-            return self.epsilon, self._delta
-        return self.epsilon, self._shortfall(self.epsilon, sensitivity)
-
     def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
         return discrete_gaussians(self.sigma2, count, bits)
-
-    def _shown(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self._delta, "sensitivity": self.sensitivity}
 
 
 def _h(a: float, epsilon: float) -> float:

@@ -1,69 +1,36 @@
 r"""Exact K-norm noise on the integer lattice: integers from the random bits to the released value.
 
-For a body B with integer levels (:mod:`~tightdp.exact.lattice_bodies`) and a rational rate eta, the
-noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`. The sampler draws a level j as
-a sum of r + 1 exact geometrics, asks the body for a point of j B, and **starts again from a new
-level** whenever it gets none. Then
-
-.. math:: P(j, z) \propto \binom{j+r}{r} q^j \cdot \frac{1}{(j+1)\cdots(j+r)}\,1[z \in jB]
-    \propto q^j\,1[z \in jB], \qquad q = e^{-\eta},
-
-and summing over :math:`j \ge \mathrm{level}(z)` gives :math:`q^{\mathrm{level}(z)}`. Drawing only
-the point again and keeping the level would not have this law and would not be private.
-
-At coarse rates, where levels are low, the level comes from a table instead: j with weight
-:math:`q^j N(j)`, then one of the N(j) candidates around j B, and all over again unless it lies in
-j B. That gives every pair the weight :math:`q^j\,1[z \in jB]`, too.
+For a body B with integer levels (:mod:`~tightdp.exact.lattice_body`) and a rational rate eta, the
+noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`, drawn exactly
+(:mod:`~tightdp.exact.lattice_sampling`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import NoReturn
 
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import (
-    FloatArray,
-    InfeasibleSamplingError,
-    WideIntegers,
-    check_count,
-    fail,
-    shown,
-)
-from tightdp.exact.lattice_bodies import (
-    LEAST_SHARE,
-    CountBody,
-    DiamondBody,
-    LatticeBody,
-    RoundBody,
-    Rows,
-    SumBody,
-    ceil_sqrt,
-)
+from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
+from tightdp.exact.lattice_bodies import RoundBody
+from tightdp.exact.lattice_body import LatticeBody
 from tightdp.exact.lattice_points import roomy
-from tightdp.exact.level_tables import LevelTable
+from tightdp.exact.lattice_sampling import (
+    MOST_BOXED,
+    Sampler,
+    by_table,
+    level_sampler,
+    refuse,
+    thinned,
+)
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
-from tightdp.exact.word_draws import discrete_laplaces, geometric_sums, geometrics
-from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, text_up
-from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
+from tightdp.randomness import RandomLike, source
 
-_MOST_CELLS = 1 << 21
 _MOST_SENSITIVITY = 1 << 200
-_MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
-_FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
 _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four draws of its K-norm
 _SILENT = 60  # rates at which nothing but zero is drawn
-_PILOTS = (2_000, 100_000)
-# 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
-_ROOT_TOP, _ROOT_BOTTOM = 577, 408
-_COARSE = Fraction(1, 8)  # halving loses a factor exp(-2 eta / c) a time: refine beyond this rate
-_MOST_BOXED = 8  # dimension up to which l2 noise of a coarse rate comes from the box
 
 
 class LatticeNoise:
@@ -109,7 +76,12 @@ class LatticeNoise:
     numerics = Numerics.EXACT
 
     def __init__(
-        self, body: LatticeBody, epsilon: Number, sensitivity: int, *, staircase: object = None
+        self,
+        body: LatticeBody,
+        epsilon: Number,
+        sensitivity: int,
+        *,
+        staircase: Number | None = None,
     ) -> None:
         if not isinstance(body, LatticeBody):
             fail(f"`body` must be a LatticeBody. Got {type(body).__name__}.")
@@ -117,17 +89,13 @@ class LatticeNoise:
         self.epsilon = check_epsilon(epsilon)
         self.sensitivity = check_count("sensitivity", sensitivity, most=_MOST_SENSITIVITY)
         self.staircase = _check_staircase(staircase, self.sensitivity)
-        self._num, self._den = rate(self.epsilon, self.sensitivity)
+        self.rate = Fraction(*rate(self.epsilon, self.sensitivity))
+        """The rate eta = epsilon / L, never above it."""
 
     @property
     def dim(self) -> int:
         """Number of coordinates."""
         return self.body.dim
-
-    @property
-    def rate(self) -> Fraction:
-        """The rate eta = epsilon / L, never above it."""
-        return Fraction(self._num, self._den)
 
     def exponent(self, z: WideIntegers) -> WideIntegers:
         """Integers e(z) such that P(z) is proportional to ``exp(-unit * e(z))``.
@@ -168,33 +136,25 @@ class LatticeNoise:
         """Refuse, with InfeasibleSamplingError, what would practically never end."""
         self._sampler()
 
-    def _sampler(self) -> Callable[[int, RandomSource], WideIntegers]:
-        body, eta = self.body, self.rate
-        if self.staircase is None:
-            draw = _sampler(body, eta)
-            return lambda count, rng: draw(body, self._num, self._den, count, rng)
-        if self.unit > _TILTED and not (isinstance(body, RoundBody) and body.dim > _MOST_BOXED):
-            table = _table(body, self.unit, self.staircase, self.sensitivity)
-            if table is not None:
-                return lambda count, rng: _from_table(body, table, count, rng)
+    def _sampler(self) -> Sampler:
+        body, core = self.body, self.staircase
+        if core is None:
+            return level_sampler(body, self.rate)
+        if self.unit > _TILTED and not (isinstance(body, RoundBody) and body.dim > MOST_BOXED):
+            tabled = by_table(body, self.unit, core, self.sensitivity)
+            if tabled is not None:
+                return tabled
         if self.unit > 8:
-            _refuse(body)
-        return self._tilted(self.staircase)
-
-    def _tilted(self, core: int) -> Callable[[int, RandomSource], WideIntegers]:
+            refuse(body)
         # Keep a K-norm draw of level l with probability exp(-eta (L f - l + C)): what is kept has
         # weight exp(-epsilon f).
-        draw = _sampler(self.body, self.rate)
-
-        def sample(count: int, rng: RandomSource) -> WideIntegers:
-            def propose(n: int) -> WideIntegers:
-                z = draw(self.body, self._num, self._den, n, rng)
-                excess = self._steps(self.body.level(z), core)[1]
-                return z[geometrics(self._num, self._den, len(z), rng) >= excess]
-
-            return _collect(propose, count, self.dim, 0.3)
-
-        return sample
+        return thinned(
+            level_sampler(body, self.rate),
+            lambda z: self._steps(body.level(z), core)[1],
+            self.rate,
+            dim=self.dim,
+            share=0.3,
+        )
 
     def __repr__(self) -> str:
         shape = "" if self.staircase is None else ", staircase"
@@ -204,201 +164,7 @@ class LatticeNoise:
         )
 
 
-Sampler = Callable[[LatticeBody, int, int, int, RandomSource], WideIntegers]
-
-
-# --- samplers: each has the law q^level(z), q = exp(-num/den) ------------------------------------
-
-
-def _restart(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
-    """The sampler of the module: a level, a point, or all over again."""
-    body.check_feasible()
-
-    def propose(n: int) -> WideIntegers:
-        levels = geometric_sums(body.rank + 1, num, den, n, rng)
-        return _at(levels, body, lambda part: body.propose(part, 0, rng))
-
-    return _collect(propose, size, body.dim, body.share)
-
-
-def _at(
-    levels: WideIntegers,
-    body: LatticeBody,
-    draw: Callable[[WideIntegers], tuple[WideIntegers, Rows]],
-) -> WideIntegers:
-    """Points at levels; those beyond the safe range go on in Python integers."""
-    if levels.size == 0 or int(levels.max()) < body.safe_level:
-        return draw(levels)[0]
-    beyond = np.array([int(level) >= body.safe_level for level in levels])
-    low, high = np.flatnonzero(~beyond), np.flatnonzero(beyond)
-    low_points, low_rows = draw(levels[low].astype(np.int64))
-    high_points, high_rows = draw(levels[high].astype(object))
-    # In the order they were drawn: the caller keeps the first ones, whatever their level.
-    order = np.argsort(np.concatenate([low[low_rows], high[high_rows]]))
-    return np.vstack([low_points.astype(object), high_points])[order]
-
-
-@lru_cache(maxsize=64)
-def _table(body: LatticeBody, unit: Fraction, first: int, step: int) -> Table | None:
-    """Levels first, first + step, ... with weights exp(-unit k) cells(first + step k); or None.
-
-    None stands for a table that would be too long, or candidates of which too few are kept.
-    """
-    reach = (100 + 2 * body.rank) / float(unit)
-    size = body.rank * math.log2(first + step * (reach + 2))  # bits of a count
-    if reach > _MOST_LISTED or reach * size > _MOST_BITS or body.share < LEAST_SHARE**2:
-        return None
-    # cells(c + s k) <= A prod (c + s k + i) <= A (c + s)^r prod (k + i), as c + i <= (c + s) i
-    factor = body.factor * (first + step) ** body.rank
-    levels = LevelTable(unit, lambda k: body.cells(first + step * k), body.rank, factor)
-    if body.share == 1.0:
-        return levels, first, step, 1.0
-    share = 0.0
-    for pilot in _PILOTS:
-        trial = _candidates(body, (levels, first, step, 1.0), pilot, SeededSource(MEASURING_SEED))
-        share = len(trial) / pilot
-        if share > 100 / pilot:
-            break
-    return None if share < LEAST_SHARE else (levels, first, step, share)
-
-
-Table = tuple[LevelTable, int, int, float]
-"""Indices k, the levels ``first + step * k`` they stand for, and the share of points kept."""
-
-
-def _candidates(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> WideIntegers:
-    """``size`` levels by the table, a candidate each, and of those the points of the body."""
-    levels, first, step, _ = table
-    index = roomy(levels.draw(size, rng), (1 << 61) // (first + step) + 1)
-    return _at(first + step * index, body, lambda part: body.scatter(part, rng))
-
-
-def _from_table(body: LatticeBody, table: Table, size: int, rng: RandomSource) -> WideIntegers:
-    """A level by its table, one of its candidates, or all over again."""
-    return _collect(lambda n: _candidates(body, table, n, rng), size, body.dim, table[3])
-
-
-def _tabled(table: Table) -> Sampler:
-    return lambda body, num, den, size, rng: _from_table(body, table, size, rng)
-
-
-def _independent(
-    body: LatticeBody, num: int, den: int, size: int, rng: RandomSource
-) -> WideIntegers:
-    """l1: the law factorises into independent discrete Laplace variables."""
-    return discrete_laplaces(num, den, (size, body.dim), rng)
-
-
-def _under_diamond(bound: int, share: float = 0.5) -> Sampler:
-    """Bodies with level >= sum |z| / k: thin independent discrete Laplace noise of rate eta / k."""
-
-    def draw(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
-        def propose(n: int) -> WideIntegers:
-            z = discrete_laplaces(num, den * bound, (n, body.dim), rng)
-            z = roomy(z, (1 << 61) // (body.dim * max(bound, body.dim)))
-            excess = bound * body.level(z) - np.abs(z).sum(axis=1)
-            return z[geometrics(num, den * bound, n, rng) >= excess]
-
-        return _collect(propose, size, body.dim, share)
-
-    return draw
-
-
-def _round(body: LatticeBody, num: int, den: int, size: int, rng: RandomSource) -> WideIntegers:
-    r"""l2 by halves: :math:`\lceil n|x|\rceil + \lceil n|y|\rceil \le c\,n|(x,y)| + 2`.
-
-    Let :math:`\lceil k|z| \rceil` be the level to the k-th part, k = 1 at the end. Two exact draws
-    of half the dimension and weights :math:`\exp(-\eta' \lceil n|x| \rceil)`,
-    :math:`\eta' = \eta k/(cn)`, c >= sqrt(2), are kept with probability
-    :math:`\exp\{-\eta\lceil k|(x,y)|\rceil + \eta'(\lceil n|x|\rceil + \lceil n|y|\rceil - 2)\}`.
-    That loses :math:`e^{-2\eta'}`, little once n makes :math:`\eta'` small. About 0.72 of the pairs
-    survive at every halving, so the cost grows like dim^1.5, not exponentially.
-    """
-    return _round_block(body.dim, num, den, 1, size, rng)
-
-
-def _round_block(
-    dim: int, num: int, den: int, part: int, size: int, rng: RandomSource
-) -> WideIntegers:
-    """Weights exp(-(num/den) ceil(part |z|))."""
-    if dim == 1:
-        return discrete_laplaces(num * part, den, (size, 1), rng)
-    half, finer = dim // 2, part
-    while Fraction(num * part, den * finer) >= _COARSE:
-        finer *= 2
-    # eta' = num * part * 408 / (den * finer * 577)
-    top, bottom = num * part * _ROOT_BOTTOM, den * finer * _ROOT_TOP
-    room = math.isqrt((1 << 61) // dim) // finer
-
-    def propose(n: int) -> WideIntegers:
-        x = _round_block(half, top, bottom, finer, n, rng)
-        y = _round_block(dim - half, top, bottom, finer, n, rng)
-        if any(side.dtype == object for side in (roomy(x, room), roomy(y, room))):
-            x, y = x.astype(object), y.astype(object)
-        squares = [(side * side).sum(axis=1) for side in (x, y)]
-        sides = sum(ceil_sqrt(finer * finer * square) for square in squares)
-        whole = ceil_sqrt(part * part * (squares[0] + squares[1]))
-        # in units of eta / (finer * 577)
-        excess = finer * _ROOT_TOP * whole - part * _ROOT_BOTTOM * (sides - 2)
-        keep = geometrics(num, den * finer * _ROOT_TOP, n, rng) >= excess
-        return np.hstack([x[keep], y[keep]])
-
-    return _collect(propose, size, dim, 0.6)
-
-
-def _sampler(body: LatticeBody, rate: Fraction) -> Sampler:
-    """The fastest sampler of the law: special to the body, by a table, or restarting."""
-    if isinstance(body, DiamondBody):
-        return _independent
-    if isinstance(body, RoundBody) and (rate < _COARSE or body.dim > _MOST_BOXED):
-        return _round
-    if isinstance(body, (SumBody, CountBody)):
-        thin = body.diamond_share
-        if thin > body.share and thin >= LEAST_SHARE:
-            return _under_diamond(body.bound, thin)
-    coarse = rate * (body.rank + 1)
-    if coarse > _FINE:
-        table = _table(body, rate, 0, 1)
-        if table is not None:
-            return _tabled(table)
-        if coarse > 6 * _FINE:
-            _refuse(body)
-    body.check_feasible()
-    return _restart
-
-
-def _refuse(body: LatticeBody) -> NoReturn:
-    body.check_feasible()  # which may have more to say
-    fail(
-        f"Exact lattice noise for {body!r} would practically never accept a proposal at so coarse "
-        "a rate. Use a finer resolution, a larger body with its own sampler (the 'l1' ball), or "
-        "less epsilon.",
-        InfeasibleSamplingError,
-    )
-
-
-def _collect(
-    propose: Callable[[int], WideIntegers], size: int, dim: int, share: float
-) -> WideIntegers:
-    """Accepted proposals until there are ``size``; ``share`` only sets the batch size.
-
-    Batches are cut by a fixed number of rows, never by what came out of them, and the first
-    ``size`` accepted rows are returned, so the law of a row is that of an accepted proposal.
-    """
-    found: list[WideIntegers] = []
-    missing = size
-    while missing > 0:
-        batch = int(missing / max(share, LEAST_SHARE) * 1.05) + 8
-        kept = propose(min(batch, max(1024, _MOST_CELLS // dim)))[:missing]
-        found.append(kept)
-        missing -= len(kept)
-    if not found:
-        return np.empty((0, dim), dtype=np.int64)
-    wide = any(block.dtype == object for block in found)
-    return np.vstack([block.astype(object) if wide else block for block in found])
-
-
-def _check_staircase(staircase: object, sensitivity: int) -> int | None:
+def _check_staircase(staircase: Number | None, sensitivity: int) -> int | None:
     if staircase is None:
         return None
     share = exact_fraction("staircase", staircase)

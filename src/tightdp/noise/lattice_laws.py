@@ -15,11 +15,13 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count
-from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
+from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.lattice_points import box_points
 from tightdp.exact.rates import exact_amount, rate
+from tightdp.exact.rejection import collect
+from tightdp.exact.undecided_bits import coins
 from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
-from tightdp.noise.law import LatticeLaw, check_delta
+from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
 from tightdp.randomness import RandomSource
 
@@ -162,14 +164,12 @@ class LatticeSteps(LatticeLaw):
         kept_whole = 1 - 2 * float(whole.tail(self.reach + 0.5))
         kept_box = 1 / (self._steps.height * (2 * self.reach + 1))
         draw = self._draw_box if kept_box > kept_whole else self._draw_whole
-        kept = max(kept_box, kept_whole)
-        parts: list[WideIntegers] = [np.empty(0, dtype=np.int64)]
-        missing = count
-        while missing > 0:
-            z = draw(int(1.1 * missing / kept) + 16, bits)
-            parts.append(z[np.abs(z) <= self.reach])
-            missing -= parts[-1].size
-        return np.concatenate(parts)[:count]
+
+        def propose(size: int) -> WideIntegers:
+            z = draw(size, bits)
+            return z[np.abs(z) <= self.reach]
+
+        return collect(propose, count, max(kept_box, kept_whole))
 
     def _draw_box(self, count: int, bits: RandomSource) -> WideIntegers:
         """Uniform on -M..M, kept with probability exp(-eta level): a geometric must reach it."""
@@ -210,7 +210,7 @@ class LatticeSteps(LatticeLaw):
         return self._steps.moment(p)
 
     def _shortfall(self, epsilon: float, shift: float) -> float:
-        return self._steps.shortfall(epsilon, check_count("shift", _whole(shift), least=0))
+        return self._steps.shortfall(epsilon, check_shift(shift))
 
     def _worst_shortfall(self, epsilon: float, sensitivity: float) -> float:
         return self._steps.worst_shortfall(epsilon, sensitivity)
@@ -271,7 +271,7 @@ class TruncatedGeometric(LatticeSteps):
     """
 
     def __init__(self, *, epsilon: Number, delta: float, sensitivity: int = 1) -> None:
-        check_delta(delta, most=0.5)
+        check_delta(delta, "1/2]")
         super().__init__(epsilon=epsilon, sensitivity=sensitivity, width=1, core=1, delta=delta)
 
 
@@ -319,7 +319,7 @@ class DiscreteTulap(LatticeSteps):
     Needs: integers.
     Proof: :class:`LatticeSteps` with w = L.
     Numerics: ``exact``.
-    References: see :class:`~tightdp.noise.tulap.Tulap`.
+    References: see :class:`~tightdp.noise.laws.Tulap`.
 
     Examples
     --------
@@ -339,7 +339,3 @@ def _best_core(epsilon: float, width: int) -> int:
     near = math.floor(width / (1 + math.exp(min(epsilon / 2, 700))))
     options = [r for r in range(near - 1, near + 3) if 1 <= r <= width]
     return min(options, key=lambda r: Steps(epsilon, float(width), r - 0.5, lattice=True).moment(1))
-
-
-def _whole(shift: float) -> Any:
-    return int(shift) if float(shift).is_integer() else shift

@@ -21,10 +21,13 @@ from tightdp.errors import (
     check_count,
     check_positive,
     check_real,
+    check_within,
     fail,
+    fraction_within,
     shown,
 )
-from tightdp.exact.rates import exact_fraction
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.steps import Steps
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -53,6 +56,7 @@ class NoiseLaw(ABC):
     numerics: Numerics
     epsilon: float
     sensitivity: float
+    _delta: float  # of the laws that are made for one
     _made: tuple[Fraction, LatticeLaw] | None = None  # the lattice law drawn from last
 
     # --- the law ------------------------------------------------------------------------------
@@ -86,7 +90,8 @@ class NoiseLaw(ABC):
 
     def delta(self, epsilon: float, shift: float) -> float:
         """The least delta at this epsilon for a statistic that moves by exactly ``shift``."""
-        return min(1.0, self._shortfall(*_query(epsilon, shift)))
+        at = check_within("epsilon", epsilon, "[0, inf)")
+        return min(1.0, self._shortfall(at, abs(check_real("shift", shift))))
 
     def guarantee(
         self,
@@ -161,16 +166,19 @@ class NoiseLaw(ABC):
         """The largest shortfall of shifts up to the sensitivity: the last, by the Lemma."""
         return self._shortfall(epsilon, sensitivity)
 
-    @abstractmethod
     def _natural(self, sensitivity: float) -> tuple[float, float]:
         """The (epsilon, delta) that suits the law, each rounded up."""
+        if sensitivity == self.sensitivity:
+            return self.epsilon, self._delta
+        return self.epsilon, self._shortfall(self.epsilon, sensitivity)
 
     def _check_moved(self, sensitivity: Number) -> float:
         return check_sensitivity(sensitivity)[0]
 
     def _shown(self) -> dict[str, Any]:
         """The parameters to show."""
-        return {"epsilon": self.epsilon, "sensitivity": self.sensitivity}
+        delta = {"delta": self._delta} if hasattr(self, "_delta") else {}
+        return {"epsilon": self.epsilon, **delta, "sensitivity": self.sensitivity}
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value!r}" for name, value in self._shown().items())
@@ -210,7 +218,10 @@ class ContinuousLaw(NoiseLaw):
 class SymmetricLaw(ContinuousLaw):
     """A symmetric law with a density, given by its upper tail."""
 
-    _exact_epsilon: Fraction
+    def __init__(self, epsilon: Number, sensitivity: Number) -> None:
+        self._exact_epsilon = check_epsilon(epsilon)
+        self.epsilon = float_up(self._exact_epsilon)
+        self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
 
     @abstractmethod
     def _tail(self, y: FloatArray) -> FloatArray:
@@ -323,21 +334,20 @@ class LatticeLaw(NoiseLaw):
 
 def check_sensitivity(value: object, name: str = "sensitivity") -> tuple[float, Fraction]:
     """A length in [2**-500, 2**500], as a float and exactly."""
-    exact = exact_fraction(name, value)
-    if not exact > 0:
-        fail(f"`{name}` must be a finite number > 0. Got {shown(value)}.")
+    exact = fraction_within(name, value, "(0, inf)")
     if not Fraction(1, 1 << 500) <= exact <= 1 << 500:
         fail(f"`{name}` must lie in [2**-500, 2**500]. Choose another unit.")
     return float(exact), exact
 
 
-def check_delta(value: object, most: float = 1.0, why: str = "") -> float:
-    """A delta in [2**-256, most], below 1."""
-    number = check_real("delta", value)
-    if not DELTA_FLOOR <= number <= most or number >= 1:
-        limit = "1)" if most >= 1 else f"{most:g}]"
-        fail(f"`delta` must lie in [2**-256, {limit}. Got {number}.{why}")
-    return number
+def check_delta(value: object, most: str = "1)", remedy: str = "") -> float:
+    """A delta in [2**-256, 1), or up to another bound."""
+    return check_within("delta", value, f"[2**-256, {most}", remedy)
+
+
+def check_shift(shift: float) -> int:
+    """By how much an integer statistic moves."""
+    return check_count("shift", int(shift) if float(shift).is_integer() else shift, least=0)
 
 
 def check_size(size: int | None) -> int:
@@ -347,20 +357,10 @@ def check_size(size: int | None) -> int:
 
 def grid_steps(length: Fraction, grid: Number) -> int:
     """How many grid steps cover a length: rounded up."""
-    step = exact_fraction("grid", grid)
-    if not step > 0:
-        fail(f"`grid` must be a finite number > 0. Got {shown(grid)}.")
-    steps = math.ceil(length / step)
+    steps = math.ceil(length / fraction_within("grid", grid, "(0, inf)"))
     if steps.bit_length() > 60:
         fail("`grid` must be at least 2**-60 of the sensitivity. Choose a coarser one.")
     return steps
-
-
-def _query(epsilon: Number, shift: object) -> tuple[float, float]:
-    at = check_real("epsilon", epsilon)
-    if at < 0:
-        fail(f"`epsilon` must be >= 0 here. Got {at}.")
-    return at, abs(check_real("shift", shift))
 
 
 def plain(values: object) -> Any:

@@ -21,13 +21,12 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
-    LatticeBody,
     PolytopeBody,
-    ProductBody,
     RoundBody,
     SquareBody,
     SumBody,
 )
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody
 from tightdp.exact.rates import check_epsilon
@@ -56,7 +55,7 @@ def lattice_noise(
     *,
     resolution: int | None = None,
     rounded: bool = False,
-    staircase: object = None,
+    staircase: Number | None = None,
 ) -> LatticeNoise:
     """Exact noise for a statistic on the grid of multiples of ``1 / resolution``.
 
@@ -232,7 +231,7 @@ def _enlarged(ball: NormBall, resolution: int | Fraction | None) -> Fraction:
     return Fraction(resolution) / max(steps, 1)
 
 
-def _moment_body(ball: Any) -> Shape:
+def _moment_body(ball: MomentBody) -> Shape:
     if ball.kind not in LATTICE_KINDS:
         fail(
             f"There is no exact lattice sampler for the {ball.kind!r} moment body: use "

@@ -123,16 +123,13 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         return self.cell_width * (self.start + np.arange(len(self.weights) + 1.0))
 
     def _log_density(self, x: FloatArray) -> FloatArray:
-        cell = np.floor(x / self.cell_width) - self.start
-        inside = (cell >= 0) & (cell < len(self.weights))
-        index = np.clip(cell, 0, len(self.weights) - 1).astype(np.int64)
-        mass = np.where(inside, self._float_weights()[index], 0.0)
+        mass = self._mass_of(np.floor(x / self.cell_width))
         with np.errstate(divide="ignore"):
             return np.log(mass / self.cell_width)
 
     def _path(self) -> tuple[FloatArray, FloatArray]:
         """Corners (x, P(X <= x)) of the distribution function, a vertical piece at the atom."""
-        x, mass = self._edges, np.append(0.0, np.cumsum(self._float_weights()))
+        x, mass = self._edges, self._cumulated()
         if self.atom == 0:
             return x, mass / mass[-1]
         below = float(np.interp(0.0, x, mass))
@@ -142,8 +139,8 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         return x, np.concatenate([mass[:i], jump, mass[j:] + self.atom_share])
 
     def _cdf(self, x: FloatArray) -> FloatArray:
-        mass = np.append(0.0, np.cumsum(self._float_weights()))
-        return np.minimum(np.interp(x, self._edges, mass) + self.atom_share * (x >= 0), 1.0)
+        cells = np.interp(x, self._edges, self._cumulated())
+        return np.minimum(cells + self.atom_share * (x >= 0), 1.0)
 
     def _quantile(self, p: FloatArray) -> FloatArray:
         x, mass = self._path()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -12,12 +11,11 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
-from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.enclosures import exp_below
 from tightdp.exact.rates import check_epsilon
+from tightdp.noise.table_noise import shifted_shortfall
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
-
-_BITS = 128
 
 
 class RangeNoise:
@@ -122,11 +120,9 @@ class RangeNoise:
 
     def shortfall(self, g: int, h: int, j: int) -> Fraction:
         """An upper bound of one shortfall, exact up to that of exp(epsilon)."""
-        bits = _BITS + math.ceil(2 * self.epsilon)
-        high, top = exp_minus_bounds(self.epsilon, bits)[1], 1 << bits  # top/high <= exp(epsilon)
-        met = dict(enumerate(self.tables[h]))
-        pairs = ((w, met.get(i - j, 0)) for i, w in enumerate(self.tables[g]))
-        return Fraction(sum(max(w * high - q * top, 0) for w, q in pairs), high * self.total)
+        top, high = exp_below(self.epsilon)
+        mine, others = (np.array(self.tables[i], dtype=object) for i in (g, h))
+        return Fraction(shifted_shortfall(mine * high, others * top, j), high * self.total)
 
     def exact_delta(self) -> Fraction:
         """The delta of the statement, as a rational that is never too small."""
@@ -161,8 +157,8 @@ class RangeNoise:
         cells: NDArray[np.int64] = self.start + np.arange(len(self.tables[0]))
         far = np.maximum(np.abs(cells), np.abs(cells + 1))
         widest = 0
+        order = np.argsort(far, kind="stable")
         for table in self.tables:
-            order = np.argsort(far, kind="stable")
             inside = np.cumsum(np.array(table)[order] / self.total)
             place = min(int(np.searchsorted(inside, level - 1e-12)), len(order) - 1)
             widest = max(widest, int(far[order][place]))

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
-from tightdp.exact.enclosures import exp_minus_bounds, float_up
+from tightdp.exact.enclosures import exp_below, float_up
 from tightdp.exact.rates import check_epsilon
+from tightdp.exact.rejection import by_weight
 from tightdp.exact.word_draws import SAFE
-from tightdp.noise.law import LatticeLaw
+from tightdp.noise.law import LatticeLaw, check_shift
 from tightdp.randomness import RandomSource
 
-_BITS = 128
 _WRITTEN_OUT = 1 << 20
 
 
-def cell_shortfalls(weights: Sequence[int], most: int, epsilon: Fraction) -> list[Fraction]:
+def cell_shortfalls(table: Sequence[int], most: int, epsilon: Fraction) -> list[Fraction]:
     r"""For m = 1..most an upper bound of the shortfall of a shift by m cells, in both directions.
 
     :math:`V_m = \max_\pm \sum_i (p_i - e^{\epsilon} p_{i \mp m})_+` falls as :math:`e^\epsilon`
@@ -33,20 +31,22 @@ def cell_shortfalls(weights: Sequence[int], most: int, epsilon: Fraction) -> lis
     >>> cell_shortfalls([1, 2, 1], 3, Fraction(1))
     [Fraction(1, 4), Fraction(3, 4), Fraction(1, 1)]
     """
-    _, high = exp_minus_bounds(epsilon, _BITS + math.ceil(2 * epsilon))
-    top = 1 << (_BITS + math.ceil(2 * epsilon))  # top/high <= exp(epsilon)
-    p = np.array([int(w) for w in weights], dtype=object)
-    scaled, covered = p * high, p * top
-    total, n = int(p.sum()), len(p)
-    out = []
-    for m in range(1, most + 1):
-        if m >= n:
-            out.append(Fraction(1))
-            continue
-        right = np.maximum(scaled[m:] - covered[:-m], 0).sum() + scaled[:m].sum()
-        left = np.maximum(scaled[:-m] - covered[m:], 0).sum() + scaled[-m:].sum()
-        out.append(Fraction(int(max(left, right)), high * total))
-    return out
+    top, high = exp_below(epsilon)
+    p = np.array([int(w) for w in table], dtype=object)
+    weights, covering, total = p * high, p * top, high * int(p.sum())
+    both = ([shifted_shortfall(weights, covering, s) for s in (m, -m)] for m in range(1, most + 1))
+    return [Fraction(max(found), total) for found in both]
+
+
+def shifted_shortfall(weights: WideIntegers, covering: WideIntegers, shift: int) -> int:
+    """The sum of what weights exceed others by that are moved ``shift`` cells up.
+
+    >>> shifted_shortfall(np.array([1, 2, 1]), np.array([1, 2, 1]), 1)
+    2
+    """
+    left, first, last = weights.copy(), max(shift, 0), max(len(weights) + min(shift, 0), 0)
+    left[first:last] -= covering[max(-shift, 0) :][: max(last - first, 0)]
+    return int(np.maximum(left, 0).sum())
 
 
 class CellWeights:
@@ -85,6 +85,17 @@ class CellWeights:
     def _float_weights(self) -> FloatArray:
         return np.array([w / self.total for w in self.weights])
 
+    def _cumulated(self) -> FloatArray:
+        """Probabilities of the first 0, 1, ... cells."""
+        return np.append(0.0, np.cumsum(self._float_weights()))
+
+    def _mass_of(self, cells: FloatArray) -> FloatArray:
+        """Probabilities of cells by their indices, 0 where there is none."""
+        place = cells - self.start
+        inside = (place >= 0) & (place < len(self.weights))
+        index = np.clip(place, 0, len(self.weights) - 1).astype(np.int64)
+        return np.where(inside, self._float_weights()[index], 0.0)
+
     def _between(self, epsilon: float, cells: float) -> float:
         """The atom and the shortfall of a shift by a real number of cells: affine in between."""
         p, factor = self._float_weights(), math.exp(min(epsilon, 700.0))
@@ -100,15 +111,6 @@ class CellWeights:
             return out
 
         return self.atom / self.total + max(one_way(p), one_way(p[::-1]))
-
-    def _indices(self, count: int, bits: RandomSource) -> WideIntegers:
-        """Cells by exact inversion; the index past the last cell is the atom."""
-        steps = list(accumulate([*self.weights, self.atom]))
-        if self.total < 1 << 62:
-            picks = bits.integers(self.total, count)
-            return np.searchsorted(np.array(steps, dtype=np.int64), picks, side="right")
-        wide = (bits.below(self.total) for _ in range(count))
-        return np.array([bisect_right(steps, pick) for pick in wide], dtype=np.int64)
 
 
 class TableNoise(LatticeLaw, CellWeights):
@@ -185,7 +187,7 @@ class TableNoise(LatticeLaw, CellWeights):
         return self._bound(-(-int(moved) // self.points), asked)
 
     def _sample(self, count: int, bits: RandomSource) -> WideIntegers:
-        cell = self._indices(count, bits)
+        cell = by_weight([*self.weights, self.atom], count, bits)  # past the last is the atom
         reach = (abs(self.start) + len(self.weights) + 1) * self.points
         first = (cell.astype(object) if reach >= SAFE else cell) + self.start
         z = first * self.points + bits.integers(self.points, count)
@@ -194,22 +196,16 @@ class TableNoise(LatticeLaw, CellWeights):
         return np.where(cell == len(self.weights), 0, z)
 
     def _log_pmf(self, z: FloatArray) -> FloatArray:
-        cells = self._cell_mass(z)
+        cells = self._mass_of(np.floor(z / self.points))
         if self.dithered:
-            cells = (cells + self._cell_mass(z - 1)) / 2
+            cells = (cells + self._mass_of(np.floor((z - 1) / self.points))) / 2
         with np.errstate(divide="ignore"):
-            return np.log(cells + (self.atom / self.total) * (z == 0))
-
-    def _cell_mass(self, z: FloatArray) -> FloatArray:
-        cell = np.floor(z / self.points) - self.start
-        inside = (cell >= 0) & (cell < len(self.weights))
-        index = np.clip(cell, 0, len(self.weights) - 1).astype(np.int64)
-        return np.where(inside, self._float_weights()[index], 0.0) / self.points
+            return np.log(cells / self.points + (self.atom / self.total) * (z == 0))
 
     def _cdf(self, x: FloatArray) -> FloatArray:
         z = np.floor(x)
         edges = self.points * (self.start + np.arange(len(self.weights) + 1.0))
-        mass = np.append(0.0, np.cumsum(self._float_weights()))
+        mass = self._cumulated()
         cells = np.interp(z + 1, edges, mass)
         if self.dithered:
             cells = (cells + np.interp(z, edges, mass)) / 2
@@ -228,25 +224,26 @@ class TableNoise(LatticeLaw, CellWeights):
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return high
 
+    def _centres(self) -> FloatArray:
+        """Means of the cells."""
+        r = self.points
+        first = r * (self.start + np.arange(float(len(self.weights))))
+        return first + (r - 1) / 2 + (0.5 if self.dithered else 0.0)
+
     def mean(self) -> float:
         """E Z."""
-        first = self.points * (self.start + np.arange(len(self.weights)))
-        centre = first + (self.points - 1) / 2 + (0.5 if self.dithered else 0.0)
-        return float(np.sum(self._float_weights() * centre))
+        return float(np.sum(self._float_weights() * self._centres()))
 
     def _moment(self, p: int) -> float:
-        p_cell, r = self._float_weights(), self.points
-        first = r * (self.start + np.arange(len(self.weights), dtype=np.float64))
+        centre = self._centres()
         if p == 2:
-            centre = first + (r - 1) / 2 + (0.5 if self.dithered else 0.0)
-            spread = (r * r - 1) / 12 + (0.25 if self.dithered else 0.0)
-            return float(np.sum(p_cell * (centre**2 + spread)))
+            spread = (self.points**2 - 1) / 12 + (0.25 if self.dithered else 0.0)
+            return float(np.sum(self._float_weights() * (centre**2 + spread)))
         # A cell lies on one side of zero; a bit added to -1 gives 0, to the left of it cells end.
-        centre = first + (r - 1) / 2 + (0.5 if self.dithered else 0.0)
-        return float(np.sum(p_cell * np.abs(centre)))
+        return float(np.sum(self._float_weights() * np.abs(centre)))
 
     def _shortfall(self, epsilon: float, shift: float) -> float:
-        moved = check_count("shift", int(shift) if shift == int(shift) else shift, least=0)
+        moved = check_shift(shift)
         if moved == 0:
             return 0.0
         size = len(self.weights) * self.points + 2

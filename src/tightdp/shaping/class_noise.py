@@ -18,15 +18,10 @@ from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
 from tightdp.exact.farthest import farthest_level
-from tightdp.exact.lattice_bodies import (
-    LEAST_SHARE,
-    BoxBody,
-    DiamondBody,
-    LatticeBody,
-    ProductBody,
-    RoundBody,
-)
-from tightdp.exact.lattice_records import RecordBody
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
+from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_moments import RecordBody
+from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.geometry.row_images import SquareImage
 from tightdp.noise.gaussian_vectors import GaussianVector
@@ -132,7 +127,7 @@ class BodyNoise(ClassNoise):
     subadditive [P2]), r rows by r times as much: L. The log probability changes by at most epsilon.
 
     For numbers and categories of two levels the body is the hull of one record,
-    :class:`~tightdp.exact.lattice_records.RecordBody` times an interval for each contrast (a
+    :class:`~tightdp.exact.lattice_moments.RecordBody` times an interval for each contrast (a
     contrast is +-1 whatever the count is, so its section is an interval at every count); other
     categories lie in the l1 ball of their indicators. From about 45 numeric columns on the sampler
     of the hull would reject too often, and its box is used.

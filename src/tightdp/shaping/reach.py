@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.exact.lattice_bodies import LatticeBody
+from tightdp.exact.lattice_body import LatticeBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.noise.lattice import LatticeNoise

@@ -17,7 +17,7 @@ import math
 from fractions import Fraction
 
 from tightdp.errors import check_count, fail
-from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.enclosures import exp_above, exp_minus_bounds
 from tightdp.privacy import text_up
 
 _BITS = 160
@@ -168,7 +168,7 @@ def group_cost(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fraction
     >>> group_cost(Fraction(1), Fraction(0), 4)
     (Fraction(4, 1), Fraction(0, 1))
     """
-    powers = sum((exp_up(i * epsilon) for i in range(steps)), Fraction(0))
+    powers = sum((exp_above(i * epsilon) for i in range(steps)), Fraction(0))
     return steps * epsilon, min(delta * powers, Fraction(1))
 
 
@@ -179,17 +179,7 @@ def group_budget(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fracti
     (Fraction(1, 4), Fraction(0, 1))
     """
     each = epsilon / steps
-    return each, delta / sum((exp_up(i * each) for i in range(steps)), Fraction(0))
-
-
-def exp_up(x: Fraction) -> Fraction:
-    """A rational that is at least exp(x), closely.
-
-    >>> 0 <= exp_up(Fraction(1)) - Fraction(2.718281828459045) < 1e-15
-    True
-    """
-    bits = _BITS + 2 * math.ceil(x)
-    return Fraction(1 << bits, exp_minus_bounds(x, bits)[0])
+    return each, delta / sum((exp_above(i * each) for i in range(steps)), Fraction(0))
 
 
 def _short(x: Fraction) -> Fraction:

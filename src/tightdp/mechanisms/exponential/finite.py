@@ -116,13 +116,7 @@ class ExponentialMechanism(Mechanism):
         flip = check_flag("permute_and_flip", permute_and_flip)
         if flip and (base_measure is not None or constant_normalizer):
             fail("`permute_and_flip` knows no `base_measure` and no `constant_normalizer`.")
-        self.budget = UtilityBudget(
-            epsilon,
-            sensitivity,
-            neighbors,
-            monotonic=monotonic,
-            constant_normalizer=constant_normalizer,
-        )
+        self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
         self.permute_and_flip = flip
         self.weights = _measure(base_measure, len(self.candidates))

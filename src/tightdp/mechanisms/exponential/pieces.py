@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import DataError, FloatArray, WideIntegers, fail
+from tightdp.errors import DataError, FloatArray, WideIntegers, check_function, fail
 from tightdp.exact.tilted import TiltedLaw
 from tightdp.mechanisms.exponential.box_grids import check_bits, check_interval, grid_words, on_grid
 from tightdp.mechanisms.exponential.utilities import UtilityBudget, called, integer_levels
@@ -112,16 +112,8 @@ class PieceMechanism(Mechanism):
         constant_normalizer: bool = False,
     ) -> None:
         self.interval = check_interval(interval)
-        if not callable(utility):
-            fail("`utility` must be a function of the table.")
-        self.utility, self.bits = utility, check_bits(bits)
-        self.budget = UtilityBudget(
-            epsilon,
-            sensitivity,
-            neighbors,
-            monotonic=monotonic,
-            constant_normalizer=constant_normalizer,
-        )
+        self.utility, self.bits = check_function("utility", utility), check_bits(bits)
+        self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
     @property

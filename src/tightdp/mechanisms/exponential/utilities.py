@@ -29,6 +29,7 @@ def integer_levels(utilities: Iterable[Any]) -> tuple[WideIntegers, int]:
 
     Integers, Fractions, Decimals and floats are taken exactly.
 
+    >>> from fractions import Fraction
     >>> levels, denominator = integer_levels([0.5, Fraction(-1, 3), 2])
     >>> levels.tolist(), denominator
     ([-3, 2, -12], 6)
@@ -78,7 +79,6 @@ class UtilityBudget:
         epsilon: Number,
         sensitivity: Number,
         neighbors: str | Neighbors,
-        *,
         monotonic: bool = False,
         constant_normalizer: bool = False,
     ) -> None:

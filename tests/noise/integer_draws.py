@@ -1,8 +1,7 @@
-"""Exact noise in Python integers: the reference path, for any rational parameter of any size.
+"""Exact noise in Python integers: the oracle for :mod:`tightdp.exact.word_draws`.
 
 Every function draws uniform integers below a bound and compares integers; there is no float, no
-logarithm and no table. This is the path that the fast one (:mod:`tightdp.exact.word_draws`) is
-tested against, and the one to read first. It never rounds.
+logarithm and no table. It never rounds.
 
 The algorithms are those of [CKS20]: C. Canonne, G. Kamath, T. Steinke, *The Discrete Gaussian for
 Differential Privacy*, NeurIPS 2020, Algorithms 1 to 3.
