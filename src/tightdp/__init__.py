@@ -60,19 +60,17 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
-from tightdp.mechanisms.exponential import ExponentialMechanism
+from tightdp.mechanisms.exponential import ExponentialMechanism, SquaredLossMean
 from tightdp.mechanisms.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.gradient_regression import (
     KNormLinearRegression,
     KNormQuantileRegression,
 )
-from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
+from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
-from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise

@@ -31,13 +31,12 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
-from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
+from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE

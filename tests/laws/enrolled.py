@@ -24,14 +24,13 @@ from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.additive import DataDependentMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
-from tightdp.mechanisms.exponential.boxes import BoxMechanism
-from tightdp.mechanisms.exponential.pieces import PieceMechanism
+from tightdp.mechanisms.exponential import SquaredLossMean
+from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.ranks import BoundsFinder
-from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.mechanisms.exponential.pieces import PieceLaw
+from tightdp.mechanisms.exponential_grids import PieceLaw
 
 BITS = 400
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tightdp as tdp
-from tightdp.mechanisms.exponential.pieces import PieceLaw
+from tightdp.mechanisms.exponential_grids import PieceLaw
 from tightdp.mechanisms.ranks import Ranks
 
 TENTH = Fraction(1, 10)

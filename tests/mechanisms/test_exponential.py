@@ -21,9 +21,13 @@ from tightdp.errors import BudgetError, DataError, ParameterError
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.tilted import ExpTable, TiltedLaw, permute_and_flip
 from tightdp.exact.undecided_bits import below_exp
-from tightdp.mechanisms.exponential.boxes import BoxLaw, BoxMechanism
-from tightdp.mechanisms.exponential.pieces import PieceLaw, PieceMechanism
-from tightdp.mechanisms.exponential.utilities import integer_levels
+from tightdp.mechanisms.exponential_grids import (
+    BoxLaw,
+    BoxMechanism,
+    PieceLaw,
+    PieceMechanism,
+    integer_levels,
+)
 from tightdp.randomness import source
 
 ORACLES = runpy.run_path(str(Path(__file__).with_name("laws.py")))

@@ -13,7 +13,7 @@ from laws import fit
 from quantile_laws import HALF, TENTH, ranks, schema
 
 import tightdp as tdp
-from tightdp.mechanisms.joint_quantiles import JointLaw
+from tightdp.exact.joint_law import JointLaw
 from tightdp.randomness import source
 
 # --- several quantiles ---------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from lattice_fit import chi_square
 
 import tightdp as tdp
 from tightdp.exact.listed_points import ListedLaw, check_points
-from tightdp.mechanisms.exponential.boxes import BoxLaw, BoxMechanism
+from tightdp.mechanisms.exponential_grids import BoxLaw, BoxMechanism
 from tightdp.mechanisms.gradient import KNormRowGradient
 from tightdp.randomness import source
 
@@ -56,7 +56,7 @@ def test_bounds_that_never_tighten_cost_no_more_calls_than_said(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    monkeypatch.setattr("tightdp.mechanisms.exponential.boxes._PATIENCE", 1 << 8)
+    monkeypatch.setattr("tightdp.mechanisms.exponential_grids._PATIENCE", 1 << 8)
     law = BoxLaw((-2000, 0), (2000, 3), loose(calls), Fraction(1))
     drawn = {law.draw(source(seed + i))[0] for i in range(8)}
     assert all(x % 499 == 0 for x in drawn)

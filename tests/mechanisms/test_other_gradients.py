@@ -12,7 +12,7 @@ from quantile_laws import HALF, TENTH, schema
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.squared_loss import SquaredLossMean
+from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.randomness import source
 
 # --- other gradients in one dimension ------------------------------------------------------------

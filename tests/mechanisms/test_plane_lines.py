@@ -11,8 +11,7 @@ from laws import fit
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError
-from tightdp.exact.plane_lines import LineLaw, line_count
-from tightdp.exact.quantile_levels import CheckNorm, QuantileLevels
+from tightdp.exact.quantile_levels import CheckNorm, LineLaw, QuantileLevels, line_count
 from tightdp.randomness import source
 
 CASES = {

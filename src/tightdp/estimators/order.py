@@ -15,9 +15,14 @@ from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.estimators.location import Location, numeric_columns
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
 from tightdp.mechanisms.mechanism import Mechanism, Together
-from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
+from tightdp.mechanisms.quantiles import (
+    COVERS,
+    KNormQuantile,
+    KNormQuantiles,
+    check_tau,
+    check_taus,
+)
 from tightdp.randomness import RandomLike
 from tightdp.release import Release
 from tightdp.schema import Schema

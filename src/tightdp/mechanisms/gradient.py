@@ -24,15 +24,17 @@ from tightdp.errors import (
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.listed_points import MOST_POINTS, check_points, finest_bits
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.exponential.box_grids import (
+from tightdp.mechanisms.exponential_grids import (
+    Bounds,
+    BoxLaw,
+    UtilityBudget,
+    called,
     check_bits,
     check_box,
     grid_point,
     grid_words,
     on_grid,
 )
-from tightdp.mechanisms.exponential.boxes import Bounds, BoxLaw
-from tightdp.mechanisms.exponential.utilities import UtilityBudget, called
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
