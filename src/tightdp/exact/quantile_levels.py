@@ -1,4 +1,12 @@
-"""Norms of the gradient of the check loss on boxes of planes, as integers."""
+r"""Norms of the gradient of the check loss on boxes of planes, as integers, and draws by lines.
+
+Cutting boxes (:mod:`tightdp.exact.box_sampling`) is quick where the law is smooth. Where the
+least levels lie on thin sets, as with few distinct rows, it may have to cut down to single points,
+of which there are more than anybody can wait for. Lines (:class:`LineLaw`) go through all planes
+with work known beforehand: the slopes run through all their lattice points, and along the line of
+the first coefficient the levels are constant between at most as many places as there are distinct
+rows, a number of steps that public facts bound.
+"""
 
 from __future__ import annotations
 
