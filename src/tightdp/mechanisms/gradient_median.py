@@ -229,6 +229,7 @@ class KNormGeometricMedian(RowSumGradient):
 
     Examples
     --------
+    >>> from tightdp import Interval
     >>> schema = Schema({"a": Interval(0, 10), "b": Interval(0, 10)}, rows=500)
     >>> table = {"a": np.repeat([2.0, 3.0], 250), "b": np.linspace(4, 6, 500)}
     >>> release = KNormGeometricMedian(schema, epsilon=4.0).release(table)
