@@ -13,7 +13,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -259,7 +259,11 @@ class SeededSource(RandomSource):
         return "SeededSource(...)"
 
 
-def source(rng: Any = None) -> RandomSource:
+# what an argument `rng` or `random_state` may be
+RandomLike: TypeAlias = RandomSource | np.random.Generator | int | np.integer[Any] | None
+
+
+def source(rng: RandomLike = None) -> RandomSource:
     """The source behind an ``rng`` argument.
 
     ``None`` gives a fresh :class:`SecureSource`; an integer or a ``numpy.random.Generator`` gives a
