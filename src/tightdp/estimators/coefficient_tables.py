@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tightdp.errors import FloatArray
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.regions import pulled
 from tightdp.printed import bare, interval_head, value_and_interval
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Schema
 from tightdp.tables import html_table, text_table
 
@@ -32,6 +34,12 @@ class CoefficientTable:
         return html_table([self.head, *self.rows], *self.notes, caption=self.title)
 
 
+def table_title(model: PrivateEstimator[Any]) -> str:
+    """What was fitted, and on how many rows; where their number is private, on how many at most."""
+    public = model.schema_.neighbors is Neighbors.REPLACE_ONE
+    return f"{type(model).__name__}, {'' if public else 'at most '}{model.schema_.rows} rows"
+
+
 def reference_notes(schema: Schema) -> tuple[str, ...]:
     """One line on the categories whose level of unseen cells nobody stated, if there are any.
 
@@ -53,7 +61,6 @@ def coefficient_table(
     level: float,
     guarantee: Guarantee,
     *,
-    rows: int,
     about: str,
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
@@ -67,7 +74,7 @@ def coefficient_table(
         body.append((name, middle, f"{std:.3g}", interval))
     said = pulled(values, bounds)
     return CoefficientTable(
-        f"{title}, {rows} rows",
+        title,
         ("", "coef", "noise std", interval_head(level, "population")),
         tuple(body),
         (
@@ -86,10 +93,9 @@ def bare_table(
     guarantee: Guarantee,
     lacking: str,
     *,
-    rows: int,
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
     """Coefficients alone; ``lacking`` says why there are no intervals."""
     body = tuple((name, bare(float(value))) for name, value in zip(names, values, strict=True))
     said = (str(guarantee), f"No intervals. {lacking}", *notes)
-    return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, said)
+    return CoefficientTable(title, ("", "coef"), body, said)

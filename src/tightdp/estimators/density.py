@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,22 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.data.frames import blocks
-from tightdp.data.public_bins import SMOOTHINGS
-from tightdp.errors import FloatArray, check_choice, check_count, fail
+from tightdp.accepted import TableLike
+from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
-from tightdp.estimators.inputs import Problem, named_columns
-from tightdp.estimators.untargeted import Untargeted
+from tightdp.estimators.inputs import Column, Problem, fitted_cells
+from tightdp.estimators.private_estimator import Untargeted
 from tightdp.mechanisms.cell_counts import CellCounts
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, source
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval
 
 _ENTRIES = 1 << 20  # of a table of points by cells, at a time
-_FINE = 24  # bits of the grid on which points are looked up
 
 
-class Density(Untargeted):
+class Density(Untargeted[CellCounts]):
     r"""The joint density of the columns, from a private histogram with public bins.
 
     ``fit`` releases the counts of all cells with exact noise, once. Everything else is
@@ -51,20 +49,12 @@ class Density(Untargeted):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
-        Public facts; categories are allowed in a Schema.
     bins : "auto", int, or one entry per column
         Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
         the public n and epsilon (:mod:`tightdp.data.public_bins`). At most 1024 cells in all.
     smoothing : {"linear", "none"}
         "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
         one. "none": constant in every cell.
-    progress : bool
-        Show a progress bar while rows are read, where ``tqdm`` is installed.
-    ledger : Ledger, optional
-    random_state : None or a seed
-        For ``fit``; anything but None is **not private**.
 
     Attributes
     ----------
@@ -90,52 +80,19 @@ class Density(Untargeted):
     (3, 1)
     """
 
-    counts_: FloatArray
-    probabilities_: FloatArray
-    edges_: list[FloatArray | None]
-    bins_: tuple[int, ...]
-    _laws: list[AxisLaw]
-    _masses: FloatArray
+    bins: str | int | Sequence[Any] = "auto"
+    smoothing: str = "linear"
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        bounds: Any = None,
-        bins: Any = "auto",
-        smoothing: str = "linear",
-        progress: bool = False,
-        ledger: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bins = bins
-        self.smoothing = smoothing
-        self.progress = progress
-        self.ledger = ledger
-        self.random_state = random_state
+    def _mechanism(self, problem: Problem) -> CellCounts:
+        return CellCounts(problem.schema, **self._options(CellCounts))
 
-    # --- fitting ------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        check_choice("smoothing", self.smoothing, SMOOTHINGS)
-        if isinstance(self.bins, str):
-            check_choice("bins", self.bins, ["auto"])
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = CellCounts(
-            problem.schema, self.bins, epsilon=self.epsilon, smoothing=self.smoothing
-        )
+    def _read(self, mechanism: CellCounts, release: Release) -> Release:
         cells = mechanism.statistic
-        release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
-        )
-        self.mechanism_ = mechanism
         self.counts_ = mechanism.consistent(release)
         self.probabilities_ = self.counts_ / self.counts_.sum()
         self.edges_, self.bins_ = list(cells.edges), cells.shape
         self._laws = [
-            _axis_law(problem.schema[name], edges, self.smoothing)
+            _axis_law(mechanism.schema[name], edges, self.smoothing)
             for name, edges in zip(cells.columns, cells.edges, strict=True)
         ]
         masses = self.probabilities_
@@ -146,7 +103,7 @@ class Density(Untargeted):
 
     # --- the density --------------------------------------------------------------------------
 
-    def score_samples(self, X: Any) -> FloatArray:
+    def score_samples(self, X: TableLike) -> FloatArray:
         """Log density at each row; -inf outside the bounds and where all counts near are 0.
 
         Categories are counted: the density is per unit of the numeric columns and level. Missing
@@ -155,18 +112,18 @@ class Density(Untargeted):
         with np.errstate(divide="ignore"):
             return np.log(self._mixed(X, cumulated=False))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableLike, y: object = None) -> float:
         """The total log density of the rows; computed from private rows it is not private."""
         return float(self.score_samples(X).sum())
 
-    def cdf(self, X: Any) -> FloatArray:
+    def cdf(self, X: TableLike) -> FloatArray:
         """The probability of a row with no entry above that of ``X``, for numeric columns."""
         check_is_fitted(self, "release_")
         if any(edges is None for edges in self.edges_):
             fail("`cdf` needs numeric columns: levels of a category have no order.")
         return self._mixed(X, cumulated=True)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+    def sample(self, n_samples: int = 1, random_state: RandomLike = None) -> NDArray[Any]:
         """Rows drawn from the density: post-processing, as many as you like at no cost.
 
         With categories the rows are objects, with levels in their columns.
@@ -181,9 +138,9 @@ class Density(Untargeted):
             rows[:, j] = law.draw(np.asarray(place, dtype=np.int64), rng)
         return rows
 
-    def _mixed(self, X: Any, *, cumulated: bool) -> FloatArray:
+    def _mixed(self, X: TableLike, *, cumulated: bool) -> FloatArray:
         """The mixture of all parts at every row of X."""
-        rows, masses = self._read(X), self._masses
+        rows, masses = self._points(X), self._masses
         out = np.empty(len(rows))
         step = max(1, _ENTRIES // masses.size)
         for start in range(0, len(rows), step):
@@ -196,38 +153,25 @@ class Density(Untargeted):
             out[start : start + step] = table[:, 0]
         return np.clip(out, 0.0, 1.0) if cumulated else out
 
-    def _read(self, X: Any) -> FloatArray:
+    def _points(self, X: TableLike) -> FloatArray:
         """Rows in user units, levels as their codes; missing cells replaced, nothing clamped."""
         check_is_fitted(self, "release_")
-        names = list(self.schema_)
-        table = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
-        if table is None:
-            columns, _ = self._bare_columns(X, reset=False)
-            frame: Any = dict(zip(names, columns, strict=True))
-        else:
-            missing = [name for name in names if name not in table]
-            if missing:
-                fail(f"The table has no column {missing[0]!r}.")
-            frame = {name: X[name] for name in names} if isinstance(X, Mapping) else X
-        wide = {name: _widened(self.schema_[name]) for name in names}
-        facts = Schema(wide, rows=2**30, bits=_FINE)
-        parts = [block.matrix(names) for block in blocks(frame, facts, names)]
-        cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
-        out = cells.astype(np.float64)
+        wide = {name: _widened(self.schema_[name]) for name in self.schema_}
+        out = fitted_cells(self, X, wide)
         for j, column in enumerate(wide.values()):
             if isinstance(column, Interval):
-                out[:, j] = column.middle + column.half * out[:, j] / 2.0**_FINE
+                out[:, j] = column.middle + column.half * out[:, j]
         return out
 
 
-def _axis_law(column: Interval | Category, edges: FloatArray | None, smoothing: str) -> AxisLaw:
+def _axis_law(column: Column, edges: FloatArray | None, smoothing: str) -> AxisLaw:
     if edges is None:
         assert isinstance(column, Category)
         return Levels(column.levels)
     return Linear(edges) if smoothing == "linear" else Flat(edges)
 
 
-def _widened(column: Interval | Category) -> Interval | Category:
+def _widened(column: Column) -> Column:
     """The same rule for a wider interval, on which points beyond the bounds stay beyond them."""
     if isinstance(column, Category):
         return column
