@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import source
 from tightdp.shaping.class_noise import BodyNoise, GaussianClassNoise

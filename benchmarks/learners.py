@@ -66,8 +66,8 @@ from reproduce.tables import data_folder
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.frames import blocks
 from tightdp.inference.class_tables import log_joint, read_classes
-from tightdp.mechanisms.class_release import ClassMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
+from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.randomness import source
 from tightdp.shaping.shared_costs import composed_delta, group_cost
 

@@ -65,15 +65,13 @@ from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
-from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.data_dependent import DataDependentMechanism
+from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
 from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
-from tightdp.mechanisms.gradients.gradient import KNormGradient
+from tightdp.mechanisms.gradients.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
-from tightdp.mechanisms.gradients.gradient_user import KNormRowGradient
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation

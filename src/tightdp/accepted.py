@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -28,13 +29,20 @@ class HasColumns(Protocol):
 class HasArrowStream(Protocol):
     """A table or reader of pyarrow, and whatever else hands its rows over as Arrow batches."""
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any: ...
 
 
 class HasBatches(Protocol):
     """A dataset of pyarrow."""
 
     def to_batches(self) -> Any: ...
+
+
+class HasPath(Protocol):
+    """A CSV file with what is known of it beside: :class:`~tightdp.CsvFile`."""
+
+    @property
+    def path(self) -> Path: ...
 
 
 TableLike: TypeAlias = (
@@ -45,4 +53,5 @@ TableLike: TypeAlias = (
     | HasColumns
     | HasArrowStream
     | HasBatches
+    | HasPath
 )

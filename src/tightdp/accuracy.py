@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import quantized_matrix
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
@@ -32,7 +33,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, Preview, of_rows, spread
 from tightdp.privacy import text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 from tightdp.tables import html_table, text_table
 
@@ -52,13 +53,13 @@ class Releasable(Protocol):
     @property
     def columns(self) -> tuple[str, ...]: ...
 
-    def at(self, epsilon: Any) -> Any: ...
+    def at(self, epsilon: Number) -> Any: ...
 
     def settled(self) -> Any: ...
 
     def preview(self, confidence: float = 0.95) -> Preview: ...
 
-    def values(self, frame: Any, *, rng: Any) -> FloatArray: ...
+    def values(self, frame: TableLike, *, rng: RandomLike) -> FloatArray: ...
 
 
 def preview(
@@ -67,7 +68,7 @@ def preview(
     confidence: float = 0.95,
     sample: Any = None,
     replicates: int = 200,
-    rng: Any = None,
+    rng: RandomLike = None,
 ) -> Preview:
     """The standard error and the simultaneous interval to expect from a release; costs nothing.
 
@@ -102,7 +103,7 @@ def preview(
 # --- from public facts ---------------------------------------------------------------------------
 
 
-def _expected(what: Any, confidence: float) -> Preview:
+def _expected(what: object, confidence: float) -> Preview:
     own = getattr(what, "preview", None)
     if own is None:
         fail(f"`what` must be a mechanism or a request. Got {type(what).__name__}.")
@@ -114,7 +115,7 @@ def _expected(what: Any, confidence: float) -> Preview:
 
 
 def simulate(
-    request: Releasable, sample: Any, confidence: float, replicates: int, rng: RandomSource
+    request: Releasable, sample: object, confidence: float, replicates: int, rng: RandomSource
 ) -> Preview:
     """Errors of simulated releases on tables of the declared size, drawn from public rows."""
     count = check_count("replicates", replicates, least=20)
@@ -157,12 +158,12 @@ def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
 
 
 def epsilon_for(
-    what: Any,
+    what: object,
     *,
-    error: Any = None,
-    ranks: Any = None,
+    error: object = None,
+    ranks: object = None,
     confidence: float = 0.95,
-    noise: Any = "best",
+    noise: object = "best",
     assume_rows: bool = False,
 ) -> float:
     """The least epsilon at which all entries are within ``error`` at once, with this confidence.
@@ -277,7 +278,7 @@ def _short(epsilon: float, meets: Callable[[float], bool]) -> float:
     return float(steps * unit)
 
 
-def _maker(what: Any, noise: Any) -> Callable[[float], Any]:
+def _maker(what: object, noise: object) -> Callable[[float], Any]:
     if isinstance(what, Statistic):
         return lambda epsilon: AdditiveMechanism(what, noise=noise, epsilon=epsilon)
     if hasattr(what, "at"):
@@ -290,7 +291,7 @@ def _maker(what: Any, noise: Any) -> Callable[[float], Any]:
     )
 
 
-def _wanted(error: Any, names: tuple[str, ...]) -> FloatArray:
+def _wanted(error: object, names: tuple[str, ...]) -> FloatArray:
     """The half-width wanted for every entry; infinite for those that are not named."""
     if isinstance(error, Mapping):
         strangers = [name for name in error if name not in names]
@@ -341,7 +342,7 @@ class BudgetSplit:
 def split_budget(
     releases: Mapping[str, Any],
     *,
-    epsilon: Any,
+    epsilon: Number,
     errors: Mapping[str, Any],
     ranks: Mapping[str, Any] | None = None,
     confidence: float = 0.95,
@@ -419,7 +420,7 @@ def _ratio(
     return worst
 
 
-def _times(error: Any, factor: float) -> Any:
+def _times(error: object, factor: float) -> Any:
     if isinstance(error, Mapping):
         return {name: factor * item for name, item in error.items()}
     if isinstance(error, (list, tuple, np.ndarray)):

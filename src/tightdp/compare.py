@@ -16,6 +16,7 @@ from tightdp.shaping.ball_noise import SHAPES
 from tightdp.shaping.coordinate_noise import LOSSY, PURE
 from tightdp.tables import html_table, text_table
 
+_FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
 
 
@@ -64,31 +65,48 @@ class Comparison:
             "refused": dict(self.refused),
         }
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """A heading, and a row of cells for every noise."""
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """A heading, and for every noise a row of cells for each group of entries.
+
+        Entries may have units of their own, so that no mean is taken over them: those that share a
+        row have the same errors under every noise.
+        """
         level = next(iter(self.previews.values())).confidence
-        head = ("noise", "relative error", "mean noise std", f"mean +- at {percent(level)}")
-        return [head] + [
-            (
-                name + (" *" if name == self.chosen else ""),
-                f"{self.relative(name):.4f}",
-                f"{float(found.std.mean()):.5g}",
-                most(float(found.half_width.mean())),
-            )
-            for name, found in self.previews.items()
-        ]
+        found = [("noise", "relative error", "entries", "noise std", f"+- at {percent(level)}")]
+        for name, preview in self.previews.items():
+            said = name + (" *" if name == self.chosen else ""), f"{self.relative(name):.4f}"
+            for label, entry in self._groups()[:_MOST]:
+                half = most(float(preview.half_width[entry]))
+                found.append((*said, label, f"{float(preview.std[entry]):.5g}", half))
+                said = "", ""
+        return found
+
+    def _groups(self) -> list[tuple[str, int]]:
+        """Entries with the same errors, in words, and the first of each group."""
+        errors = np.array([[p.std, p.half_width] for p in self.previews.values()])
+        groups: dict[bytes, list[int]] = {}
+        for entry, column in enumerate(np.moveaxis(errors, -1, 0)):
+            alike = np.array([f"{number:.9g}" for number in column.ravel()])
+            groups.setdefault(alike.tobytes(), []).append(entry)
+        names = next(iter(self.previews.values())).names
+        return [(_label([names[i] for i in group]), group[0]) for group in groups.values()]
 
     def __str__(self) -> str:
-        lines = text_table(self.rows())
-        lines += [f"{name}: {reason}" for name, reason in self.refused.items()]
-        return "\n".join([*lines, f"* is what the release uses: {self._note()}"])
+        return "\n".join([*text_table(self.rows(), left=(0, 2)), *self._notes()])
 
     def _repr_html_(self) -> str:
-        reasons = [f"{name}: {reason}" for name, reason in self.refused.items()]
-        return html_table(self.rows(), *reasons, f"* is what the release uses: {self._note()}")
+        return html_table(self.rows(), *self._notes())
 
-    def _note(self) -> str:
-        return str(self.previews[self.chosen].guarantee)
+    def _notes(self) -> list[str]:
+        left = len(self._groups()) - _MOST
+        more = [f"{left} groups of entries more: to_dict() and --json have all"] * (left > 0)
+        refused = [f"{name}: {reason}" for name, reason in self.refused.items()]
+        uses = f"* is what the release uses: {self.previews[self.chosen].guarantee}"
+        return [*more, *refused, uses]
+
+
+def _label(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= _FEW else f"{names[0]} and {len(names) - 1} more"
 
 
 def compare_noise(

@@ -28,12 +28,14 @@ import difflib
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WideIntegers = NDArray[Any]  # int64, or Python integers of any size
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _MOST_CONFIDENCE = 1 - 1e-9
 _LONGEST_WORD = 100
@@ -113,7 +118,7 @@ def fail(message: str, error: type[TightdpError] = ParameterError) -> NoReturn:
     raise error(message) from None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A parameter for a message: one short line, whatever it is.
 
     >>> shown(0.5), shown(-(10**400)), shown("a" * 200) == "a" * 77 + "..."
@@ -122,7 +127,7 @@ def shown(value: Any) -> str:
     return _line(value, str)
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """The same, with the marks that tell texts from numbers.
 
     >>> quoted("a"), quoted(1), quoted([1, "b"])
@@ -131,7 +136,7 @@ def quoted(value: Any) -> str:
     return _line(value, repr)
 
 
-def _line(value: Any, words: Callable[[Any], str]) -> str:
+def _line(value: object, words: Callable[[Any], str]) -> str:
     if isinstance(value, numbers.Rational):
         long = max(int(value.numerator).bit_length(), int(value.denominator).bit_length())
         return words(value) if long <= 400 else "a very long number"
@@ -166,7 +171,7 @@ def encodes(text: str) -> bool:
     return True
 
 
-def check_real(name: str, value: Any) -> float:
+def check_real(name: str, value: object) -> float:
     """A finite real number that is not a bool, as a float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         fail(f"`{name}` must be a real number. Got {type(value).__name__}.")
@@ -179,23 +184,17 @@ def check_real(name: str, value: Any) -> float:
     return number
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """A finite number > 0."""
-    number = check_real(name, value)
-    if not number > 0:
-        fail(f"`{name}` must be a finite number > 0. Got {number}.")
-    return number
+    return check_within(name, value, "(0, inf)")
 
 
-def check_probability(name: str, value: Any) -> float:
+def check_probability(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
-    number = check_real(name, value)
-    if not 0 < number < 1:
-        fail(f"`{name}` must lie strictly between 0 and 1. Got {number}.")
-    return number
+    return check_within(name, value, "(0, 1)")
 
 
-def check_confidence(value: Any) -> float:
+def check_confidence(value: object) -> float:
     """A level of confidence whose tails, shared among many entries, are not lost to rounding."""
     number = check_probability("confidence", value)
     if number > _MOST_CONFIDENCE:
@@ -203,7 +202,7 @@ def check_confidence(value: Any) -> float:
     return number
 
 
-def exact_fraction(name: str, value: Any) -> Fraction:
+def exact_fraction(name: str, value: object) -> Fraction:
     """The rational number that ``value`` is: int, Fraction, Decimal or float, never a text.
 
     A float is the dyadic rational that it stores, so nothing is lost: for lengths, grids and
@@ -233,7 +232,7 @@ def exact_fraction(name: str, value: Any) -> Fraction:
         fail(f"`{name}` must be finite. Got {shown(value)}.")
 
 
-def exact_amount(name: str, value: Any) -> Fraction:
+def exact_amount(name: str, value: object) -> Fraction:
     """The rational number that a privacy parameter means: 0.1 means 1/10.
 
     A float is read as the shortest decimal that prints it, which is what its writer meant; the
@@ -246,7 +245,119 @@ def exact_amount(name: str, value: Any) -> Fraction:
     return Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else number
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+def check_within(name: str, value: object, allowed: str, remedy: str = "") -> float:
+    """A finite number in an interval, which is written as mathematicians write it.
+
+    >>> check_within("share", 0.5, "(0, 1]")
+    0.5
+    >>> check_within("radius", 2000, "(0, 1024]", "rescale the columns")
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `radius` must lie in (0, 1024]. Got 2000.0: rescale the columns.
+    """
+    number = check_real(name, value)
+    _refuse_outside(name, number, number, allowed, remedy)
+    return number
+
+
+def amount_within(name: str, value: object, allowed: str, remedy: str = "") -> Fraction:
+    """The same for a number that :func:`exact_amount` reads.
+
+    >>> amount_within("delta", 0.1, "[0, 1)")
+    Fraction(1, 10)
+    """
+    number = exact_amount(name, value)
+    _refuse_outside(name, number, value, allowed, remedy)
+    return number
+
+
+def _refuse_outside(
+    name: str, number: float | Fraction, given: object, allowed: str, remedy: str
+) -> None:
+    low, high, words = _interval(allowed)
+    above = number > low if allowed[0] == "(" else number >= low
+    below = number < high if allowed[-1] == ")" else number <= high
+    if not (above and below):
+        fail(f"`{name}` must {words}. Got {shown(given)}{_remedy(remedy)}.")
+
+
+@lru_cache(maxsize=256)
+def _interval(allowed: str) -> tuple[float | Fraction, float | Fraction, str]:
+    """Both ends of an interval such as "[1e-6, 1)", "(0, 2**20]" or "[0, inf)", and its words."""
+    first, last = allowed[1:-1].split(", ")
+    low, high = _end(first), _end(last)
+    if high == math.inf:
+        words = f"be a finite number > {first}" if allowed[0] == "(" else f"be >= {first}"
+    elif allowed[0] + allowed[-1] == "()":
+        words = f"lie strictly between {first} and {last}"
+    else:
+        words = f"lie in {allowed}"
+    return low, high, words
+
+
+def _end(text: str) -> float | Fraction:
+    if text == "inf":
+        return math.inf
+    base, power, exponent = text.partition("**")
+    return Fraction(base) ** int(exponent) if power else Fraction(text)
+
+
+def _remedy(remedy: str) -> str:
+    return f": {remedy}" if remedy else ""
+
+
+def check_instance(
+    name: str, value: object, kind: type[T], remedy: str = "", *, words: str = ""
+) -> T:
+    """A value of a class; ``words`` say which where its name does not.
+
+    >>> check_instance("ledger", "a.ledger", Fraction, "open it first")
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `ledger` must be a Fraction. Got str: open it first.
+    >>> check_instance("column", "age", str, words="the name of a column")
+    'age'
+    """
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        wanted = words or f"{article} {kind.__name__}"
+        fail(f"`{name}` must be {wanted}. Got {type(value).__name__}{_remedy(remedy)}.")
+    return value
+
+
+def check_function(name: str, value: F, of: str = "of the table") -> F:
+    """A function; what it is a function of is said, not tried."""
+    if not callable(value):
+        fail(f"`{name}` must be a function {of}. Got {type(value).__name__}.")
+    return value
+
+
+def check_length(name: str, size: int, wanted: int, what: str = "entries") -> None:
+    """As many entries as something else has."""
+    if size != wanted:
+        fail(f"`{name}` must have {wanted} {what}. Got {size}.", DimensionError)
+
+
+def check_most(name: str, size: int, most: int, what: str, remedy: str) -> None:
+    """No more of something than can be worked with."""
+    if size > most:
+        fail(f"`{name}` must have at most {most} {what}. Got {size}: {remedy}.")
+
+
+def check_filled(name: str, items: Sized, what: str = "") -> None:
+    """At least one of them."""
+    if not len(items):
+        tail = f"hold at least one {what}" if what else "not be empty"
+        fail(f"`{name}` must {tail}.", DimensionError)
+
+
+def check_increasing(name: str, numbers: Sequence[Any], least: int = 1) -> None:
+    """Numbers each of which is larger than the one before it."""
+    if len(numbers) < least or any(a >= b for a, b in pairwise(numbers)):
+        fail(f"`{name}` must increase.")
+
+
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> int:
     """An integer in ``least..most``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         fail(f"`{name}` must be an integer. Got {type(value).__name__}.")
@@ -256,14 +367,14 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     return int(value)
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely counts as one."""
     if not isinstance(value, (bool, np.bool_)):
         fail(f"`{name}` must be True or False. Got {type(value).__name__}.")
     return bool(value)
 
 
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """One of the allowed words, with a suggestion when it is misspelt."""
     options = list(allowed)
     if isinstance(value, str) and value in options:
@@ -272,7 +383,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     fail(f"`{name}` must be one of {_choices(options)}. Got {quoted(value)}.{hint}")
 
 
-def suggestion(value: Any, options: Sequence[str]) -> str:
+def suggestion(value: object, options: Sequence[str]) -> str:
     """A question that names the option next to a misspelt one, or nothing."""
     if not isinstance(value, str) or len(value) > _LONGEST_WORD:
         return ""
@@ -297,7 +408,7 @@ def check_list(name: str, value: Any, what: str = "names") -> list[Any]:
     return items
 
 
-def check_array(name: str, value: Any, ndim: int, width: int | None = None) -> FloatArray:
+def check_array(name: str, value: object, ndim: int, width: int | None = None) -> FloatArray:
     """A finite, non-empty float array with ``ndim`` axes and last axis ``width``."""
     try:
         array = np.array(value, dtype=np.float64)

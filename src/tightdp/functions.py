@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
-from tightdp.options import Option
-from tightdp.registry import KINDS, Kind
+from tightdp.ledger import Ledger
+from tightdp.randomness import RandomSource
+from tightdp.registry import KINDS, Amount, Kind, Option
 from tightdp.release import Release
+from tightdp.schema import Schema
+
+__all__ = [
+    "count",
+    "histogram",
+    "mean",
+    "median",
+    "quantile",
+    "quantiles",
+    "share",
+    "sum",
+    "variance",
+]
 
 _ROLES = ("columns", "column", "terms", "features", "target")
-_RELEASE = {"ledger": None, "key": None, "confidence": 0.95, "rng": None, "progress": False}
+_RELEASE: dict[str, tuple[Any, Any]] = {  # defaults and types
+    "ledger": (None, Ledger | None),
+    "key": (None, str | None),
+    "confidence": (0.95, float),
+    "rng": (None, RandomSource | int | None),
+    "progress": (False, bool),
+}
 _PLACE, _NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
-def function_of(kind: Kind) -> Callable[..., Release]:
+def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
     """The function that releases a kind: ``function(frame, columns, schema=, epsilon=, ...)``.
 
-    Columns and what a kind cannot do without come by place, everything else by name.
+    Columns and what a kind cannot do without come by place, everything else by name; ``notes`` is
+    what a person who reads ``help`` wants to know beside the options, with an example.
 
     >>> function_of(KINDS["median"]).__name__
     'median'
     """
     form = _signature(kind)
 
-    def function(*places: Any, **named: Any) -> Release:
+    def function(*places: object, **named: object) -> Release:
         try:
             bound = form.bind(*places, **named)
         except TypeError as error:
@@ -39,7 +61,7 @@ def function_of(kind: Kind) -> Callable[..., Release]:
 
     function.__name__ = function.__qualname__ = kind.name
     function.__signature__ = form  # type: ignore[attr-defined]
-    function.__doc__ = _documentation(kind)
+    function.__doc__ = _documentation(kind, notes)
     return function
 
 
@@ -49,27 +71,33 @@ def _signature(kind: Kind) -> inspect.Signature:
     by_name = {k: o for k, o in kind.options.items() if k not in by_place}
     return inspect.Signature(
         [
-            inspect.Parameter("frame", _PLACE),
-            *(inspect.Parameter(k, _PLACE, default=_default(o)) for k, o in by_place.items()),
-            inspect.Parameter("schema", _NAMED),
-            inspect.Parameter("epsilon", _NAMED),
-            *(inspect.Parameter(k, _NAMED, default=_default(o)) for k, o in by_name.items()),
-            *(inspect.Parameter(k, _NAMED, default=value) for k, value in _RELEASE.items()),
+            inspect.Parameter("frame", _PLACE, annotation=object),
+            *(_parameter(name, _PLACE, option) for name, option in by_place.items()),
+            inspect.Parameter("schema", _NAMED, annotation=Schema),
+            inspect.Parameter("epsilon", _NAMED, annotation=Amount),
+            *(_parameter(name, _NAMED, option) for name, option in by_name.items()),
+            *(
+                inspect.Parameter(name, _NAMED, default=default, annotation=form)
+                for name, (default, form) in _RELEASE.items()
+            ),
         ],
         return_annotation=Release,
     )
 
 
-def _default(option: Option) -> Any:
-    return inspect.Parameter.empty if option.required else option.default
+def _parameter(name: str, how: Any, option: Option) -> inspect.Parameter:
+    default = inspect.Parameter.empty if option.required else option.default
+    return inspect.Parameter(name, how, default=default, annotation=option.type_form)
 
 
-def _documentation(kind: Kind) -> str:
-    options = "\n".join(f"{name} :\n    {option.about}" for name, option in kind.options.items())
+def _documentation(kind: Kind, notes: str) -> str:
+    options = "\n".join(
+        f"{name} : {_said(option)}\n    {option.about}" for name, option in kind.options.items()
+    )
     about = kind.about[:1].upper() + kind.about[1:]
     return f"""{about}, with the least exact noise.
 
-{kind.notes}
+{notes}
 Parameters
 ----------
 frame : table
@@ -83,12 +111,135 @@ ledger, key, confidence, rng, progress :
 """
 
 
-sum = function_of(KINDS["sum"])
-mean = function_of(KINDS["mean"])
-variance = function_of(KINDS["variance"])
-count = function_of(KINDS["count"])
-histogram = function_of(KINDS["histogram"])
-quantile = function_of(KINDS["quantile"])
-median = function_of(KINDS["median"])
-quantiles = function_of(KINDS["quantiles"])
-share = function_of(KINDS["share"])
+def _said(option: Option) -> str:
+    """The type of an option in words.
+
+    >>> _said(KINDS["mean"].options["columns"]), _said(KINDS["median"].options["interval"])
+    ('list of str, optional', "{'none', 'sample', 'population'}, by default 'none'")
+    """
+    words = f"{{{', '.join(map(repr, option.choices))}}}" if option.choices else ""
+    words = words or _type_words(option.type_form)
+    if option.required:
+        return words
+    return (
+        f"{words}, optional"
+        if option.default is None
+        else f"{words}, by default {option.default!r}"
+    )
+
+
+def _type_words(form: Any) -> str:
+    if get_origin(form) is UnionType:
+        *others, last = (_type_words(part) for part in get_args(form) if part is not NoneType)
+        return f"{', '.join(others)} or {last}" if others else last
+    inner = get_args(form)
+    return f"list of {_type_words(inner[0])}" if inner else str(form.__name__)
+
+
+sum = function_of(
+    KINDS["sum"],
+    """Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says
+little without the number of rows, a noisy number of rows of the same release puts them there.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+>>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
+>>> release.names, release.guarantee.epsilon
+(('x',), 1.0)
+""",
+)
+mean = function_of(
+    KINDS["mean"],
+    """Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
+noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
+first order, and the intervals are those of Fieller (1954), for the law of the noise.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+>>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
+1.5
+""",
+)
+variance = function_of(
+    KINDS["variance"],
+    """The divisor is n, and replace-one neighbours are needed. Values are moved into the range that
+a variance can have; standard errors are of first order, and the intervals hold for the law of the
+noise, second order included.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=400)
+>>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
+1.0
+""",
+)
+count = function_of(
+    KINDS["count"],
+    """Marginals, or a joint table for ``"j:k"``.
+
+>>> import numpy as np
+>>> from tightdp import Category, Schema
+>>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
+>>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
+>>> release.names, int(release.value.sum())  # the total is public
+(('k[a]', 'k[b]'), 3)
+""",
+)
+histogram = function_of(
+    KINDS["histogram"],
+    """>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=4)
+>>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
+>>> release.names
+('x[0, 5)', 'x[5, 10]')
+""",
+)
+share = function_of(
+    KINDS["share"],
+    """>>> from tightdp import Interval, Schema
+>>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+>>> release = share({"age": [10, 50] * 500}, "age", schema=schema, epsilon=1, low=18, rng=1)
+>>> bool(abs(release["age in [18, 100]"] - 0.5) < 0.02)
+True
+""",
+)
+quantile = function_of(
+    KINDS["quantile"],
+    """Drawn exactly; see :class:`KNormQuantile`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> release = quantile({"x": np.linspace(0, 10, 2001)}, "x", 0.2, schema=schema, epsilon=10)
+>>> 1.8 < release["x[0.2]"] < 2.2
+True
+""",
+)
+median = function_of(
+    KINDS["median"],
+    """Drawn exactly; see :class:`KNormMedian`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> release = median({"x": np.linspace(0, 10, 2001)}, "x", schema=schema, epsilon=10)
+>>> 4.8 < release["x[0.5]"] < 5.2
+True
+""",
+)
+quantiles = function_of(
+    KINDS["quantiles"],
+    """See :class:`KNormQuantiles`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> table = {"x": np.linspace(0, 10, 2001)}
+>>> release = quantiles(table, "x", [0.25, 0.5, 0.75], schema=schema, epsilon=10)
+>>> bool((abs(release.value - [2.5, 5, 7.5]) < 0.3).all())
+True
+""",
+)

@@ -12,6 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, TightdpError, check_array, check_positive, check_real, fail
 from tightdp.privacy import Neighbors, text_up
 
@@ -153,7 +154,7 @@ or how much they compute.
     return text
 
 
-def _budget(epsilon: Any, delta: Any) -> tuple[float, float]:
+def _budget(epsilon: Number, delta: Number) -> tuple[float, float]:
     if not 0 <= check_real("delta", delta) < 1:
         fail(f"`delta` must lie in [0, 1). Got {delta}.")
     return check_positive("epsilon", epsilon), float(delta)

@@ -40,7 +40,7 @@ class Recorded:
     parameters: str = ""
     _given: Mapping[str, Any]
 
-    def rebuilt(self, **changes: Any) -> Self:
+    def rebuilt(self, **changes: object) -> Self:
         """The same object with other parameters.
 
         >>> class Noise(Recorded):
@@ -55,7 +55,7 @@ class Recorded:
                 fail(f"{type(self).__name__} has no parameter `{name}`: {', '.join(given)}.")
         return type(self)(**(given | changes))
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__:
             cls.__init__ = _recording(cls.__dict__["__init__"])  # type: ignore[method-assign]
@@ -65,7 +65,7 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
     form = inspect.signature(init)
 
     @wraps(init)
-    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *given: object, **named: object) -> None:  # noqa: N807
         if type(self).__init__ is not __init__:  # called by the constructor of a derived class
             init(self, *given, **named)
             return
@@ -84,7 +84,7 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def parameter_text(value: Any) -> str:
+def parameter_text(value: object) -> str:
     """A parameter as text: equal texts mean the same parameter, however it was written.
 
     Numbers are exact, and floats stand for their shortest decimal; functions are their code.
@@ -139,7 +139,7 @@ def _object_text(value: Any) -> str:
     return _call(type(value).__name__, _kept(value)) + plain
 
 
-def _kept(value: Any) -> list[tuple[str, Any]]:
+def _kept(value: object) -> list[tuple[str, Any]]:
     """The attributes of an object that carry the names of its constructor's parameters."""
     own, found = getattr(value, "__dict__", {}), []
     for name in inspect.signature(type(value).__init__).parameters:
@@ -155,7 +155,7 @@ def _call(name: str, values: list[tuple[str, Any]]) -> str:
 # --- functions of the user -----------------------------------------------------------------------
 
 
-def function_name(function: Any) -> str:
+def function_name(function: object) -> str:
     """The name of a function, or the type of another callable.
 
     >>> function_name(abs), function_name(lambda x: x)
@@ -164,7 +164,7 @@ def function_name(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-def function_code(function: Any) -> str:
+def function_code(function: object) -> str:
     """The compiled code of a function as text, with the constants that it was given: other code or
     another constant is another request.
 
@@ -197,13 +197,13 @@ def _constants(values: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     return parameter_text({name: v if _is_constant(v) else "..." for name, v in found.items()})
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: object) -> bool:
     if type(value) is tuple:
         return all(map(_is_constant, value))
     return value is None or type(value) in (bool, int, float, str, bytes, Fraction, Decimal)
 
 
-def _written(constant: Any) -> str:
+def _written(constant: object) -> str:
     if isinstance(constant, CodeType):
         inside = map(_written, constant.co_consts)
         names = (*constant.co_names, *constant.co_varnames)

@@ -12,7 +12,7 @@ import stat
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tightdp.errors import fail, visible
 
@@ -21,7 +21,7 @@ _DATABASE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 
 
-def check_path(name: str, path: Any) -> Path:
+def check_path(name: str, path: object) -> Path:
     """A path that the system can be asked about; ``name`` is the argument.
 
     >>> check_path("plan", "a" * 400)
@@ -44,7 +44,7 @@ def check_path(name: str, path: Any) -> Path:
     return place
 
 
-def check_file(name: str, path: Any) -> Path:
+def check_file(name: str, path: object) -> Path:
     """The path of a file that is there: no folder, and nothing that could be read for ever."""
     place = check_path(name, path)
     try:
@@ -59,7 +59,7 @@ def check_file(name: str, path: Any) -> Path:
     return place
 
 
-def read_file(name: str, path: Any) -> str:
+def read_file(name: str, path: object) -> str:
     """The text of a file."""
     place = check_file(name, path)
     if place.stat().st_size > _MOST_BYTES:
@@ -72,7 +72,7 @@ def read_file(name: str, path: Any) -> str:
         fail(f"`{name}`: {str(place)!r} is not UTF-8 text.")
 
 
-def check_target(name: str, path: Any, keep: Iterable[Path] = ()) -> Path:
+def check_target(name: str, path: object, keep: Iterable[Path] = ()) -> Path:
     """The path of a file that may be written: none of those to ``keep``, and no ledger.
 
     What is there already must be a plain file. A database of SQLite, which ledgers are, and the
@@ -97,7 +97,7 @@ def check_target(name: str, path: Any, keep: Iterable[Path] = ()) -> Path:
     return place
 
 
-def write_whole(name: str, path: Any, text: str) -> Path:
+def write_whole(name: str, path: object, text: str) -> Path:
     """Write a file whole or not at all, under a name of its own until it is complete.
 
     Who reads the file meanwhile sees the one that was there. A link is replaced, never followed,

@@ -6,8 +6,8 @@ import decimal
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import (
     check_choice,
     check_count,
@@ -35,6 +35,15 @@ class Neighbors(StrEnum):
     def of(cls, value: str | Neighbors) -> Neighbors:
         """The relation named by ``value``, or a clear error."""
         return cls(check_choice("neighbors", value, [item.value for item in cls]))
+
+    @property
+    def rows_apart(self) -> int:
+        """Rows in which neighbours differ: one goes and another one comes, or one does either.
+
+        >>> Neighbors.REPLACE_ONE.rows_apart, Neighbors.ADD_REMOVE.rows_apart
+        (2, 1)
+        """
+        return 2 if self is Neighbors.REPLACE_ONE else 1
 
 
 class Numerics(StrEnum):
@@ -123,7 +132,7 @@ def marks(seeded: bool, approximate: bool) -> list[str]:
     return seed + (["APPROXIMATE: epsilon is not proved"] if approximate else [])
 
 
-def text_up(amount: Any, digits: int = _DIGITS) -> str:
+def text_up(amount: Number, digits: int = _DIGITS) -> str:
     """An epsilon or a delta for people, in few digits: never less than it is.
 
     Floats stand for their shortest decimal, which is how privacy parameters are read.
@@ -135,7 +144,7 @@ def text_up(amount: Any, digits: int = _DIGITS) -> str:
     return _rounded(amount, digits, decimal.ROUND_CEILING)
 
 
-def text_down(amount: Any, digits: int = _DIGITS) -> str:
+def text_down(amount: Number, digits: int = _DIGITS) -> str:
     """What is left of a budget, or is shown to be lost, for people: never more than it is.
 
     >>> from fractions import Fraction
@@ -145,7 +154,7 @@ def text_down(amount: Any, digits: int = _DIGITS) -> str:
     return _rounded(amount, digits, decimal.ROUND_FLOOR)
 
 
-def _rounded(amount: Any, digits: int, rounding: str) -> str:
+def _rounded(amount: Number, digits: int, rounding: str) -> str:
     """A decimal of so many digits, in the form of ``format(..., "g")``."""
     if isinstance(amount, float) and not math.isfinite(amount):
         return f"{amount:g}"

@@ -161,7 +161,7 @@ class RandomSource(ABC):
     def __copy__(self) -> NoReturn:
         self.__reduce__()
 
-    def __deepcopy__(self, memo: Any) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__reduce__()
 
 

@@ -1,76 +1,227 @@
 """The kinds of releases: name, mechanism and typed options. To add a capability is to register it.
 
 From an entry come the kind of a plan with its checks, previews, answers, comparisons and reports,
-the list that ``tightdp kinds`` prints, and the API page by task.
+the one-line functions with their documentation, and the list that ``tightdp kinds`` prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    check_schema,
+from tightdp.data.statistics import Counts, Histogram, Moments, Products, Statistic, check_schema
+from tightdp.design.designs import Design
+from tightdp.errors import (
+    check_choice,
+    check_count,
+    check_real,
+    exact_amount,
+    fail,
+    quoted,
+    shown,
+    suggestion,
 )
-from tightdp.errors import fail
+from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.cell_counts import CellCounts
-from tightdp.mechanisms.class_release import ClassTables
+from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
-from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
-from tightdp.mechanisms.share import ShareMechanism
-from tightdp.options import Option
+from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import PURE
 
+Amount = float | Fraction | Decimal  # what ``help`` says of a number
 Options = Mapping[str, Any]
 Build = Callable[[Schema, Options, Fraction], Mechanism]
+
+_LONGEST, _MOST_BITS = 200, 4096  # characters of a number, and bits
+_WORDS = {
+    Interval: "a numeric column, with `low` and `high`",
+    Category: "a category, with `levels`",
+}
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key: what its value must be, whether it must be there, and what it is for.
+
+    ``takes`` is a name of ``TAKES``; ``of`` is the kind of column; ``choices`` limits texts;
+    ``default`` is what holds where nothing is said, None where that depends; ``form`` is the type
+    that a function takes, where that is more than a plan can say.
+    """
+
+    takes: str
+    about: str
+    required: bool = False
+    of: type | None = None
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    form: Any = None
+
+    def fits(self, column: Interval | Category) -> bool:
+        """Whether a column is of the kind that is asked for."""
+        return self.of is None or isinstance(column, self.of)
+
+    def check(self, name: str, value: object, schema: Schema) -> Any:
+        """The value, or an error that names the key."""
+        return TAKES[self.takes].check(self, name, value, schema)
+
+    @property
+    def type_form(self) -> Any:
+        """The type of the argument of a function."""
+        plain = TAKES[self.takes].form if self.form is None else self.form
+        return plain if self.required or self.default is not None else plain | None
+
+    def _column(self, name: str, value: object, schema: Schema) -> str:
+        if not isinstance(value, str):
+            fail(f"`{name}` must be the name of a column. Got {quoted(value)}.")
+        if value not in schema.columns:
+            hint = suggestion(value, list(schema)) or f" It has {shown(', '.join(schema))}."
+            fail(f"`{name}`: the schema has no column {quoted(value)}.{hint}")
+        if self.of is not None and not self.fits(schema[value]):
+            fail(f"`{name}`: column {quoted(value)} must be {_WORDS[self.of]}.")
+        return value
+
+    def _columns(self, name: str, value: object, schema: Schema) -> list[str]:
+        terms = _listed(name, value)
+        if not terms:
+            fail(f"`{name}` must name at least one column.")
+        for term in terms:
+            if not isinstance(term, str):
+                fail(f"`{name}` must be a list of texts. Got {quoted(term)}.")
+            for part in term.split(":") if self.takes == "terms" else [term]:
+                self._column(name, part, schema)
+        return terms
+
+    def _text(self, name: str, value: object, schema: Schema) -> str:
+        if self.choices:
+            return check_choice(name, value, self.choices)
+        if not isinstance(value, str):
+            fail(f"`{name}` must be a text. Got {quoted(value)}.")
+        return value
+
+
+class Taken(NamedTuple):
+    """What an option takes: the type of a function's argument, and the check of a plan's value."""
+
+    form: Any
+    check: Callable[[Option, str, object, Schema], Any]
+
+
+def amount(name: str, value: object) -> Fraction:
+    """A number of a plan, exactly: a float means its decimal, a text may be a fraction.
+
+    >>> amount("epsilon", 0.1), amount("epsilon", "1/3")
+    (Fraction(1, 10), Fraction(1, 3))
+    """
+    number = None
+    if not isinstance(value, str):
+        number = exact_amount(name, value)
+    elif len(value) <= _LONGEST:
+        with suppress(ValueError, ArithmeticError):
+            # a decimal keeps its exponent: the integer 1e999999999 would fill memory
+            number = Fraction(value) if "/" in value else _moderate(Decimal(value))
+    if number is None:
+        fail(f'`{name}` must be a number, or a fraction such as "1/3". Got {quoted(value)}.')
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > _MOST_BITS:
+        fail(f"`{name}` must be a number of moderate size. Got {quoted(value)}.")
+    return number
+
+
+def _moderate(number: Decimal) -> Fraction | None:
+    return Fraction(number) if number.is_finite() and abs(number.adjusted()) <= 1000 else None
+
+
+def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list[tuple[str, str]]:
+    """The keys that are not allowed, each with a sentence that suggests the right one."""
+    found = []
+    for key in given:
+        if key not in allowed:
+            hint = suggestion(key, allowed).replace("'", "`")
+            hint = hint or f" It may have: {', '.join(allowed)}."
+            found.append((key, f"`{shown(key)}` is no key of {where}.{hint}"))
+    return found
+
+
+def _bins(name: str, value: object) -> int | list[float]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, (list, tuple)):
+        fail(f"`{name}` must be a number of bins, or a list of their edges. Got {quoted(value)}.")
+    return [check_real(name, edge) for edge in value]
+
+
+def _listed(name: str, value: object) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        fail(f"`{name}` must be a list. Got {quoted(value)}.")
+    return list(value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        fail(f"`{name}` must be true or false. Got {quoted(value)}.")
+    return value
+
+
+TAKES = {
+    "column": Taken(str, Option._column),
+    "columns": Taken(Sequence[str], Option._columns),
+    "terms": Taken(Sequence[str], Option._columns),
+    "number": Taken(Amount, lambda _, name, value, __: amount(name, value)),
+    "numbers": Taken(
+        Sequence[Amount],
+        lambda _, name, value, __: [amount(name, item) for item in _listed(name, value)],
+    ),
+    "integer": Taken(int, lambda _, name, value, __: check_count(name, value)),
+    "bins": Taken(int | Sequence[float], lambda _, name, value, __: _bins(name, value)),
+    "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
+    "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
+    "text": Taken(str, Option._text),
+}
+
+
+# --- kinds ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of release: what it is, its keys, and the mechanism that they make.
-
-    ``notes`` is what a person who reads ``help`` wants to know beside that, with an example.
-    """
+    """A kind of release: what it is, its keys, and the mechanism that they make."""
 
     name: str
     about: str
     options: Mapping[str, Option]
     build: Build
-    notes: str = ""
 
     def columns(self, given: Options, schema: Schema) -> tuple[str, ...]:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if key == "features" and key not in given:
-                names += [name for name in schema if name != given.get("target")]
-            elif key in given and option.takes == "column":
+            if key in given and option.takes == "column":
                 names.append(given[key])
-            elif key in given and option.takes == "columns":
-                names += given[key]
-            elif key in given and option.takes == "terms":
-                names += [part for term in given[key] for part in term.split(":")]
+            elif key in given and option.takes in ("columns", "terms"):
+                names += [part for term in given[key] for part in _parts(option, term)]
+            elif key == "features":
+                names += [name for name in schema if name != given.get("target")]
             elif option.takes in ("columns", "terms"):
-                allowed = (
-                    n for n in schema if option.of is None or isinstance(schema[n], option.of)
-                )
-                names += allowed
+                names += [name for name in schema if option.fits(schema[name])]
         return tuple(dict.fromkeys(names))
+
+
+def _parts(option: Option, term: str) -> list[str]:
+    return term.split(":") if option.takes == "terms" else [term]
 
 
 KINDS: dict[str, Kind] = {}
@@ -85,171 +236,98 @@ def register(kind: Kind) -> Kind:
 
 
 def _register(
-    name: str, about: str, build: Build, options: Mapping[str, Option], notes: str = ""
+    name: str, about: str, mechanism: Callable[..., Mechanism], **options: Option
 ) -> None:
-    register(Kind(name, about, options, build, notes))
+    """A kind whose options are the parameters of its mechanism."""
+
+    def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+        return mechanism(schema, epsilon=epsilon, **given)
+
+    register(Kind(name, about, options, build))
 
 
 # --- additive statistics -------------------------------------------------------------------------
 
 _SHAPE = {
-    "noise": Option("text", "the shape or law of the noise, by default the best", default="best"),
+    "noise": Option(
+        "text",
+        "the shape or law of the noise, by default the best",
+        default="best",
+        form=str | NormBall | NoiseLaw | Design,
+    ),
     "delta": Option("number", "for the laws that spend a delta", default=0),
 }
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
-_COLUMNS = Option("columns", "numeric columns, by default all", of=Interval)
 
 
-def _shape(given: Options) -> dict[str, Any]:
-    return {"noise": given.get("noise", "best"), "delta": given.get("delta", 0)}
+def _register_columns(name: str, mechanism: Callable[..., Mechanism]) -> None:
+    """Of numeric columns, by default of all."""
 
-
-def _of_columns(name: str, mechanism: Callable[..., Mechanism]) -> Build:
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns = given.get("columns")
         if columns is None:
             columns = KINDS[name].columns({}, check_schema(schema))
         return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
 
-    return build
+    columns = Option("columns", "numeric columns, by default all", of=Interval)
+    register(Kind(name, f"{name}s of numeric columns", {"columns": columns, **_SHAPE}, build))
 
 
-def _of_statistic(statistic: Callable[[Schema, Options], Statistic]) -> Build:
+def _register_statistic(
+    name: str, about: str, statistic: Callable[..., Statistic], **options: Option
+) -> None:
+    """Of a statistic whose parameters are the options."""
+    stated = {key: option.default for key, option in options.items() if option.default is not None}
+
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        return AdditiveMechanism(statistic(schema, given), epsilon=epsilon, **_shape(given))
+        own = stated | {key: given[key] for key in options if key in given}
+        return AdditiveMechanism(statistic(schema, **own), epsilon=epsilon, **_shape(given))
 
-    return build
+    register(Kind(name, about, {**options, **_SHAPE}, build))
 
 
-_register(
-    "sum",
-    "sums of numeric columns",
-    _of_columns("sum", SumMechanism),
-    {
-        "columns": _COLUMNS,
-        **_SHAPE,
-    },
-    """Sums are in the units of the columns. Under add-remove, where a sum of scaled cells says
-little without the number of rows, a noisy number of rows of the same release puts them there.
+def _shape(given: Options) -> dict[str, Any]:
+    return {key: given.get(key, option.default) for key, option in _SHAPE.items()}
 
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=4)
->>> release = sum({"x": np.array([1.0, 2.0, 3.0, 99.0])}, ["x"], schema=schema, epsilon=1.0)
->>> release.names, release.guarantee.epsilon
-(('x',), 1.0)
-""",
-)
-_register(
-    "mean",
-    "means of numeric columns",
-    _of_columns("mean", MeanMechanism),
-    {
-        "columns": _COLUMNS,
-        **_SHAPE,
-    },
-    """Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
-noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
-first order, and the intervals are those of Fieller (1954), for the law of the noise.
 
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=400)
->>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
-1.5
-""",
-)
-_register(
-    "variance",
-    "variances of numeric columns",
-    _of_columns("variance", VarianceMechanism),
-    {
-        "columns": _COLUMNS,
-        **_SHAPE,
-    },
-    """The divisor is n, and replace-one neighbours are needed. Values are moved into the range that
-a variance can have; standard errors are of first order, and the intervals hold for the law of the
-noise, second order included.
-
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=400)
->>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
-1.0
-""",
-)
-_register(
+_register_columns("sum", SumMechanism)
+_register_columns("mean", MeanMechanism)
+_register_columns("variance", VarianceMechanism)
+_register_statistic(
     "count",
     "counts of the levels of categories",
-    _of_statistic(lambda schema, given: Counts(schema, given.get("columns"))),
-    {
-        "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
-        **_SHAPE,
-    },
-    """Marginals, or a joint table for ``"j:k"``.
-
->>> import numpy as np
->>> from tightdp import Category, Schema
->>> schema = Schema({"k": Category(["a", "b"], other="a")}, rows=3)
->>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
->>> release.names, int(release.value.sum())  # the total is public
-(('k[a]', 'k[b]'), 3)
-""",
+    Counts,
+    columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
 )
-_register(
+_register_statistic(
     "histogram",
     "counts of a numeric column in public bins",
-    _of_statistic(lambda schema, given: Histogram(schema, given["column"], given.get("bins", 10))),
-    {
-        "column": _COLUMN,
-        "bins": Option("bins", "how many (10), or their edges", default=10),
-        **_SHAPE,
-    },
-    """>>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=4)
->>> release = histogram({"x": np.arange(4.0)}, "x", schema=schema, epsilon=1.0, bins=2)
->>> release.names
-('x[0, 5)', 'x[5, 10]')
-""",
+    Histogram,
+    column=_COLUMN,
+    bins=Option("bins", "how many (10), or their edges", default=10),
 )
-_register(
+_register_statistic(
     "products",
     "sums of products of columns, as in a model formula",
-    _of_statistic(lambda schema, given: Products(schema, given["terms"])),
-    {
-        "terms": Option("terms", 'such as "x", "x:y", "x:k"', required=True),
-        **_SHAPE,
-    },
+    Products,
+    terms=Option("terms", 'such as "x", "x:y", "x:k"', required=True),
 )
-_register(
+_register_statistic(
     "moments",
     "first and second moments of features and a target",
-    _of_statistic(lambda schema, given: Moments(schema, given["features"], given["target"])),
-    {
-        "features": Option("columns", "numeric columns", required=True, of=Interval),
-        "target": Option("column", "a numeric column", required=True, of=Interval),
-        **_SHAPE,
-    },
+    Moments,
+    features=Option("columns", "numeric columns", required=True, of=Interval),
+    target=Option("column", "a numeric column", required=True, of=Interval),
 )
-
 _register(
     "share",
     "the share of rows that satisfy a public condition",
-    lambda schema, given, epsilon: ShareMechanism(schema, epsilon=epsilon, **given),
-    {
-        "column": Option("column", "the column of the condition", required=True),
-        "levels": Option("labels", "of a category: the levels that count"),
-        "low": Option("number", "of a number: from here on"),
-        "high": Option("number", "of a number: up to here, which does not count"),
-        **_SHAPE,
-    },
-    """>>> from tightdp import Interval, Schema
->>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
->>> release = share({"age": [10, 50] * 500}, "age", schema=schema, epsilon=1, low=18, rng=1)
->>> bool(abs(release["age in [18, 100]"] - 0.5) < 0.02)
-True
-""",
+    ShareMechanism,
+    column=Option("column", "the column of the condition", required=True),
+    levels=Option("labels", "of a category: the levels that count"),
+    low=Option("number", "of a number: from here on"),
+    high=Option("number", "of a number: up to here, which does not count"),
+    **_SHAPE,
 )
 
 # --- order statistics ----------------------------------------------------------------------------
@@ -258,84 +336,35 @@ _INTERVAL = Option(
     "text", "also release an interval for the sample or population", choices=COVERS, default="none"
 )
 
-
-def _interval(given: Options) -> str:
-    return str(given.get("interval", "none"))
-
-
 _register(
     "quantile",
     "a quantile of a numeric column",
-    lambda schema, given, epsilon: KNormQuantile(
-        schema, given["column"], given["tau"], epsilon=epsilon, interval=_interval(given)
-    ),
-    {
-        "column": _COLUMN,
-        "tau": Option("number", "a share strictly between 0 and 1", required=True),
-        "interval": _INTERVAL,
-    },
-    """Drawn exactly; see :class:`KNormQuantile`.
-
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
->>> release = quantile({"x": np.linspace(0, 10, 2001)}, "x", 0.2, schema=schema, epsilon=10)
->>> 1.8 < release["x[0.2]"] < 2.2
-True
-""",
+    KNormQuantile,
+    column=_COLUMN,
+    tau=Option("number", "a share strictly between 0 and 1", required=True),
+    interval=_INTERVAL,
 )
 _register(
     "median",
     "the median of a numeric column",
-    lambda schema, given, epsilon: KNormMedian(
-        schema, given["column"], epsilon=epsilon, interval=_interval(given)
-    ),
-    {
-        "column": _COLUMN,
-        "interval": _INTERVAL,
-    },
-    """Drawn exactly; see :class:`KNormMedian`.
-
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
->>> release = median({"x": np.linspace(0, 10, 2001)}, "x", schema=schema, epsilon=10)
->>> 4.8 < release["x[0.5]"] < 5.2
-True
-""",
+    KNormMedian,
+    column=_COLUMN,
+    interval=_INTERVAL,
 )
 _register(
     "quantiles",
     "several quantiles of a numeric column for one payment",
-    lambda schema, given, epsilon: KNormQuantiles(
-        schema, given["column"], given["taus"], epsilon=epsilon
-    ),
-    {
-        "column": _COLUMN,
-        "taus": Option("numbers", "increasing shares", required=True),
-    },
-    """See :class:`KNormQuantiles`.
-
->>> import numpy as np
->>> from tightdp import Interval, Schema
->>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
->>> table = {"x": np.linspace(0, 10, 2001)}
->>> release = quantiles(table, "x", [0.25, 0.5, 0.75], schema=schema, epsilon=10)
->>> bool((abs(release.value - [2.5, 5, 7.5]) < 0.3).all())
-True
-""",
+    KNormQuantiles,
+    column=_COLUMN,
+    taus=Option("numbers", "increasing shares", required=True),
 )
 _register(
     "sample",
     "a synthetic sample of a numeric column, as counts of cells",
-    lambda schema, given, epsilon: KolmogorovSample(
-        schema, given["column"], given.get("bins", 100), epsilon=epsilon, size=given.get("size")
-    ),
-    {
-        "column": _COLUMN,
-        "bins": Option("bins", "the cells: how many (100), or their edges"),
-        "size": Option("integer", "how many points"),
-    },
+    KolmogorovSample,
+    column=_COLUMN,
+    bins=Option("bins", "the cells: how many (100), or their edges"),
+    size=Option("integer", "how many points"),
 )
 
 # --- models --------------------------------------------------------------------------------------
@@ -356,7 +385,7 @@ def _register_model(
     *,
     features: type | None = None,
     target: type = Interval,
-    **defaults: Any,
+    **defaults: float,
 ) -> None:
     """A model of features and a target; its options are parameters of the mechanism."""
 
@@ -379,7 +408,7 @@ def _register_model(
     register(Kind(name, about, {**roles, **options}, build))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return float(value) if isinstance(value, Fraction) else value
 
 
@@ -428,13 +457,7 @@ _register_model(
 _register(
     "density",
     "counts of the cells of several columns, made consistent",
-    lambda schema, given, epsilon: CellCounts(
-        schema, given.get("bins", "auto"), columns=given.get("columns"), epsilon=epsilon
-    ),
-    {
-        "columns": Option("columns", "by default all"),
-        "bins": Option(
-            "bins", "of the numeric columns: how many each (by a rule), or the edges of one"
-        ),
-    },
+    CellCounts,
+    columns=Option("columns", "by default all"),
+    bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
 )

@@ -394,5 +394,5 @@ def _without_nan(numbers: FloatArray) -> list[Any]:
     return list(plain.tolist())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return str(value) if isinstance(value, (Neighbors, Numerics)) else value

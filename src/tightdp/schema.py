@@ -29,10 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import TableLike
 from tightdp.errors import (
     FloatArray,
     check_choice,
     check_count,
+    check_instance,
     check_real,
     encodes,
     exact_fraction,
@@ -275,7 +277,7 @@ def _step_text(step: float | Fraction) -> str:
     return str(step) if isinstance(step, Fraction) else _exactly(step)
 
 
-def _read_step(given: Any) -> float | Fraction:
+def _read_step(given: object) -> float | Fraction:
     """A float that is short for the step, or the fraction that no decimal is."""
     if not isinstance(given, (Fraction, Decimal)):
         return check_real("step", given)
@@ -285,7 +287,7 @@ def _read_step(given: Any) -> float | Fraction:
     return float(exact) if decimal_value(float(exact)) == exact else exact
 
 
-def _check_step(low: float, high: float, given: Any) -> float | Fraction:
+def _check_step(low: float, high: float, given: object) -> float | Fraction:
     """A step that leads from one bound to the other in so many moves."""
     step = _read_step(given)
     if not step > 0:
@@ -362,7 +364,7 @@ class Category:
     stated: bool = field(repr=False)
     """Whether all levels were stated, and `other` was not added to them."""
 
-    def __init__(self, levels: Iterable[Any], other: Any = None, *, loose: bool = False) -> None:
+    def __init__(self, levels: Iterable[Any], other: object = None, *, loose: bool = False) -> None:
         if isinstance(levels, str):
             fail("`levels` must be a list of levels, not one string.")
         if not isinstance(levels, Iterable):
@@ -437,7 +439,7 @@ class Category:
         known = Counter(value for value in values if value is not None)
         return {v: i for i, v in enumerate(values) if v is not None and known[v] == 1}
 
-    def key(self, cell: Any) -> Any:
+    def key(self, cell: object) -> Any:
         """What is compared of a cell: the cell itself, or a text without case and blanks."""
         return cell.strip().casefold() if self.loose and isinstance(cell, str) else cell
 
@@ -461,7 +463,7 @@ def _rest(levels: tuple[Any, ...], loose: bool) -> str:
 
 
 def _place(
-    cell: Any, letters: Mapping[str, int], values: Mapping[int | float, int], rest: int
+    cell: object, letters: Mapping[str, int], values: Mapping[int | float, int], rest: int
 ) -> int:
     if isinstance(cell, str) and cell in letters:
         return letters[cell]
@@ -469,7 +471,7 @@ def _place(
     return rest if value is None else values.get(value, rest)
 
 
-def _level(name: str, value: Any) -> Any:
+def _level(name: str, value: object) -> Any:
     """A level as a cell can equal it: a text or a number."""
     if value is None or (isinstance(value, (float, np.floating)) and value != value):
         fail(f"`{name}` must not contain None or NaN: missing cells count as `other`.")
@@ -632,7 +634,7 @@ class Schema:
         """The same facts about rows and persons, with these rules for columns."""
         return Schema(columns, self.rows, **self._options())
 
-    def check(self, frame: Any, *, progress: bool = False) -> Any:
+    def check(self, frame: TableLike, *, progress: bool = False) -> Any:
         """Count cells that are missing, unreadable, clamped or unseen, column by column.
 
         **Not private**, for the curator's eyes only: a release says nothing of such cells, so that
@@ -741,11 +743,49 @@ class Schema:
         return cls.from_dict(record)
 
 
-def _plain(value: Any) -> Any:
+def check_schema(schema: object) -> Schema:
+    """A schema, not a dictionary of columns."""
+    return check_instance("schema", schema, Schema)
+
+
+def numeric_column(
+    schema: Schema, name: str, remedy: str = "code its levels as numbers first"
+) -> Interval:
+    """The public bounds of a numeric column.
+
+    >>> numeric_column(Schema({"k": Category(["a", "b"], other="a")}, rows=9), "k")
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: Column 'k' must be an Interval: code its levels as numbers first.
+    """
+    column = schema[name]
+    if not isinstance(column, Interval):
+        fail(f"Column {name!r} must be an Interval: {remedy}.")
+    return column
+
+
+def column_of_two_levels(schema: Schema, name: str, why: str = "", more: str = "") -> Category:
+    """The levels of a column that says which of two classes a row is in."""
+    column = schema[name]
+    if not isinstance(column, Category) or len(column.levels) != 2:
+        fail(
+            f"The target {name!r} must be a Category with exactly two levels{why}. "
+            f"{OTHER_HELP}{more}."
+        )
+    return column
+
+
+def require_public_rows(schema: Schema, what: str) -> None:
+    """What divides by the number of rows, or does not count them, needs to know it."""
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        fail(f"{what} needs neighbors='replace-one': the number of rows must be public.")
+
+
+def _plain(value: object) -> Any:
     return str(value) if isinstance(value, Neighbors) else value
 
 
-def _column(name: str, facts: Any) -> Interval | Category:
+def _column(name: str, facts: object) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
     numeric = ("low", "high", "missing", "decimal", "thousands", "step")
@@ -767,7 +807,7 @@ def _column(name: str, facts: Any) -> Interval | Category:
     return Interval(**facts)
 
 
-def _check_columns(columns: Any) -> None:
+def _check_columns(columns: object) -> None:
     if not isinstance(columns, Mapping) or not columns:
         fail("`columns` must be a non-empty mapping from names to Interval or Category.")
     for name, column in columns.items():
@@ -785,7 +825,7 @@ def _least_bits(columns: Mapping[str, Any]) -> int:
     return max([1, *((count - 1).bit_length() for count in steps)])
 
 
-def check_bits(columns: Mapping[str, Any], bits: Any) -> int:
+def check_bits(columns: Mapping[str, Any], bits: object) -> int:
     """A grid that is fine enough for the steps of the columns."""
     given, least = check_count("bits", bits, most=MOST_BITS), _least_bits(columns)
     if given < least:
@@ -803,7 +843,7 @@ def _check_size(name: str, column: Interval) -> None:
 
 
 def _check_person(
-    columns: Mapping[str, Any], person: Any, rows_per_person: Any, neighbors: Neighbors
+    columns: Mapping[str, Any], person: object, rows_per_person: object, neighbors: Neighbors
 ) -> None:
     if person is not None and (not isinstance(person, str) or person in columns):
         fail("`person` must name a column that is not among `columns`.")

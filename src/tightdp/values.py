@@ -111,5 +111,5 @@ def _read_exact(word: str) -> int | float:
         return _read_double(word)
 
 
-def _is_number(cell: Any) -> bool:
+def _is_number(cell: object) -> bool:
     return isinstance(cell, (int, float, Decimal, Fraction))

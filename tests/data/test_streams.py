@@ -11,7 +11,7 @@ import pytest
 import tightdp as tdp
 from tightdp.data import streams
 from tightdp.data.frames import check_frame, quantized_matrix
-from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.mechanism import Together
 
 pa = pytest.importorskip("pyarrow")
 

@@ -15,8 +15,8 @@ from tightdp.cli.main import main
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
-from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
-from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.kolmogorov import JointKolmogorov
+from tightdp.mechanisms.mechanism import Together
 from tightdp.plans import Plan
 from tightdp.release import Release
 from tightdp.report import Report

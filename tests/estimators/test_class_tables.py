@@ -13,7 +13,7 @@ import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.inference import class_tables
 from tightdp.inference.class_tables import log_joint, read_classes, together, within
-from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.randomness import source
 
 # --- posterior means -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tightdp.data.public_bins import public_bins
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.cell_laws import Flat, Levels, Linear
 from tightdp.estimators.density import Density
-from tightdp.mechanisms.cell_counts import on_simplex
+from tightdp.mechanisms.counts import on_simplex
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import source
 

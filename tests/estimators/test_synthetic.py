@@ -16,8 +16,12 @@ import tightdp as tdp
 from tightdp.errors import BudgetError, InfeasibleSamplingError, ParameterError
 from tightdp.estimators.synthetic import SyntheticSample
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.kolmogorov import public_size
-from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, KolmogorovScores, listed_size
+from tightdp.mechanisms.kolmogorov import (
+    JointKolmogorov,
+    KolmogorovScores,
+    listed_size,
+    public_size,
+)
 from tightdp.randomness import source
 
 CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"

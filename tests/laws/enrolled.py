@@ -21,22 +21,18 @@ import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.joint_histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.mechanisms.cell_counts import CellCounts
-from tightdp.mechanisms.class_release import ClassMechanism, ClassTables
+from tightdp.mechanisms.additive import DataDependentMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
-from tightdp.mechanisms.data_dependent import DataDependentMechanism
+from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
-from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov
+from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares
-from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
-from tightdp.mechanisms.mechanism import Mechanism
-from tightdp.mechanisms.share import ShareMechanism
+from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.mechanisms.squared_loss import SquaredLossMean
-from tightdp.mechanisms.together import Together
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
 

@@ -37,8 +37,8 @@ from tightdp.data.statistics import (
 )
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.class_release import ClassMechanism
-from tightdp.mechanisms.share import RowsWhere
+from tightdp.mechanisms.counts import ClassMechanism
+from tightdp.mechanisms.means import RowsWhere
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise

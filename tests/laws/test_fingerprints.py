@@ -27,7 +27,7 @@ from tightdp.errors import ParameterError, TightdpError
 from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.gradients.chains import SAMPLERS
 from tightdp.mechanisms.gradients.gradient_planes import SHAPES
-from tightdp.mechanisms.reading import Reading
+from tightdp.mechanisms.mechanism import Reading
 from tightdp.parameters import Recorded, function_code, parameter_text
 
 

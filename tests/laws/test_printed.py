@@ -181,6 +181,19 @@ def test_half_widths_are_never_less_than_they_are(half):
         assert half <= float(text) <= half * 1.0001
 
 
+def test_no_mean_is_taken_over_entries_of_several_units():
+    spread = np.array([0.2, 200.0, 0.2])
+    preview = Preview(("age", "pay", "size"), spread, 2 * spread, 0.95, ONE, "noise")
+    compared = Comparison({"best": preview, "l1": preview}, {}, "best")
+    assert [row[2:] for row in compared.rows()[1:3]] == [
+        ("age, size", "0.2", "0.4"),
+        ("pay", "200", "400"),
+    ]
+    assert len(str(compared).splitlines()) == 2 + 4 + 1
+    many = Preview(tuple(map(str, range(30))), np.arange(30.0), np.arange(30.0), 0.95, ONE, "n")
+    assert "18 groups of entries more" in str(Comparison({"best": many}, {}, "best"))
+
+
 # --- levels --------------------------------------------------------------------------------------
 
 

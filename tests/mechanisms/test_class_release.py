@@ -12,7 +12,7 @@ import tightdp as tdp
 from tightdp.data.blocks import Block
 from tightdp.data.class_moments import ClassMoments
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.class_release import NOISES, ClassMechanism
+from tightdp.mechanisms.counts import NOISES, ClassMechanism
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.shaping.class_noise import GaussianClassNoise, best_count_share
 

@@ -10,7 +10,7 @@ import tightdp as tdp
 from tightdp.accuracy import epsilon_for
 from tightdp.errors import ParameterError, UndecidedError
 from tightdp.inference.regions import simultaneous_intervals
-from tightdp.mechanisms.cell_counts import CellCounts
+from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.plans import request
 

@@ -13,8 +13,7 @@ from scipy import stats
 import tightdp as tdp
 from tightdp.errors import ParameterError
 from tightdp.mechanisms import coordinate_descent
-from tightdp.mechanisms.coordinate_descent import CoordinateDescent, _slope, _table
-from tightdp.mechanisms.descent_plan import best_step
+from tightdp.mechanisms.coordinate_descent import CoordinateDescent, _slope, _table, best_step
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.randomness import source
 from tightdp.shaping.step_noise import GaussianSteps, LawSteps, RangeSteps, step_noise

@@ -18,7 +18,7 @@ from tightdp.errors import ParameterError, UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.mechanisms.class_release import ClassMechanism
+from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.shaping.class_noise import BodyNoise
 from tightdp.shaping.moment_noise import Part

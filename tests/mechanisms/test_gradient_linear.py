@@ -11,9 +11,10 @@ import pytest
 from lattice_fit import chi_square
 
 from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.exact.integer_matrices import CubeRounder, adjugate
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
-from tightdp.mechanisms.gradients.linear_norms import LinearNormSampler, _adjugate, _Rounder
+from tightdp.mechanisms.gradients.linear_norms import LinearNormSampler
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
 
@@ -143,14 +144,17 @@ CASES = {
     "mapped-singular",
 )
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("only", ["all", "mapped", "boxes"])
+@pytest.mark.parametrize("only", ["all", "mapped", "shells", "points", "boxes"])
 def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
-    if only == "mapped":
-        monkeypatch.setattr("tightdp.mechanisms.gradients.linear_norms._TURNS", (True,))
-    if only == "boxes":
-        monkeypatch.setattr("tightdp.mechanisms.gradients.linear_norms._PATIENCE", 0)
     features, rows, options = CASES[case]
     mech = mechanism(len(rows), features, **options)
+    home = "tightdp.mechanisms.gradients.linear_norms."
+    if only == "mapped":
+        monkeypatch.setattr(f"{home}_TURNS", (True,))
+    elif only != "all":
+        monkeypatch.setattr(f"{home}_PATIENCE", 0)
+        monkeypatch.setattr(f"{home}MOST_PROPOSALS", math.inf if only == "shells" else 0)
+        monkeypatch.setattr(f"{home}MOST_POINTS", math.inf if only == "points" else 0)
     sampler = mech.sampler(*mech.normal_equations(table(rows)))
     assert fit(sampler, *law(mech, rows), 1000, seed) > 1e-5
 
@@ -175,12 +179,12 @@ def test_the_adjugate_is_exact(seed):
     rng = np.random.default_rng(seed)
     for dim in (1, 2, 5):
         matrix = rng.integers(-9, 10, (dim, dim))
-        adjugate, det = _adjugate(matrix.tolist())
+        inverse, det = adjugate(matrix.tolist())
         assert det == abs(round(np.linalg.det(matrix)))
         if det:
-            assert (np.array(adjugate) @ matrix == det * np.eye(dim, dtype=int)).all()
-    assert _adjugate([[1, 2], [2, 4]])[1] == 0
-    assert _adjugate([[0, 1], [1, 0]]) == ([[0, 1], [1, 0]], 1)
+            assert (np.array(inverse) @ matrix == det * np.eye(dim, dtype=int)).all()
+    assert adjugate([[1, 2], [2, 4]])[1] == 0
+    assert adjugate([[0, 1], [1, 0]]) == ([[0, 1], [1, 0]], 1)
 
 
 @pytest.mark.parametrize("size", [5, 10**6, 10**16])
@@ -188,7 +192,7 @@ def test_rounding_is_exact_by_floats_and_by_integers(size, seed):
     rng = np.random.default_rng(seed)
     for dim in (1, 2, 6):
         matrix = [[int(v) for v in row] for row in rng.integers(-size, size + 1, (dim, dim))]
-        rounder, exact = _Rounder(matrix), _Rounder(matrix)
+        rounder, exact = CubeRounder(matrix), CubeRounder(matrix)
         exact._margin = 1.0
         assert rounder.regular == exact.regular
         if exact.regular:
@@ -196,9 +200,9 @@ def test_rounding_is_exact_by_floats_and_by_integers(size, seed):
                 w = [int(v) for v in rng.integers(-100 * size, 100 * size + 1, dim)]
                 assert rounder.nearest(w) == exact.nearest(w)
     # halves go up, as a half-open cube wants, and singular matrices are told
-    assert _Rounder([[2]]).nearest([1]) == [1]
-    assert _Rounder([[2]]).nearest([-1]) == [0]
-    assert not _Rounder([[1, 2], [2, 4]]).regular
+    assert CubeRounder([[2]]).nearest([1]) == [1]
+    assert CubeRounder([[2]]).nearest([-1]) == [0]
+    assert not CubeRounder([[1, 2], [2, 4]]).regular
 
 
 def test_the_floor_of_the_levels_is_below_all_of_them(seed):
@@ -327,7 +331,7 @@ def test_bad_parameters_are_named(change, words):
         mechanism(10, **change)
 
 
-def test_more_coefficients_than_boxes_serve_are_refused_before_payment():
+def test_more_coefficients_than_shells_serve_are_refused_before_payment():
     """Whether such a draw ends depends on where the best plane lies, which is private."""
     names = [f"x{j}" for j in range(5)]
     schema = Schema(dict.fromkeys(names, Interval(-1, 1)), rows=3)
@@ -337,3 +341,5 @@ def test_more_coefficients_than_boxes_serve_are_refused_before_payment():
             {name: [0.1, 0.2, 0.3] for name in names}, ledger=ledger
         )
     assert ledger.spent.epsilon == 0
+    with pytest.raises(InfeasibleSamplingError, match="up to 4 coefficients"):
+        KNormLinearRegression(schema, epsilon=1).preview()

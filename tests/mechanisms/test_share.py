@@ -7,7 +7,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.share import RowsWhere, ShareMechanism
+from tightdp.mechanisms.means import RowsWhere, ShareMechanism
 
 FACTS = tdp.Schema(
     {"age": tdp.Interval(0, 100), "k": tdp.Category(["a", "b", "c"], other="c")}, rows=1000

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp import functions
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.means import MeanMechanism
+from tightdp.mechanisms.mechanism import Together
 from tightdp.mechanisms.objective import ObjectivePerturbation
-from tightdp.mechanisms.together import Together
 from tightdp.plans import request
 from tightdp.registry import KINDS
 
@@ -144,3 +147,12 @@ def test_many_columns_have_a_label_that_a_ledger_takes():
     parts = [tdp.KNormMedian(wide, name, epsilon=1) for name in wide]
     Together(parts).release({name: [0.1, 0.2, 0.3] for name in wide}, ledger=ledger)
     assert ledger.spent.epsilon == 60
+
+
+@pytest.mark.parametrize("name", functions.__all__)
+def test_help_says_what_every_argument_takes(name):
+    function = getattr(functions, name)
+    form = inspect.signature(function)
+    assert all(each.annotation is not each.empty for each in form.parameters.values())
+    for option in KINDS[name].options:
+        assert re.search(rf"^{option} : \S", function.__doc__, re.M), option

@@ -208,7 +208,7 @@ def _finding(record: Mapping[str, Any]) -> Finding:
     )
 
 
-def _without_infinity(value: Any) -> Any:
+def _without_infinity(value: object) -> Any:
     """The same nest of plain values, with ``"inf"`` for infinity, which JSON does not know."""
     if isinstance(value, dict):
         return {key: _without_infinity(item) for key, item in value.items()}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.accepted import Number
 from tightdp.audit import features
 from tightdp.audit.audit_report import AuditReport
 from tightdp.audit.events import (
@@ -41,7 +42,7 @@ from tightdp.errors import (
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.privacy import text_up
 from tightdp.progress import progress_bar
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 
 _BLOCK = 10_000
 _LEAST_RELEASES = 100
@@ -50,8 +51,8 @@ _LARGEST = 1 << 1000
 
 def audit(
     mechanism: Callable[..., Any],
-    x: Any,
-    x_neighbor: Any,
+    x: object,
+    x_neighbor: object,
     *,
     epsilon: float,
     delta: float = 0.0,
@@ -61,7 +62,7 @@ def audit(
     centers: ArrayLike | None = None,
     grid: float | None = None,
     events: Sequence[str] = features.FAMILIES,
-    rng: Any = None,
+    rng: RandomLike = None,
     progress: bool = False,
 ) -> AuditReport:
     r"""Try to refute a claim of (epsilon, delta)-privacy from releases alone.
@@ -194,7 +195,7 @@ def _features(
 
 
 def _draw(
-    mechanism: Callable[..., Any], given: Any, count: int, bar: Callable[[int], object]
+    mechanism: Callable[..., Any], given: object, count: int, bar: Callable[[int], object]
 ) -> NDArray[Any]:
     """``count`` releases of one input, shape (count, m)."""
     parts = []
@@ -225,7 +226,7 @@ def _draw(
     return np.concatenate(parts)
 
 
-def _takes_size(mechanism: Any) -> bool:
+def _takes_size(mechanism: object) -> bool:
     if not callable(mechanism):
         fail(f"`mechanism` must be callable. Got {type(mechanism).__name__}.")
     try:
@@ -234,7 +235,7 @@ def _takes_size(mechanism: Any) -> bool:
         return False  # a builtin without a signature
 
 
-def _numbers(release: Any) -> NDArray[Any]:
+def _numbers(release: object) -> NDArray[Any]:
     """A release, or many, as int64, float64 or Python integers; refused if not finite numbers."""
     try:
         array = np.asarray(getattr(release, "value", release))
@@ -281,14 +282,14 @@ def _arranged(first: NDArray[Any], second: NDArray[Any], half: int) -> features.
 # --- checks -------------------------------------------------------------------------------------
 
 
-def _check_claim(delta: Any, alpha: Any) -> Claim:
+def _check_claim(delta: Number, alpha: Number) -> Claim:
     number = check_real("delta", delta)
     if not 0 <= number < 1:
         fail(f"`delta` must lie in [0, 1). Got {number}.")
     return Claim(number, check_probability("alpha", alpha))
 
 
-def _check_events(events: Any) -> tuple[str, ...]:
+def _check_events(events: object) -> tuple[str, ...]:
     if isinstance(events, str):
         fail("`events` must be a sequence of names, not one string.")
     names = check_list("events", events)

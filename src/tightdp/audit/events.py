@@ -220,7 +220,7 @@ def _pair_approximate(hits: Counts, others: Counts, n: int, claim: Claim) -> Flo
 _APPROXIMATE = {"share": _share_approximate, "pair": _pair_approximate}
 
 
-def _wilson(p: FloatArray, n: Any, alpha: float) -> tuple[FloatArray, FloatArray]:
+def _wilson(p: FloatArray, n: float, alpha: float) -> tuple[FloatArray, FloatArray]:
     """The interval of Wilson, close to that of Clopper and Pearson, and quick to compute.
 
     It is made wider by ``_CAUTION`` standard errors: the best of many events looks better than it

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.errors import DimensionError, WideIntegers, fail
 from tightdp.exact.rates import exact_fraction
@@ -29,8 +30,8 @@ def audit_exact(
     shifts: ArrayLike,
     window: ArrayLike,
     *,
-    epsilon: Any,
-    rate: Any = 1,
+    epsilon: Number,
+    rate: Number = 1,
     progress: bool = False,
 ) -> AuditReport:
     r"""Check the privacy of lattice noise on every point of a window, in integers.
@@ -101,7 +102,7 @@ class _Worst:
         self.change: list[int] = [-1] * len(moves)
         self.at: list[tuple[tuple[int, ...], int, int]] = [((), 0, 0)] * len(moves)
 
-    def look(self, level: Any, z: WideIntegers) -> None:
+    def look(self, level: object, z: WideIntegers) -> None:
         here = _levels(level, z)
         for k, move in enumerate(self.moves):
             there = _levels(level, z - move)
@@ -205,7 +206,7 @@ def _integers(name: str, value: ArrayLike, ndim: int) -> WideIntegers:
     return array.astype(np.int64)
 
 
-def _positive(name: str, value: Any) -> Fraction:
+def _positive(name: str, value: object) -> Fraction:
     number = exact_fraction(name, value)
     if not number > 0:
         fail(f"`{name}` must be a finite number > 0. Got {value}.")

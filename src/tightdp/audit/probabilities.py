@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
 from tightdp.errors import DimensionError, fail
@@ -23,7 +24,7 @@ from tightdp.exact.rates import exact_fraction
 Weights = Mapping[Any, Any] | Iterable[Any]
 
 
-def audit_pmf(p: Weights, q: Weights, *, epsilon: Any, delta: Any = 0) -> AuditReport:
+def audit_pmf(p: Weights, q: Weights, *, epsilon: Number, delta: Number = 0) -> AuditReport:
     r"""Decide exactly whether two laws satisfy (epsilon, delta)-privacy in both directions.
 
     The claim holds when :math:`\sum_o \max(p(o) - e^\epsilon q(o), 0) \le \delta`, and the same
@@ -80,7 +81,7 @@ def audit_pmf(p: Weights, q: Weights, *, epsilon: Any, delta: Any = 0) -> AuditR
     )
 
 
-def hockey_stick(p: Weights, q: Weights, epsilon: Any) -> tuple[Fraction, Fraction]:
+def hockey_stick(p: Weights, q: Weights, epsilon: Number) -> tuple[Fraction, Fraction]:
     r"""Rational bounds, less than 2**-100 apart, of :math:`\sum_o \max(p(o) - e^\epsilon q(o), 0)`.
 
     This is the least delta for which the law p is (epsilon, delta)-close to the law q. The set of
@@ -213,7 +214,7 @@ def _laws(p: Weights, q: Weights) -> _Laws:
     return _Laws(outcomes, a, A, b, B)
 
 
-def _listed(name: str, law: Any) -> list[Any]:
+def _listed(name: str, law: object) -> list[Any]:
     if isinstance(law, (str, bytes)) or not isinstance(law, Iterable):
         fail(f"`{name}` must be a sequence or a mapping. Got {type(law).__name__}.")
     if isinstance(law, np.ndarray) and law.ndim != 1:

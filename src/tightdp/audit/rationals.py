@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from tightdp.errors import fail
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.rates import EPSILON_CEILING, exact_amount
 
 
-def check_exponent(name: str, value: Any) -> Fraction:
+def check_exponent(name: str, value: object) -> Fraction:
     """A rational in [0, 2**10], taken exactly."""
     number = exact_amount(name, value)
     if not 0 <= number <= EPSILON_CEILING:
@@ -25,7 +24,7 @@ def check_exponent(name: str, value: Any) -> Fraction:
     return number
 
 
-def check_delta(value: Any) -> Fraction:
+def check_delta(value: object) -> Fraction:
     """A rational in [0, 1), taken exactly."""
     number = exact_amount("delta", value)
     if not 0 <= number < 1:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import check_choice, fail
 from tightdp.paths import check_target, write_whole
 
 Act = Callable[[argparse.Namespace, Speaker], Exit]
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # to which a command is added
 
 
 class Wide(argparse.RawDescriptionHelpFormatter):
@@ -33,13 +34,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         fail(f"{message}. See: {self.prog} --help")
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None:
             check_choice(action.metavar or action.dest, value, list(action.choices))  # type: ignore[arg-type]
 
 
 def command(
-    commands: Any, name: str, act: Act | None, about: str, *, more: str = "", examples: str = ""
+    commands: Commands,
+    name: str,
+    act: Act | None,
+    about: str,
+    *,
+    more: str = "",
+    examples: str = "",
 ) -> argparse.ArgumentParser:
     """A command with its help: a line, an explanation, examples."""
     shown = [f"examples:\n{examples}"] if examples else []
@@ -58,7 +65,7 @@ def command(
     return made
 
 
-def group(commands: Any, name: str, about: str) -> Any:
+def group(commands: Commands, name: str, about: str) -> Any:
     """A command that has commands."""
     made = command(commands, name, None, about)
     made.set_defaults(act=lambda given, speaker: _help(made))

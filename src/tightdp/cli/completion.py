@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from tightdp.cli.arguments import command
+from tightdp.cli.arguments import Commands, command
 from tightdp.cli.output import Exit, Speaker
 
 _BASH = """\
@@ -30,7 +29,7 @@ complete -o filenames -F _tightdp tightdp
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command."""
     made = command(
         commands,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from tightdp.cli.arguments import check_out, command, write_file
+from tightdp.cli.arguments import Commands, check_out, command, write_file
 from tightdp.cli.output import Exit, Speaker
 from tightdp.paths import read_file
 from tightdp.privacy import text_down, text_up
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the two commands."""
     design = command(
         commands,
@@ -50,7 +49,7 @@ def add(commands: Any) -> None:
 
 def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.design.designs import design_noise
-    from tightdp.options import amount
+    from tightdp.registry import amount
 
     if given.out:
         check_out(given.out, force=given.force)

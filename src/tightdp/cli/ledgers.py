@@ -6,14 +6,14 @@ import argparse
 import json
 from typing import Any
 
-from tightdp.cli.arguments import command, group
+from tightdp.cli.arguments import Commands, command, group
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import TightdpError, fail
 from tightdp.ledger import Ledger
 from tightdp.paths import read_file
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command."""
     inner = group(commands, "ledger", "look at a ledger, and verify it")
     show = command(
@@ -138,7 +138,7 @@ def _receipts(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _search(value: Any) -> Any:
+def _search(value: object) -> Any:
     """Every receipt in a nest of plain values."""
     if isinstance(value, dict):
         if {"ledger", "entry", "hash"} <= set(value):

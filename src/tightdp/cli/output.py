@@ -87,7 +87,7 @@ class Speaker:
         seen = sys.stderr is not None and sys.stderr.isatty()
         return seen and not (self.json or self.quiet)
 
-    def say(self, text: Any, record: Any) -> None:
+    def say(self, text: object, record: object) -> None:
         """The result, in the form that was asked for."""
         if self.json:
             _print_json(plain(record))
@@ -124,7 +124,7 @@ def _print(text: str, stream: TextIO | None) -> None:
         print(shown.encode(code, "backslashreplace").decode(code), file=stream, flush=True)
 
 
-def _print_json(record: Any) -> None:
+def _print_json(record: object) -> None:
     """JSON with its own escapes for what the stream cannot encode."""
     if sys.stdout is None:
         return
@@ -164,7 +164,7 @@ def drop_unwritten() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Plain values for JSON; numbers that are not finite become texts."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tightdp.cli.arguments import command
+from tightdp.cli.arguments import Commands, command
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import MissingDependencyError, check_choice, fail
 from tightdp.tables import text_facts
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command."""
     made = command(
         commands,

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tightdp.cli.arguments import command
+from tightdp.cli.arguments import Commands, command
 from tightdp.cli.audits import audit_function, audit_plan
 from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
 from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.paths import check_file
+from tightdp.plans.plan import Plan
 from tightdp.privacy import text_down, text_up
 from tightdp.tables import text_facts
 
@@ -30,7 +31,7 @@ _STATES = {
 }
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the commands."""
     _add_check(commands)
     _add_preview(commands)
@@ -47,7 +48,7 @@ def add(commands: Any) -> None:
     kinds.add_argument("kind", metavar="KIND", nargs="?", help="one kind, with all its keys")
 
 
-def _add_check(commands: Any) -> None:
+def _add_check(commands: Commands) -> None:
     made = command(
         commands,
         "check",
@@ -62,7 +63,7 @@ def _add_check(commands: Any) -> None:
     made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
 
 
-def _add_preview(commands: Any) -> None:
+def _add_preview(commands: Commands) -> None:
     made = command(
         commands,
         "preview",
@@ -96,7 +97,7 @@ def _add_preview(commands: Any) -> None:
     )
 
 
-def _add_release(commands: Any) -> None:
+def _add_release(commands: Commands) -> None:
     made = command(
         commands,
         "release",
@@ -126,7 +127,7 @@ def _add_release(commands: Any) -> None:
     )
 
 
-def _add_compare(commands: Any) -> None:
+def _add_compare(commands: Commands) -> None:
     made = command(
         commands,
         "compare",
@@ -139,7 +140,7 @@ def _add_compare(commands: Any) -> None:
     made.add_argument("--release", metavar="NAME", action="append", help="only this one")
 
 
-def _add_audit(commands: Any) -> None:
+def _add_audit(commands: Commands) -> None:
     made = command(
         commands,
         "audit",
@@ -200,7 +201,7 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     return Exit.DONE
 
 
-def _needed(plan: Any, wishes: list[str], assume_rows: bool, speaker: Speaker) -> Exit:
+def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) -> Exit:
     """The epsilon that every wished error asks for, and shares of the budget that serve all."""
     from tightdp.accuracy import epsilon_for, split_budget
 
@@ -232,7 +233,7 @@ def _needed(plan: Any, wishes: list[str], assume_rows: bool, speaker: Speaker) -
     return Exit.DONE
 
 
-def _wish(plan: Any, text: str) -> tuple[str, str, float]:
+def _wish(plan: Plan, text: str) -> tuple[str, str, float]:
     """The release, whether its error is in its own unit or in ranks, and the error."""
     name, _, size = text.rpartition("=")
     unit = "ranks" if size.endswith("ranks") else "error"
@@ -293,7 +294,7 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 @contextmanager
-def _after_payment(plan: Any) -> Iterator[None]:
+def _after_payment(plan: Plan) -> Iterator[None]:
     """Says of whatever comes after a payment what was spent, what was lost, and what to do."""
     before = plan.states()
     try:
@@ -313,7 +314,7 @@ def _after_payment(plan: Any) -> Iterator[None]:
         fail(f"{what} {paid}", PaidError)
 
 
-def _paid(plan: Any, before: dict[str, str]) -> str:
+def _paid(plan: Plan, before: dict[str, str]) -> str:
     """What was paid for since, in words; nothing if nothing was."""
     try:
         now = plan.states()
@@ -358,7 +359,7 @@ def _terminable() -> Iterator[None]:
 # --- compare, audit, kinds -----------------------------------------------------------------------
 
 
-def _chosen(plan: Any, names: list[str] | None) -> list[Any]:
+def _chosen(plan: Plan, names: list[str] | None) -> list[Any]:
     return [plan[name] for name in names] if names else list(plan.releases)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tightdp.cli.arguments import command, group, write_file
+from tightdp.cli.arguments import Commands, command, group, write_file
 from tightdp.cli.output import Exit, Speaker
 from tightdp.data.csv_files import DELIMITERS
 from tightdp.data.sources import HeaderColumn, check_names, read_header
@@ -65,7 +65,7 @@ confidence = 0.95      # of the intervals
 """
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the two commands."""
     schema = group(commands, "schema", "write down what is public about a table")
     made = command(

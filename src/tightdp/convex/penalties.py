@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, check_positive, check_real, fail
 from tightdp.geometry.norm_balls import LpBall
 
@@ -221,7 +221,7 @@ class Smooth(Penalty):
         return self._name
 
 
-def read_penalty(l1: Any, penalty: Any, theta_set: Any, width: int) -> Penalty:
+def read_penalty(l1: Number, penalty: object, theta_set: object, width: int) -> Penalty:
     """The one penalty that these parameters ask for, in ``width`` dimensions."""
     weight = check_real("l1", l1)
     if weight < 0:

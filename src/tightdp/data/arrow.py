@@ -59,7 +59,7 @@ def batch_cells(
             }
 
 
-def digit_cells(array: Any) -> Cells:
+def digit_cells(array: object) -> Cells:
     """The integers whose digits stand in an array of texts."""
     values = arrow_cells(array).values()
     return ListedCells([None if value is None else int(value) for value in values])
@@ -166,7 +166,7 @@ class DecimalCells(LazyCells):
         return out
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: object) -> bool:
     types = pyarrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 

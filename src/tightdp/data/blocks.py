@@ -200,7 +200,7 @@ class Totals:
         self._low = np.zeros(width, dtype=np.int64)
         self._large: list[int] | None = None
 
-    def add(self, vector: Any) -> None:
+    def add(self, vector: object) -> None:
         """Add one vector; the shape and the type are checked, never the entries."""
         entries = np.asarray(vector)
         if entries.shape != (self._width,) or entries.dtype.kind not in "iuO":

@@ -239,7 +239,7 @@ def _form(decimal: str, thousands: str) -> tuple[re.Pattern[str], dict[int, str]
     return re.compile(form), {ord(mark): "" for mark in marks} | {ord(decimal): "."}
 
 
-def _unmarked(cell: Any, form: re.Pattern[str], marks: Mapping[int, str]) -> Any:
+def _unmarked(cell: object, form: re.Pattern[str], marks: Mapping[int, str]) -> Any:
     """A text as Python writes it, None if it has digits and is written otherwise."""
     if not isinstance(cell, str):
         return cell
@@ -260,7 +260,7 @@ def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     return [exact_value(value) for value in distinct.tolist()], places.reshape(-1)
 
 
-def _words(cell: Any) -> tuple[int, int]:
+def _words(cell: object) -> tuple[int, int]:
     """Two 64-bit words that stand for a person: (0, i) for an integer i, else a digest."""
     cell = plain_cell(cell)
     if isinstance(cell, str) and _DIGITS.fullmatch(cell):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import TableLike
 from tightdp.data.blocks import Block
 from tightdp.data.cells import Cells, ListedCells
 from tightdp.data.frames import check_frame, scan_sums
@@ -149,7 +150,7 @@ def _refuse_to_be_stored() -> NoReturn:
     fail(f"{NOT_PRIVATE}. It is not stored, copied or sent: look at it, and check again.")
 
 
-def check_table(schema: Schema, frame: Any, *, progress: bool = False) -> TableCheck:
+def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> TableCheck:
     """Count the cells of a table, in one pass, that a schema cannot take as they are.
 
     Examples
@@ -184,7 +185,7 @@ def check_table(schema: Schema, frame: Any, *, progress: bool = False) -> TableC
 DOORS["check"] = check_table
 
 
-def _problems(schema: Schema, frame: Any) -> dict[str, str]:
+def _problems(schema: Schema, frame: TableLike) -> dict[str, str]:
     """Why columns cannot be read, by name; each is asked alone, if not all can."""
     plain = Schema(schema.columns, schema.rows)
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tightdp.accepted import PathLike
 from tightdp.errors import check_choice, fail
 from tightdp.paths import check_path
 
@@ -46,7 +47,7 @@ class CsvFile:
     names: tuple[str, ...]
     delimiter: str
 
-    def __init__(self, path: Any, names: Any, delimiter: str = ",") -> None:
+    def __init__(self, path: PathLike, names: Any, delimiter: str = ",") -> None:
         place = check_path("path", path)
         if not place.name.lower().endswith((".csv", ".csv.gz")):
             fail(f"`path` must end in .csv or .csv.gz. Got {place.name!r}.")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import TableLike
 from tightdp.data.arrow import batch_cells, pyarrow, unreadable_type
 from tightdp.data.cells import Cells, ListedCells
 from tightdp.data.columns import (
@@ -345,7 +346,7 @@ def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Engine:
     fail(f"A pyarrow Table, Dataset or RecordBatchReader is needed. Got {type(frame).__name__}.")
 
 
-def _whole(frame: Any) -> Any:
+def _whole(frame: TableLike) -> Any:
     """A table of pyarrow's own, without a detour on which old versions lose views of texts."""
     table: Any = pyarrow().Table
     return frame if isinstance(frame, table) else table.from_batches([frame])
@@ -359,12 +360,12 @@ def _in_memory(table: Any) -> Engine:
     )
 
 
-def _reader(reader: Any) -> Engine:
+def _reader(reader: object) -> Engine:
     """A record batch reader, which can be read once; it is asked nothing but its schema."""
     return ReaderTable(unread(reader).schema, lambda names, rows: reading(reader))
 
 
-def _stream(frame: Any) -> Engine:
+def _stream(frame: TableLike) -> Engine:
     return _reader(opened(frame, pyarrow().RecordBatchReader.from_stream))
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.data.blocks import (
     Block,
     Reducer,
@@ -50,7 +51,7 @@ BLOCK_ROWS = 65_536
 T = TypeVar("T")
 
 
-def check_frame(frame: Any, schema: Schema, columns: Sequence[str]) -> None:
+def check_frame(frame: TableLike, schema: Schema, columns: Sequence[str]) -> None:
     """Raise if the table lacks a column or has one of a type that cannot be read; reads no row.
 
     Examples
@@ -64,7 +65,7 @@ def check_frame(frame: Any, schema: Schema, columns: Sequence[str]) -> None:
     Table.open(frame, schema).columns(schema, columns)
 
 
-def check_public_rows(frame: Any, schema: Schema) -> None:
+def check_public_rows(frame: TableLike, schema: Schema) -> None:
     """Raise if the number of rows is public, known without reading one, and not what was said.
 
     Under replace-one neighbours sums and means rely on it. Where the engine would have to read the
@@ -85,7 +86,7 @@ def check_public_rows(frame: Any, schema: Schema) -> None:
         fail(_other_rows(rows, schema))
 
 
-def check_read_again(frame: Any, schema: Schema, times: int) -> None:
+def check_read_again(frame: TableLike, schema: Schema, times: int) -> None:
     """Raise if the rows can be read once only and are wanted more often; reads no row.
 
     Examples
@@ -120,7 +121,7 @@ def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
 
 
 def blocks(
-    frame: Any,
+    frame: TableLike,
     schema: Schema,
     columns: Sequence[str],
     *,
@@ -165,7 +166,7 @@ def blocks(
 
 
 def integer_sums(
-    frame: Any,
+    frame: TableLike,
     schema: Schema,
     columns: Sequence[str],
     reducer: Reducer,
@@ -210,7 +211,7 @@ def integer_sums(
     return sums
 
 
-def share_pass(frame: Any, schema: Schema, sums: Sequence[IntegerSum]) -> SharedTable:
+def share_pass(frame: TableLike, schema: Schema, sums: Sequence[IntegerSum]) -> SharedTable:
     """The table, to be read once for all these sums; use it in a ``with`` block.
 
     Sums share a reading of the rows if they agree on the persons and on the grid of the schema.
@@ -248,7 +249,7 @@ def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[
 
 
 def scan_sums(
-    frame: Any, scan: Scan, reducer: Reducer, width: int, *, progress: bool = False
+    frame: TableLike, scan: Scan, reducer: Reducer, width: int, *, progress: bool = False
 ) -> list[int]:
     """The same for a scan of one's own, which may make other blocks of the cells than quantised
     rows; the number of rows in its blocks comes last."""
@@ -265,7 +266,7 @@ def _sums(engine: Engine, scan: Scan, reducer: Reducer, width: int, progress: bo
 
 
 def quantized_matrix(
-    frame: Any, schema: Schema, columns: Sequence[str], *, progress: bool = False
+    frame: TableLike, schema: Schema, columns: Sequence[str], *, progress: bool = False
 ) -> Integers:
     """All quantised rows at once, shape (n, d), for methods that visit rows many times.
 

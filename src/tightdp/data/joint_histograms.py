@@ -49,7 +49,7 @@ class JointHistogram(Statistic):
     ((2, 2), 'x[0, 5):k[b]')
     """
 
-    def __init__(self, schema: Schema, columns: Sequence[str], bins: Any) -> None:
+    def __init__(self, schema: Schema, columns: Sequence[str], bins: object) -> None:
         self.schema = check_schema(schema)
         self.columns = tuple(check_list("columns", columns))
         if not self.columns or not all(isinstance(name, str) for name in self.columns):

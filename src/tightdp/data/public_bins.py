@@ -27,6 +27,7 @@ import math
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import check_choice, check_count, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Neighbors
@@ -39,7 +40,7 @@ _SD = 1 / 6  # of the reference, in widths of the bounds
 
 def public_bins(
     rows: int,
-    epsilon: float,
+    epsilon: Number,
     dim: int = 1,
     *,
     smoothing: str = "linear",

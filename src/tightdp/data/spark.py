@@ -48,7 +48,7 @@ class SparkTable(Engine):
     def check_ready(self) -> None:
         check_workers(self._frame.sparkSession)
 
-    def chunks(self, names: Any, rows: int) -> Iterator[Chunk]:
+    def chunks(self, names: object, rows: int) -> Iterator[Chunk]:
         raise NotImplementedError  # raw cells never leave the workers
 
     def sums(self, scan: Scan, reducer: Reducer, width: int) -> list[int]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.accepted import TableLike
 from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
 from tightdp.data.frames import integer_sums
 from tightdp.data.grids import Grid, product_rounding
@@ -147,7 +148,9 @@ class Statistic(Recorded, ABC):
         """The same for one row: the change of its contribution when its cells are rounded."""
         return np.zeros(len(self.names))
 
-    def measure(self, frame: Any, *, bits: int | None = None, progress: bool = False) -> list[int]:
+    def measure(
+        self, frame: TableLike, *, bits: int | None = None, progress: bool = False
+    ) -> list[int]:
         """The exact integer vector of a table, from any engine. **Not private.**"""
         fine = (
             self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
@@ -676,7 +679,7 @@ def check_fits(statistic: Statistic) -> None:
     rows_that_fit(statistic.grid(statistic.schema.bits).cell_bits, statistic.degree, 1)
 
 
-def check_schema(schema: Any) -> Schema:
+def check_schema(schema: object) -> Schema:
     """A Schema, or a clear error."""
     if not isinstance(schema, Schema):
         fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
@@ -734,7 +737,7 @@ def _named(
     return names
 
 
-def _one_column(columns: Mapping[str, Any], column: Any, name: str) -> tuple[str]:
+def _one_column(columns: Mapping[str, Any], column: object, name: str) -> tuple[str]:
     return (check_choice(name, column, columns),)
 
 

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tightdp.accepted import TableLike
 from tightdp.errors import fail
 
 _LOCK = threading.RLock()  # a reader that is set free while it is held may be asked about again
@@ -20,7 +21,7 @@ _read: set[int] = set()  # identities of readers that were read here, as long as
 _open: dict[int, Any] = {}  # the reader of an object that gives a stream, not read yet
 
 
-def unread(reader: Any) -> Any:
+def unread(reader: object) -> Any:
     """The reader, if it was not read here; else an error, before anything is paid for."""
     if id(reader) in _read:
         fail(
@@ -30,7 +31,7 @@ def unread(reader: Any) -> Any:
     return reader
 
 
-def reading(reader: Any) -> Any:
+def reading(reader: object) -> Any:
     """The same reader, marked as read from now on."""
     with _LOCK:  # of two threads with one reader the second is told so
         unread(reader)
@@ -39,7 +40,7 @@ def reading(reader: Any) -> Any:
     return reader
 
 
-def opened(frame: Any, opener: Callable[[Any], Any]) -> Any:
+def opened(frame: TableLike, opener: Callable[[Any], Any]) -> Any:
     """The reader of an object that gives a stream: one and the same until it is read.
 
     Some objects give a stream once. The check before the payment and the reading after it must not
@@ -54,7 +55,7 @@ def opened(frame: Any, opener: Callable[[Any], Any]) -> Any:
         return reader
 
 
-def _remembered(frame: Any) -> bool:
+def _remembered(frame: TableLike) -> bool:
     """Whether the object can be told from one that is later made at the same place."""
     if id(frame) in _open:
         return True

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.data.engines import CsvTable, Engine, recognise
 from tightdp.data.scan import Scan
 from tightdp.data.sources import looks_like_data
@@ -49,7 +50,7 @@ class Table:
     _places: tuple[str, ...] | None  # the names of the columns of a matrix, which has none itself
 
     @classmethod
-    def open(cls, frame: Any, schema: Schema) -> Table:
+    def open(cls, frame: TableLike, schema: Schema) -> Table:
         """The table behind whatever the user passed, or a clear error; what is open stays so.
 
         The schema names the columns of a matrix, and plays no other part.

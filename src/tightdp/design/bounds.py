@@ -70,7 +70,7 @@ def statement(
     second_tables: dict[str, Any],
     *,
     kind: str = "cells",
-    **parts: Any,
+    **parts: object,
 ) -> dict[str, Any]:
     """The problem as a certificate states it, with further parts."""
     low, high = exponential(problem.epsilon)
@@ -101,7 +101,7 @@ def upper_bound(
     tolerance: float,
     deadline: float | None,
     solver: type[ShiftProgram] = ShiftProgram,
-    groups: Any = None,
+    groups: object = None,
 ) -> Upper:
     """The best noise with ``cells`` cells a sensitivity, out to ``reach`` of them on each side.
 

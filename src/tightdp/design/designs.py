@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.design.bounds import statement
 from tightdp.design.certificate import Certificate, DesignedNoise
 from tightdp.design.cutting_planes import CutProgram
@@ -128,14 +129,14 @@ class Design:
 
 def design_noise(
     *,
-    epsilon: Any,
-    delta: Any,
-    sensitivity: Any = 1.0,
-    loss: Any = "l1",
+    epsilon: Number,
+    delta: Number,
+    sensitivity: Number = 1.0,
+    loss: object = "l1",
     gap: float = 0.01,
     cells: int | None = None,
     partition: Sequence[Any] | None = None,
-    support: Any = None,
+    support: object = None,
     monotone: bool = False,
     symmetric: bool | None = None,
     second_loss: tuple[Any, Any] | None = None,

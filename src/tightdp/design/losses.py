@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.design import verifier
 from tightdp.errors import check_choice, exact_fraction, fail
 
@@ -196,7 +197,7 @@ class CallableLoss(Loss):
 # --- the losses by name ---------------------------------------------------------------------------
 
 
-def power(p: Any, factor: Any = 1) -> Loss:
+def power(p: object, factor: Number = 1) -> Loss:
     """The loss ``factor * abs(x)**p`` for a rational p > 0 with a denominator up to 16.
 
     >>> power(3).values(Fraction(1, 2), 0, 3, up=False)
@@ -211,7 +212,7 @@ def power(p: Any, factor: Any = 1) -> Loss:
     return Loss(f"abs(x)**{exact}", {**shape, "factor": str(scale)})
 
 
-def sides(*, right: Any, left: Any, p: int = 1, name: str | None = None) -> Loss:
+def sides(*, right: object, left: object, p: int = 1, name: str | None = None) -> Loss:
     """The loss ``right * x**p`` for x >= 0 and ``left * abs(x)**p`` for x <= 0."""
     rates = [exact_fraction(which, rate) for which, rate in (("right", right), ("left", left))]
     if not all(rate > 0 for rate in rates):
@@ -223,7 +224,7 @@ def sides(*, right: Any, left: Any, p: int = 1, name: str | None = None) -> Loss
     return Loss(shown, {"kind": "sides", **shape}, degree=p)
 
 
-def asymmetric(*, right: Any = 2, left: Any = 1) -> Loss:
+def asymmetric(*, right: object = 2, left: object = 1) -> Loss:
     """``right * x`` above zero, ``left * abs(x)`` below.
 
     >>> asymmetric().symmetric
@@ -232,7 +233,7 @@ def asymmetric(*, right: Any = 2, left: Any = 1) -> Loss:
     return sides(right=right, left=left)
 
 
-def pinball(quantile: Any) -> Loss:
+def pinball(quantile: object) -> Loss:
     """``quantile * x`` above zero and ``(1 - quantile) * abs(x)`` below, 0 < quantile < 1."""
     share = exact_fraction("quantile", quantile)
     if not 0 < share < 1:
@@ -240,7 +241,7 @@ def pinball(quantile: Any) -> Loss:
     return sides(right=share, left=1 - share, name=f"pinball({float(share):g})")
 
 
-def threshold(at: Any) -> Loss:
+def threshold(at: object) -> Loss:
     """P(abs(X) >= at): 1 from the threshold on, 0 nearer to zero.
 
     >>> threshold(1).values(Fraction(1, 2), 0, 3, up=True)
@@ -280,8 +281,8 @@ def piecewise_linear(knots: Sequence[Any], values: Sequence[Any], slopes: tuple[
 def from_callable(
     function: Callable[[float], float],
     *,
-    lipschitz: Any = None,
-    grows_from: Any = 0,
+    lipschitz: Number | None = None,
+    grows_from: object = 0,
     symmetric: bool = False,
     name: str = "callable",
 ) -> Loss:
@@ -303,7 +304,7 @@ def from_callable(
     return loss
 
 
-def as_loss(given: Any, sensitivity: Fraction = Fraction(1)) -> Loss:
+def as_loss(given: object, sensitivity: Fraction = Fraction(1)) -> Loss:
     """A :class:`Loss` from a name, a loss or a convex function."""
     if isinstance(given, str):
         return power(1 if check_choice("loss", given, NAMES) == "l1" else 2)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.design.planar_balls import BALLS
 from tightdp.design.planar_bound import NO_BOUND, PlanarBound
 from tightdp.design.planar_grid import LOSSES, PlanarGrid
@@ -35,13 +35,13 @@ _TRIPLES = (5, 10, 13, 15, 17, 20, 25)  # lattices with many points on the circl
 
 def design_planar_noise(
     *,
-    epsilon: Any,
-    delta: Any,
-    sensitivity: Any = 1.0,
+    epsilon: Number,
+    delta: Number,
+    sensitivity: Number = 1.0,
     ball: str = "l2",
     loss: str = "l1",
     resolution: int = 8,
-    support: Any = None,
+    support: object = None,
     lower_resolution: int | None = None,
     progress: bool = False,
 ) -> PlanarDesign:
@@ -190,7 +190,7 @@ def _bound(task: _PlaneTask, cells: int) -> PlanarBound:
     return PlanarBound.rounded(proposal, cells)
 
 
-def _check_delta(delta: Any) -> Fraction:
+def _check_delta(delta: Number) -> Fraction:
     number = exact_amount("delta", delta)
     if not Fraction(1, 10**6) <= number < 1:
         fail(f"`delta` must lie in [1e-6, 1). Got {shown(delta)}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from tightdp.design.planar_balls import (
 )
 from tightdp.design.planar_bound import PlanarBound
 from tightdp.design.planar_grid import LOSSES, PlanarGrid, Shift, exp_below, shortfall
-from tightdp.design.records import check_format, complete, read_record
+from tightdp.design.records import ProvedDesign, check_format, complete
 from tightdp.design.verifier import rational
 from tightdp.errors import (
     FloatArray,
@@ -31,17 +30,15 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
-from tightdp.privacy import Guarantee, Neighbors, Numerics
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 
 FORMAT = "tightdp planar design 1"
 _POINTS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarDesign:
+class PlanarDesign(ProvedDesign):
     r"""Noise in the plane with a proof of its privacy and a proof of how good it is.
 
     .. math:: X \sim p_0\,\delta_0 + \sum_i p_i\,\mathrm{Uniform}(\text{square cell } i).
@@ -117,11 +114,6 @@ class PlanarDesign:
         return self._unit * self.bound.value(epsilon=self.epsilon, delta=self.delta, **facts)
 
     @property
-    def gap(self) -> float:
-        """(upper - lower) / lower."""
-        return float((self.upper - self.lower) / self.lower) if self.lower else math.inf
-
-    @property
     def _power(self) -> int:
         return 1 if self.loss == "l1" else 2
 
@@ -143,11 +135,6 @@ class PlanarDesign:
         return sum(int(n) * w for n, w in cells) + self.atom
 
     @property
-    def cell_width(self) -> Fraction:
-        """Width of a cell in the units of the query."""
-        return self.sensitivity / self.resolution
-
-    @property
     def grid_step(self) -> Fraction:
         """Step of the grid on which the sampler draws."""
         return self.cell_width / self.points
@@ -162,16 +149,6 @@ class PlanarDesign:
         """Probability of no noise at all."""
         return self.atom / self.total
 
-    def guarantee(self, *, seeded: bool = False) -> Guarantee:
-        """What adding the noise promises."""
-        return Guarantee(
-            epsilon=float_up(self.epsilon),
-            delta=float_up(self.delta),
-            neighbors=Neighbors.REPLACE_ONE,
-            numerics=Numerics.EXACT,
-            seeded=seeded,
-        )
-
     # --- exact draws --------------------------------------------------------------------------
 
     def to_grid(self, query: ArrayLike) -> list[tuple[int, int]]:
@@ -183,7 +160,7 @@ class PlanarDesign:
         ]
         return list(zip(steps[::2], steps[1::2], strict=True))
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> NDArray[np.int64]:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> NDArray[np.int64]:
         """Exact draws in grid steps, shape (size, 2); a single pair without ``size``."""
         count, bits = 1 if size is None else check_count("size", size), source(rng)
         n, table = self.grid.side, np.array(self.weights, dtype=np.int64)
@@ -262,16 +239,4 @@ class PlanarDesign:
                 weights=tuple(map(int, record["weights"])),
                 bound=PlanarBound.from_dict(record["bound"]),
             )
-        design.verify()
-        if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
-            fail("The bounds in the record are not those of its weights.", UndecidedError)
-        return design
-
-    def to_json(self) -> str:
-        """The design with its proofs as JSON text."""
-        return json.dumps(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> PlanarDesign:
-        """The design in a JSON text; refused when its proofs do not hold."""
-        return cls.from_dict(read_record(text))
+        return design._proved(record)

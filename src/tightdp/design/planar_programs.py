@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tightdp.design.planar_balls import bilinear, boundary_samples, lattice_shifts
 from tightdp.design.planar_grid import PlanarGrid, Rows, Shift
@@ -32,7 +33,7 @@ class _Entries:
     columns: list[Any]
     values: list[Any]
 
-    def add(self, rows: Any, columns: Any, values: Any) -> None:
+    def add(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
         many = np.broadcast_arrays(
             np.atleast_1d(rows), np.atleast_1d(columns), np.atleast_1d(np.asarray(values, float))
         )

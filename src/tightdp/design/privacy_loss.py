@@ -15,7 +15,7 @@ _NEAR = 1e-9  # losses that lie so near to an epsilon may have been put on its w
 _BEYOND = 10.0  # losses beyond 3 epsilon + 10 count as infinite
 
 
-def privacy_loss(noise: Any, *, discretization: float = 1e-3) -> Any:
+def privacy_loss(noise: object, *, discretization: float = 1e-3) -> Any:
     r"""The privacy-loss distribution of a designed noise, as a ``dp_accounting`` object.
 
     For each of the finitely many whole shifts, in both directions, the hockey-stick divergence at

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import exact_amount, exact_fraction, fail, shown
 from tightdp.exact.rates import check_epsilon
@@ -58,14 +59,14 @@ class NoiseProblem:
     def of(
         cls,
         *,
-        epsilon: Any,
-        delta: Any,
-        sensitivity: Any = 1,
-        loss: Any = "l1",
+        epsilon: Number,
+        delta: Number,
+        sensitivity: Number = 1,
+        loss: object = "l1",
         integer: bool = False,
         monotone: bool = False,
         symmetric: bool | None = None,
-        support: Any = None,
+        support: object = None,
         second_loss: tuple[Any, Any] | None = None,
     ) -> NoiseProblem:
         """Checked parameters."""
@@ -119,7 +120,7 @@ class NoiseProblem:
         return repr((*parts, self.monotone, self.symmetric, self.support, second))
 
 
-def _support(given: Any, sensitivity: Fraction) -> Fraction | None:
+def _support(given: object, sensitivity: Fraction) -> Fraction | None:
     if given is None:
         return None
     bound = exact_fraction("support", given)
@@ -130,7 +131,7 @@ def _support(given: Any, sensitivity: Fraction) -> Fraction | None:
     return bound
 
 
-def _second(given: Any, sensitivity: Fraction) -> tuple[Loss, Fraction] | None:
+def _second(given: object, sensitivity: Fraction) -> tuple[Loss, Fraction] | None:
     if given is None:
         return None
     if not isinstance(given, tuple) or len(given) != 2:

@@ -50,12 +50,12 @@ class Solution:
 
 def solve(
     cost: FloatArray,
-    matrix: Any,
+    matrix: object,
     upper: FloatArray,
     *,
-    equal: Any = None,
+    equal: object = None,
     equal_to: FloatArray | None = None,
-    lower: Any = 0.0,
+    lower: object = 0.0,
     interior: bool = False,
     seconds: float | None = None,
 ) -> Solution:
@@ -198,11 +198,11 @@ class ShiftProgram:
         cost: FloatArray,
         folded: bool,
         atom_cost: float | None = None,
-        rows: Any = None,
+        rows: object = None,
         upper: FloatArray | None = None,
         atom_rows: FloatArray | None = None,
         scale: FloatArray | None = None,
-        groups: Any = None,
+        groups: object = None,
     ) -> None:
         from scipy import sparse
 
@@ -392,13 +392,13 @@ class _Parts:
         self.values: list[Any] = []
         self.upper: list[float] = []
 
-    def put(self, row: Any, column: Any, value: Any) -> None:
+    def put(self, row: Any, column: Any, value: object) -> None:
         """Entries; a single row is repeated."""
         self.row_index.append(np.broadcast_to(row, column.shape))
         self.column_index.append(column)
         self.values.append(value)
 
-    def add_rows(self, first: Any, second: Any, value: Any, upper: FloatArray) -> int:
+    def add_rows(self, first: object, second: object, value: object, upper: FloatArray) -> int:
         """Rows x[first] + value x[second] <= upper; the number of the first one."""
         start = self.rows
         self.rows += len(upper)

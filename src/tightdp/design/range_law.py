@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,18 +11,16 @@ from typing import Any
 
 from tightdp.design.planar_grid import LOSSES, mean_loss
 from tightdp.design.range_bound import RangeBound
-from tightdp.design.records import check_format, complete, read_record
+from tightdp.design.records import ProvedDesign, check_format, complete
 from tightdp.design.verifier import rational
 from tightdp.errors import UndecidedError, check_choice, fail
-from tightdp.exact.enclosures import float_up
 from tightdp.noise.range_noise import RangeNoise
-from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 FORMAT = "tightdp data-dependent design 1"
 
 
 @dataclass(frozen=True, eq=False)
-class DataDependentDesign:
+class DataDependentDesign(ProvedDesign):
     r"""One noise for each interval of a query's range, with proofs of privacy and of loss.
 
     A query q in group g of intervals is released as :math:`q + X_g`,
@@ -86,11 +82,6 @@ class DataDependentDesign:
         return self.cell_width ** (1 if self.loss == "l1" else 2)
 
     @property
-    def cell_width(self) -> Fraction:
-        """Width b of a cell in the units of the query."""
-        return self.sensitivity / self.resolution
-
-    @property
     def high(self) -> Fraction:
         """Upper end of the range: a whole number of cells above ``low``."""
         return self.low + self.edges[-1] * self.cell_width
@@ -126,11 +117,6 @@ class DataDependentDesign:
             most=None if most is None else most / self._unit,
         )
 
-    @property
-    def gap(self) -> float:
-        """(upper - lower) / lower."""
-        return float((self.upper - self.lower) / self.lower) if self.lower else math.inf
-
     # --- the law ------------------------------------------------------------------------------
 
     def noise(self, points: int = 1) -> RangeNoise:
@@ -142,16 +128,6 @@ class DataDependentDesign:
             reach=self.resolution,
             points=points,
             epsilon=self.epsilon,
-        )
-
-    def guarantee(self, *, seeded: bool = False) -> Guarantee:
-        """What a release promises."""
-        return Guarantee(
-            epsilon=float_up(self.epsilon),
-            delta=float_up(self.delta),
-            neighbors=Neighbors.REPLACE_ONE,
-            numerics=Numerics.EXACT,
-            seeded=seeded,
         )
 
     # --- the proof ----------------------------------------------------------------------------
@@ -218,16 +194,4 @@ class DataDependentDesign:
                 tables=tuple(tuple(map(int, table)) for table in record["tables"]),
                 bound=RangeBound.from_dict(record["bound"]),
             )
-        design.verify()
-        if (str(design.upper), str(design.lower)) != (record["upper"], record["lower"]):
-            fail("The bounds in the record are not those of its tables.", UndecidedError)
-        return design
-
-    def to_json(self) -> str:
-        """The design with its proofs as JSON text."""
-        return json.dumps(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> DataDependentDesign:
-        """The design in a JSON text; refused when its proofs do not hold."""
-        return cls.from_dict(read_record(text))
+        return design._proved(record)

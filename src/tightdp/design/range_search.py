@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.design.planar_grid import LOSSES, mean_loss, node_loss
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.range_bound import RangeBound
@@ -66,18 +67,18 @@ class _RangeTask:
 
 def design_data_dependent_noise(
     *,
-    epsilon: Any,
-    delta: Any,
-    sensitivity: Any,
+    epsilon: Number,
+    delta: Number,
+    sensitivity: Number,
     query_range: tuple[Any, Any],
     resolution: int = 4,
     loss: str = "l1",
     weights: Sequence[Any] | None = None,
     partition: Sequence[Any] | None = None,
-    instance_optimal: Any = None,
+    instance_optimal: object = None,
     monotone: bool = False,
     reflect: bool = True,
-    support: Any = None,
+    support: object = None,
 ) -> DataDependentDesign:
     """A noise for each interval of a query's range, with the least weighted mean loss, certified.
 
@@ -179,7 +180,7 @@ def design_data_dependent_noise(
 # --- the public facts -----------------------------------------------------------------------------
 
 
-def _range(query_range: Any, width: Fraction) -> tuple[Fraction, int]:
+def _range(query_range: object, width: Fraction) -> tuple[Fraction, int]:
     """Lower end and number of cells."""
     if not isinstance(query_range, (tuple, list)) or len(query_range) != 2:
         fail("`query_range` must be a pair (low, high).", DimensionError)
@@ -195,7 +196,7 @@ def _range(query_range: Any, width: Fraction) -> tuple[Fraction, int]:
     return low, count
 
 
-def _edges(partition: Any, low: Fraction, width: Fraction, count: int) -> tuple[int, ...]:
+def _edges(partition: object, low: Fraction, width: Fraction, count: int) -> tuple[int, ...]:
     if partition is None:
         return tuple(range(count + 1))
     given = check_list("partition", partition, "edges")
@@ -210,7 +211,7 @@ def _edges(partition: Any, low: Fraction, width: Fraction, count: int) -> tuple[
     return tuple(whole)
 
 
-def _weights(weights: Any, edges: tuple[int, ...]) -> tuple[Fraction, ...]:
+def _weights(weights: object, edges: tuple[int, ...]) -> tuple[Fraction, ...]:
     """A weight for each cell of the range; inside a group they are equal."""
     sizes = [b - a for a, b in pairwise(edges)]
     given = [Fraction(size) for size in sizes]

@@ -1,13 +1,87 @@
-"""Reading designs from texts and dictionaries that others wrote."""
+"""Designs with their proofs, as records: written, and read from what others wrote."""
 
 from __future__ import annotations
 
+import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from fractions import Fraction
+from typing import Any, Self
 
 from tightdp.design.verifier import Refuted, read
-from tightdp.errors import fail
+from tightdp.errors import UndecidedError, fail
+from tightdp.exact.enclosures import float_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics
+
+
+class ProvedDesign(ABC):
+    """Base: a noise in cells with a guarantee, a loss and a lower bound, all of them proved."""
+
+    epsilon: Fraction
+    delta: Fraction
+    sensitivity: Fraction
+    resolution: int
+
+    @property
+    @abstractmethod
+    def upper(self) -> Fraction:
+        """The expected loss of this noise."""
+
+    @property
+    @abstractmethod
+    def lower(self) -> Fraction:
+        """What every noise with this guarantee loses at least."""
+
+    @property
+    def gap(self) -> float:
+        """(upper - lower) / lower."""
+        return float((self.upper - self.lower) / self.lower) if self.lower else math.inf
+
+    @property
+    def cell_width(self) -> Fraction:
+        """Width of a cell in the units of the query."""
+        return self.sensitivity / self.resolution
+
+    def guarantee(self, *, seeded: bool = False) -> Guarantee:
+        """What adding the noise promises."""
+        return Guarantee(
+            epsilon=float_up(self.epsilon),
+            delta=float_up(self.delta),
+            neighbors=Neighbors.REPLACE_ONE,
+            numerics=Numerics.EXACT,
+            seeded=seeded,
+        )
+
+    @abstractmethod
+    def verify(self) -> bool:
+        """Check all statements in integers, without a solver; an error if one fails."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` gives the design back, and proves it again."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The design in a dictionary; refused when its proofs do not hold."""
+
+    def _proved(self, record: Mapping[str, Any]) -> Self:
+        """This design, if its proofs hold and its bounds are those that the record states."""
+        self.verify()
+        if (str(self.upper), str(self.lower)) != (record["upper"], record["lower"]):
+            fail("The bounds in the record are not those of its weights.", UndecidedError)
+        return self
+
+    def to_json(self) -> str:
+        """The design with its proofs as JSON text."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The design in a JSON text; refused when its proofs do not hold."""
+        return cls.from_dict(read_record(text))
 
 
 def read_record(text: str) -> Any:
@@ -24,7 +98,7 @@ def read_record(text: str) -> Any:
         fail("This record of a design is no complete JSON text. Get a fresh copy.")
 
 
-def check_format(record: Any, name: str) -> None:
+def check_format(record: object, name: str) -> None:
     """Refuse what is no dictionary of the named format."""
     if not isinstance(record, Mapping) or record.get("format") != name:
         fail(f"This is not a record of the format {name!r}.")

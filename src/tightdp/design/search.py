@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, TypeVar
 
 from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
 from tightdp.design.certificate import Certificate, relative_gap
@@ -15,6 +16,8 @@ from tightdp.design.cutting_planes import partition_bound
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
 from tightdp.errors import UndecidedError, fail
+
+B = TypeVar("B", Lower, Upper)
 
 _MOST_CELLS = 20_000
 _MOST_ROUNDS = 12
@@ -167,20 +170,17 @@ class Search:
 
     # --- one bound ----------------------------------------------------------------------------
 
+    def _solve(self, bound: Callable[..., B], tolerance: float, **grid: Any) -> B:
+        given = {"deadline": self.deadline, "solver": self.solver, **grid}
+        return bound(self.problem, tolerance=max(tolerance, 1e-8), **given)
+
     def _improve_lower(self, cells: int) -> None:
         wider_than: Fraction | None = None
         while True:
             window = math.ceil(self.widening * self.reach_units * cells)
             begun = time.monotonic()
             try:
-                found = lower_bound(
-                    self.problem,
-                    cells=cells,
-                    window=window,
-                    tolerance=max(self.gap / 100, 1e-8),
-                    deadline=self.deadline,
-                    solver=self.solver,
-                )
+                found = self._solve(lower_bound, self.gap / 100, cells=cells, window=window)
             except InfeasibleError:
                 fail(self._impossible(cells, window))
             self._say("lower", cells, float(found.value), begun)
@@ -198,15 +198,8 @@ class Search:
         while True:
             begun = time.monotonic()
             try:
-                found = upper_bound(
-                    self.problem,
-                    cells=cells,
-                    reach=reach,
-                    centred=centred,
-                    tolerance=max(self.gap / 1000, 1e-8),
-                    deadline=self.deadline,
-                    solver=self.solver,
-                )
+                grid: dict[str, Any] = {"cells": cells, "reach": reach, "centred": centred}
+                found = self._solve(upper_bound, self.gap / 1000, **grid)
             except InfeasibleError:
                 if self.problem.plain and self.cells is None:
                     reach = math.ceil(1.5 * reach) + 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.design.designs import Design, design_noise
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import fail
@@ -58,7 +58,12 @@ class Suboptimality:
 
 
 def suboptimality(
-    noise: NoiseLaw, *, epsilon: Any = None, delta: Any = None, loss: Any = "l1", gap: float = 0.01
+    noise: NoiseLaw,
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    loss: object = "l1",
+    gap: float = 0.01,
 ) -> Suboptimality:
     """Say how far a noise is from the best noise with the same guarantee.
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.design.rounding import exponential
 from tightdp.errors import DimensionError, check_count, exact_fraction, fail
 from tightdp.exact.rates import check_epsilon
@@ -33,8 +34,8 @@ def worst_event(
     edges: Sequence[Any],
     weights: Sequence[int],
     *,
-    epsilon: Any,
-    sensitivity: Any = 1,
+    epsilon: Number,
+    sensitivity: Number = 1,
     atom: int = 0,
 ) -> WorstEvent:
     """The shift up to the sensitivity that loses most, and where.

@@ -15,7 +15,7 @@ from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.inputs import Column, Problem, fitted_cells
 from tightdp.estimators.private_estimator import Untargeted
-from tightdp.mechanisms.cell_counts import CellCounts
+from tightdp.mechanisms.counts import CellCounts
 from tightdp.randomness import RandomLike, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval

@@ -24,7 +24,7 @@ from tightdp.mechanisms.means import (
     variance_statistic,
     variances_of,
 )
-from tightdp.mechanisms.together import Together
+from tightdp.mechanisms.mechanism import Together
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema

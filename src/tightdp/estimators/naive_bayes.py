@@ -14,7 +14,7 @@ from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.classifiers import Classifier
 from tightdp.estimators.inputs import Bounds, Problem
 from tightdp.inference.class_tables import log_joint
-from tightdp.mechanisms.class_release import ClassTables
+from tightdp.mechanisms.counts import ClassTables
 from tightdp.noise.law import NoiseLaw
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
@@ -94,7 +94,7 @@ class GaussianNB(NaiveBayes):
     relation of the schema (replace-one by default), delta = 0 for ``noise="hull"``.
     Needs: public bounds, levels and classes. The classes are stated with ``classes`` or in a
     schema; with ``classes="observed"`` it is you who says that the labels in ``y`` are public.
-    Proof: :class:`~tightdp.mechanisms.class_release.ClassMechanism`; everything else here, floors
+    Proof: :class:`~tightdp.mechanisms.counts.ClassMechanism`; everything else here, floors
     and predictions included, is a function of the release and of public facts.
     Erratum: [5]'s experiment spends its budget on every statistic anew, and reads class counts and
     ranges off the data (E43); here all of it is one (epsilon, delta).

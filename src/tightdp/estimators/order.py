@@ -14,9 +14,8 @@ from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
-from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.quantiles import KNormQuantile, check_tau
-from tightdp.mechanisms.together import Together
 from tightdp.release import Release
 from tightdp.schema import Schema
 

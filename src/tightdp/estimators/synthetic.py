@@ -24,8 +24,12 @@ from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import Untargeted
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.kolmogorov import KolmogorovSample, public_size
-from tightdp.mechanisms.kolmogorov_joint import JointKolmogorov, listed_size
+from tightdp.mechanisms.kolmogorov import (
+    JointKolmogorov,
+    KolmogorovSample,
+    listed_size,
+    public_size,
+)
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema

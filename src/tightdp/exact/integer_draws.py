@@ -11,8 +11,8 @@ Differential Privacy*, NeurIPS 2020, Algorithms 1 to 3.
 from __future__ import annotations
 
 from math import isqrt
-from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import check_count, fail, shown
 from tightdp.exact.rates import check_rate, exact_fraction
 from tightdp.randomness import RandomSource
@@ -91,7 +91,7 @@ def discrete_laplace(num: int, den: int, rng: RandomSource) -> int:
             return -size if negative else size
 
 
-def discrete_gaussian(sigma2: Any, rng: RandomSource) -> int:
+def discrete_gaussian(sigma2: Number, rng: RandomSource) -> int:
     r"""An integer z with probability proportional to :math:`e^{-z^2/(2\sigma^2)}`.
 
     Proof: with t = floor(sigma) + 1 and Y discrete Laplace of rate 1/t, accepting Y with
@@ -112,7 +112,7 @@ def discrete_gaussian(sigma2: Any, rng: RandomSource) -> int:
             return y
 
 
-def gaussian_parameters(sigma2: Any) -> tuple[int, int, int]:
+def gaussian_parameters(sigma2: Number) -> tuple[int, int, int]:
     """``(a, b, t)`` with sigma**2 = a/b in lowest terms and t = floor(sigma) + 1."""
     variance = exact_fraction("sigma2", sigma2)
     if not variance > 0:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, WideIntegers
 
 _NOTHING = -60.0  # the log of what is nothing beside 1, even many times
 
@@ -35,7 +35,7 @@ class LevelSums:
     ([1000000000000, 5], [0.126928, 0.0])
     """
 
-    def __init__(self, levels: Any, logs: FloatArray, rate: float) -> None:
+    def __init__(self, levels: WideIntegers, logs: FloatArray, rate: float) -> None:
         self.levels, self.logs, self.rate = levels, logs, rate
 
     @classmethod
@@ -53,7 +53,7 @@ class LevelSums:
         """The same numbers in another shape."""
         return LevelSums(self.levels.reshape(shape), self.logs.reshape(shape), self.rate)
 
-    def raised(self, levels: Any) -> LevelSums:
+    def raised(self, levels: WideIntegers) -> LevelSums:
         """The numbers times :math:`e^{-r k}` for these levels."""
         return LevelSums(self.levels + levels, self.logs, self.rate)
 

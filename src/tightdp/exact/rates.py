@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import check_count, fail, shown
 from tightdp.errors import exact_amount as exact_amount
 from tightdp.errors import exact_fraction as exact_fraction
@@ -14,7 +14,7 @@ EPSILON_CEILING = Fraction(1 << 10)
 RATE_BITS = 128
 
 
-def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
+def check_epsilon(value: object, name: str = "epsilon") -> Fraction:
     """A privacy parameter for exact noise, as an exact rational.
 
     Allowed are the numbers from ``2**-40`` (below, the noise drowns everything and its integers
@@ -45,7 +45,7 @@ def check_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     return number
 
 
-def rate(epsilon: Any, level: int = 1) -> tuple[int, int]:
+def rate(epsilon: Number, level: int = 1) -> tuple[int, int]:
     """Numerator and denominator of ``epsilon / level``, in lowest terms, never rounded up.
 
     Decimals (and all rationals of moderate size) are kept exactly. A rational whose denominator is
@@ -71,7 +71,7 @@ def rate(epsilon: Any, level: int = 1) -> tuple[int, int]:
     return number.numerator, number.denominator
 
 
-def check_rate(num: Any, den: Any) -> tuple[int, int]:
+def check_rate(num: object, den: object) -> tuple[int, int]:
     """The rate ``num/den`` > 0 in lowest terms."""
     number = Fraction(check_count("num", num), check_count("den", den))
     return number.numerator, number.denominator

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.integer_draws import discrete_gaussian, gaussian_exponent, gaussian_parameters
 from tightdp.exact.lazy_uniform import LazyUniform
@@ -130,7 +131,7 @@ def discrete_laplaces(
 
 
 def discrete_gaussians(
-    sigma2: Any, shape: Shape, rng: RandomSource, *, filtered: bool = True
+    sigma2: Number, shape: Shape, rng: RandomSource, *, filtered: bool = True
 ) -> WideIntegers:
     r"""Independent integers z with probability proportional to :math:`e^{-z^2/(2\sigma^2)}`.
 

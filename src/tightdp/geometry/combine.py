@@ -14,6 +14,7 @@ from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
     check_array,
+    check_filled,
     check_list,
     fail,
 )
@@ -184,7 +185,24 @@ class LinearImage(NormBall):
         return self.ball._sample(size, rng) @ self.matrix.T
 
 
-class Product(NormBall):
+class _Joined(NormBall):
+    """Base: a ball made of several."""
+
+    def __init__(self, balls: Iterable[NormBall]) -> None:
+        self.balls = tuple(check_list("balls", balls, "balls"))
+        check_filled("balls", self.balls)
+        check_balls("balls", *self.balls)
+
+    @property
+    def unconditional(self) -> bool:
+        return all(ball.unconditional for ball in self.balls)
+
+    @property
+    def gauge_slack(self) -> float:
+        return max(ball.gauge_slack for ball in self.balls)
+
+
+class Product(_Joined):
     """The Cartesian product of balls, coordinates concatenated.
 
     Examples
@@ -195,24 +213,13 @@ class Product(NormBall):
     """
 
     def __init__(self, balls: Iterable[NormBall]) -> None:
-        self.balls = tuple(check_list("balls", balls, "balls"))
-        if not self.balls:
-            fail("`balls` must not be empty.", DimensionError)
-        check_balls("balls", *self.balls)
+        super().__init__(balls)
         self.dim = sum(ball.dim for ball in self.balls)
         self._cuts = np.cumsum([ball.dim for ball in self.balls])[:-1]
 
     @property
     def rank(self) -> int:
         return sum(ball.rank for ball in self.balls)
-
-    @property
-    def unconditional(self) -> bool:
-        return all(ball.unconditional for ball in self.balls)
-
-    @property
-    def gauge_slack(self) -> float:
-        return max(ball.gauge_slack for ball in self.balls)
 
     @property
     def support_slack(self) -> float:
@@ -290,7 +297,7 @@ class Product(NormBall):
         return f"Product([{', '.join(map(repr, self.balls))}])"
 
 
-class Intersection(NormBall):
+class Intersection(_Joined):
     """The intersection of balls of one dimension.
 
     Polytopes in up to 8 dimensions are intersected exactly. Otherwise samples are drawn by
@@ -305,24 +312,13 @@ class Intersection(NormBall):
     """
 
     def __init__(self, balls: Iterable[NormBall]) -> None:
-        self.balls = tuple(check_list("balls", balls, "balls"))
-        if not self.balls:
-            fail("`balls` must not be empty.", DimensionError)
-        check_balls("balls", *self.balls)
+        super().__init__(balls)
         dims = {ball.dim for ball in self.balls}
         if len(dims) > 1:
             fail(f"`balls` must have one dimension. Got {sorted(dims)}.", DimensionError)
         if any(ball.rank < ball.dim for ball in self.balls):
             fail("`intersection` with a flat ball is not supported.")
         self.dim = self.balls[0].dim
-
-    @property
-    def unconditional(self) -> bool:
-        return all(ball.unconditional for ball in self.balls)
-
-    @property
-    def gauge_slack(self) -> float:
-        return max(ball.gauge_slack for ball in self.balls)
 
     @property
     def support_slack(self) -> float:

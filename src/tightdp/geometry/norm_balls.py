@@ -35,7 +35,7 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.geometry.linear_programs import support_by_cuts
-from tightdp.randomness import RandomSource, SeededSource, source
+from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
 # Public geometry may be measured by simulation with a fixed seed: no data are involved, and the
 # same body must always report the same volume.
@@ -155,7 +155,7 @@ class NormBall(ABC):
         """Half-widths ``b_j = max |x_j|`` of the smallest box around the ball."""
         return np.asarray(self.support(np.eye(self.dim))) * (1.0 + self.support_slack)
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> FloatArray:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> FloatArray:
         """Uniform points of the ball, drawn exactly (in real arithmetic).
 
         ``size=None`` gives one vector, an integer gives that many rows.
@@ -277,7 +277,7 @@ def exact_moment(value: FloatArray) -> SecondMoment:
     return SecondMoment(value, np.zeros_like(value))
 
 
-def check_exponent(p: Any) -> float:
+def check_exponent(p: object) -> float:
     """The exponent of an l_p norm: a number in [1, inf]."""
     if isinstance(p, (bool, np.bool_)) or not isinstance(p, (int, float, np.integer, np.floating)):
         fail(f"`p` must be a number in [1, inf]. Got {type(p).__name__}.")
@@ -468,7 +468,7 @@ def half_signs(dim: int) -> FloatArray:
     return np.hstack([np.ones((len(codes), 1)), 1.0 - 2.0 * codes])
 
 
-def check_balls(name: str, *balls: Any) -> None:
+def check_balls(name: str, *balls: object) -> None:
     """Refuse anything that is not a norm ball."""
     for ball in balls:
         if not isinstance(ball, NormBall):

@@ -37,7 +37,7 @@ from tightdp.geometry.row_images import (
 from tightdp.geometry.row_terms import affine_image, image_of_terms
 from tightdp.geometry.units import ROUNDING
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource, SeededSource, source
+from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.schema import Category, Interval
 
 _MOST_CORNERS = 2000  # pairs of more are too many to look at
@@ -295,7 +295,7 @@ class SensitivitySpace:
             return -low, (None, other)
         return high, (row, None)
 
-    def sample(self, size: int, *, rng: Any = None) -> FloatArray:
+    def sample(self, size: int, *, rng: RandomLike = None) -> FloatArray:
         """Differences of random public rows, for plots and searches. Never take their hull."""
         count, bits = check_count("size", size), source(rng)
         if self.neighbors is Neighbors.REPLACE_ONE:
@@ -352,7 +352,7 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificat
     return CoverCertificate(False, False, float(bound), None, None)
 
 
-def check_space(space: Any) -> None:
+def check_space(space: object) -> None:
     """Refuse anything that is not a sensitivity space."""
     if not isinstance(space, SensitivitySpace):
         fail(f"`space` must be a SensitivitySpace. Got {type(space).__name__}.")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import exact_amount, fail
 from tightdp.errors import shown as parameter
 from tightdp.privacy import Neighbors, text_down, text_up
@@ -117,7 +117,7 @@ def shown(number: Fraction, most: int = _SHOWN, *, left: bool = False) -> str:
     return f"{exact} ({rough})" if len(exact) <= most else rough
 
 
-def check_cap(epsilon: Any, delta: Any) -> Budget:
+def check_cap(epsilon: Number, delta: Number) -> Budget:
     """The caps of a ledger: epsilon > 0 and 0 <= delta < 1."""
     cap = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 < cap.epsilon <= LARGEST:
@@ -132,7 +132,7 @@ def check_cap(epsilon: Any, delta: Any) -> Budget:
     return cap
 
 
-def check_amount(epsilon: Any, delta: Any) -> Budget:
+def check_amount(epsilon: Number, delta: Number) -> Budget:
     """What a request asks for: epsilon >= 0, 0 <= delta < 1, not both 0."""
     asked = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
     if not 0 <= asked.epsilon <= LARGEST:

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from tightdp.accepted import Number
 from tightdp.errors import (
     BurnedError,
     LedgerError,
@@ -83,8 +83,8 @@ class Ledger(LedgerView):
 
     def __init__(
         self,
-        epsilon: Any,
-        delta: Any = 0,
+        epsilon: Number,
+        delta: Number = 0,
         *,
         path: str | os.PathLike[str] | None = None,
         neighbors: str | Neighbors = "replace-one",
@@ -242,8 +242,8 @@ class Ledger(LedgerView):
 
     def spend(
         self,
-        epsilon: Any,
-        delta: Any = 0,
+        epsilon: Number,
+        delta: Number = 0,
         *,
         key: str | None = None,
         label: str = "",
@@ -310,8 +310,8 @@ class Ledger(LedgerView):
 
     def _request(
         self,
-        epsilon: Any,
-        delta: Any = 0,
+        epsilon: Number,
+        delta: Number = 0,
         *,
         label: str = "",
         fingerprint: str = "",
@@ -331,7 +331,7 @@ class Ledger(LedgerView):
         part, cell = check_place(partition)
         return Asked(asked, given, seeded, *texts, part, cell, unit, approximate)
 
-    def check_same(self, key: str, epsilon: Any, delta: Any = 0, **terms: Any) -> None:
+    def check_same(self, key: str, epsilon: Number, delta: Number = 0, **terms: Any) -> None:
         """Refuse if the key was used for another request than :meth:`spend` is about to get.
 
         Nothing is spent, and nothing is waited for; ``terms`` are the options of :meth:`spend`.
@@ -540,12 +540,7 @@ class Ledger(LedgerView):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -558,7 +553,7 @@ class Ledger(LedgerView):
     def __copy__(self) -> NoReturn:
         self.__reduce__()
 
-    def __deepcopy__(self, memo: Any) -> NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__reduce__()
 
 

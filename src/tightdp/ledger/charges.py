@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from tightdp.errors import LedgerError, fail
@@ -134,12 +133,7 @@ class Charge:
         self._answered = True
         return stored
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         receipt = self._paid()
         if self._answered or receipt.stored is not None:
             return

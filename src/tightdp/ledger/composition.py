@@ -53,7 +53,7 @@ class Partition:
 
     @classmethod
     def declared(
-        cls, name: Any, cells: Any, fixed: Any, person: Any, neighbors: Neighbors
+        cls, name: Any, cells: object, fixed: Any, person: Any, neighbors: Neighbors
     ) -> Partition:
         """The partition that a caller declares, in a ledger with these neighbours."""
         if not check_text("name", name):
@@ -130,7 +130,7 @@ def protected(person: str | None) -> str:
     return "rows" if person is None else f"persons in column {person!r}"
 
 
-def check_place(value: Any) -> tuple[str, str] | tuple[None, None]:
+def check_place(value: object) -> tuple[str, str] | tuple[None, None]:
     """Name and cell of a ``partition=(name, cell)`` argument."""
     if value is None:
         return None, None
@@ -139,7 +139,7 @@ def check_place(value: Any) -> tuple[str, str] | tuple[None, None]:
     return check_text("partition", value[0]), _cell(value[1])
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         fail(f"A cell must be a text or an integer. Got {type(value).__name__}.")
     if isinstance(value, str):

@@ -131,6 +131,6 @@ class Entry:
 COLUMNS = tuple(field.name for field in fields(Entry))
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

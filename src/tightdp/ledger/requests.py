@@ -141,7 +141,7 @@ def _is_earlier(mine: str, kept: str) -> bool:
     return now is not None and then is not None and now[1] is not None and now[1] != then[1]
 
 
-def check_text(name: str, value: Any) -> str:
+def check_text(name: str, value: object) -> str:
     """A text of at most 1000 characters."""
     if not isinstance(value, str):
         fail(f"`{name}` must be a text. Got {type(value).__name__}.")
@@ -152,7 +152,7 @@ def check_text(name: str, value: Any) -> str:
     return value
 
 
-def check_key(value: Any) -> str | None:
+def check_key(value: object) -> str | None:
     """A non-empty text, or None."""
     if value is None:
         return None
@@ -161,7 +161,7 @@ def check_key(value: Any) -> str | None:
     return check_text("key", value)
 
 
-def check_record(record: Any) -> dict[str, Any]:
+def check_record(record: object) -> dict[str, Any]:
     """A release as plain values, exactly as it will be read back."""
     if not isinstance(record, Mapping):
         fail(f"`record` must be a dictionary. Got {type(record).__name__}.")

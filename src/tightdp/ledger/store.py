@@ -128,7 +128,7 @@ class Transaction:
         self._connection = connection
         self.written: Head | None = None
 
-    def _one(self, where: str, *values: Any) -> Entry | None:
+    def _one(self, where: str, *values: object) -> Entry | None:
         row = self._connection.execute(f"{_SELECT} {where}", values).fetchone()
         return None if row is None else _whole(Entry(*row))
 
@@ -173,7 +173,7 @@ class Transaction:
         for row in self._connection.execute(f"{_SELECT} ORDER BY number"):
             yield Entry(*row)
 
-    def selected(self, where: str, *values: Any) -> list[Entry]:
+    def selected(self, where: str, *values: object) -> list[Entry]:
         """The entries that a clause selects."""
         rows = self._connection.execute(f"{_SELECT} {where}", values)
         return [_whole(Entry(*row)) for row in rows]
@@ -198,7 +198,7 @@ class Transaction:
         self,
         kind: str,
         time: str,
-        body: Any,
+        body: object,
         *,
         amounts: dict[str, Budget],
         key: str | None = None,
@@ -265,7 +265,7 @@ def use_log(connection: sqlite3.Connection, place: Path) -> None:
         )
 
 
-def build(connection: sqlite3.Connection, time: str, caps: Budget, body: Any) -> None:
+def build(connection: sqlite3.Connection, time: str, caps: Budget, body: object) -> None:
     """The empty table and the first entry, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     for statement in statements():
@@ -275,7 +275,7 @@ def build(connection: sqlite3.Connection, time: str, caps: Budget, body: Any) ->
     connection.execute("COMMIT")
 
 
-def open_memory(time: str, caps: Budget, body: Any) -> Store:
+def open_memory(time: str, caps: Budget, body: object) -> Store:
     """Entries in memory."""
     with explained(None):
         connection = connect(":memory:", 0.0)
@@ -283,7 +283,7 @@ def open_memory(time: str, caps: Budget, body: Any) -> Store:
         return Store(connection, None)
 
 
-def make_file(place: Path, time: str, caps: Budget, body: Any) -> None:
+def make_file(place: Path, time: str, caps: Budget, body: object) -> None:
     """Make the file of a new ledger, unless somebody else just did."""
 
     def fill(draft: Path) -> None:

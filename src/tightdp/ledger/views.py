@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown
 from tightdp.ledger import owners
 from tightdp.ledger.amounts import Budget
@@ -97,7 +98,7 @@ class LedgerView:
         with self._store.read() as look:
             return verify(look, heads)
 
-    def tight_epsilon(self, delta: Any) -> float:
+    def tight_epsilon(self, delta: Number) -> float:
         """An epsilon for which everything spent so far is (epsilon, delta)-private.
 
         For many small spends it is well below their sum. It holds if the amounts did not depend on
@@ -165,7 +166,7 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
     return rows
 
 
-def _head(receipt: Any, identity: str) -> Head:
+def _head(receipt: object, identity: str) -> Head:
     if isinstance(receipt, Head):
         return receipt
     if isinstance(receipt, Receipt):

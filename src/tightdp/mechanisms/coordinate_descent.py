@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import (
@@ -22,7 +22,6 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.descent_plan import best_passes, best_step
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
@@ -42,6 +41,11 @@ _CHUNK = 1 << 20  # rows whose slopes are added up in 64-bit integers
 _MOST_WIDTH = 1 << 18  # coordinates: margins are at most width * 64 * 2**(20 + 16) < 2**62 in size
 _GRAIN = 6  # sensitivities are rounded up to multiples of 2**-6: few laws serve all steps
 _ORDER_SEED = 2304_12681  # of the public order of coordinates
+_PASSES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_SIZES = np.exp2(2 - np.arange(80) / 2)  # at most 4, the inverse of the largest curvature
+_CURVATURES = np.array([[0.01], [0.03], [0.08]])
+_EFFECTS = 4.0  # the sum of squared coefficients
+_NEAR = 1.05  # fewer passes are worth so much of the error
 
 
 class CoordinateDescent(Mechanism):
@@ -101,7 +105,7 @@ class CoordinateDescent(Mechanism):
         Steps for each coordinate.
     step_size : float or "auto"
         s in (0, 8); 4 is the inverse of the largest curvature. Both "auto" come from public facts,
-        see :mod:`tightdp.mechanisms.descent_plan`.
+        see :func:`best_passes` and :func:`best_step`.
     sweep : int, optional
         Coordinates between two fresh public permutations; all of them by default.
     average : bool
@@ -126,13 +130,13 @@ class CoordinateDescent(Mechanism):
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
-        epsilon: Any,
-        delta: Any = 0,
-        noise: Any = "best",
+        epsilon: Number,
+        delta: Number = 0,
+        noise: object = "best",
         l1: float = 0.0,
         l2: float = 0.0,
-        passes: Any = "auto",
-        step_size: Any = "auto",
+        passes: object = "auto",
+        step_size: Number | str = "auto",
         sweep: int | None = None,
         average: bool = False,
         fit_intercept: bool = True,
@@ -167,7 +171,7 @@ class CoordinateDescent(Mechanism):
                 f"{OTHER_HELP}."
             )
 
-    def _passes(self, passes: Any) -> int:
+    def _passes(self, passes: object) -> int:
         if not isinstance(passes, str):
             return check_count("passes", passes, most=10_000)
         check_choice("passes", passes, ["auto"])
@@ -176,7 +180,7 @@ class CoordinateDescent(Mechanism):
             lambda p: self._moved**2 * _variance(self.epsilon, self.delta, p * self.width),
         )
 
-    def _step_size(self, size: Any) -> float:
+    def _step_size(self, size: object) -> float:
         if isinstance(size, str):
             check_choice("step_size", size, ["auto"])
             return best_step(self.passes, self.width, self._moved**2 * self.noise.variance())[0]
@@ -190,7 +194,7 @@ class CoordinateDescent(Mechanism):
         """About how far neighbours move a mean slope on the way."""
         return math.sqrt(0.5) * self._slopes * self.schema.rows_per_person / self.schema.rows
 
-    def _noise(self, noise: Any, steps: int) -> StepNoise:
+    def _noise(self, noise: object, steps: int) -> StepNoise:
         # sigma(r + |h|) lies between 1/2 and 1, and so does the slope of a row
         least = self.schema.rows_per_person << (self.bits + _SLOPE - 1)
         return step_noise(
@@ -255,12 +259,12 @@ class CoordinateDescent(Mechanism):
     def label(self) -> str:
         return f"CoordinateDescent({', '.join(self.features)}; {self.target})"
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
         warn_of_delta(self.delta, self.schema)
 
-    def rows(self, frame: Any, *, progress: bool = False) -> Integers:
+    def rows(self, frame: TableLike, *, progress: bool = False) -> Integers:
         """-y times the scaled row (the intercept's 1 first), shape (width, n). **Not private.**"""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         rows = self.design.rows(cells[:, :-1] / self.schema.resolution)
@@ -302,7 +306,7 @@ class CoordinateDescent(Mechanism):
             moved /= 1 + step * self.l2
         return max(-_LARGEST, min(_LARGEST, round(moved * (1 << _GRID))))
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         z = self.rows(frame, progress=progress)
         h = self.descend(z, rng, progress=progress)
         value = self.design.to_user(h / (1 << _GRID))
@@ -341,8 +345,52 @@ def _total_slope(margins: Integers, z: Integers, bits: int) -> int:
     return sum(int(_slope(margin, bits) @ cells) for margin, cells in parts)
 
 
-def _penalty(name: str, value: Any) -> float:
+def _penalty(name: str, value: object) -> float:
     number = check_real(name, value)
     if number < 0:
         fail(f"`{name}` must be >= 0. Got {value}.")
     return number
+
+
+# --- how many passes, and how long steps --------------------------------------------------------
+
+
+def best_step(passes: int, width: int, noise: float) -> tuple[float, float]:
+    r"""The size of a step with the least error in a public model, and the error of a coefficient.
+
+    Along a column the mean loss has curvature c; a step of size s leaves the part :math:`1 - sc` of
+    the way. After p passes an effect h is missed by :math:`(1-sc)^{2p} h^2`, and noise of variance
+    v in every slope has added :math:`(s/n)^2 v\,(1-(1-sc)^{2p})/(1-(1-sc)^2)`; ``noise`` is
+    :math:`v / n^2`, the variance of a mean slope. Long steps follow the slopes, short ones average
+    their noise: with one pass the best step is a posterior mean, and where there is only noise it
+    is 0, so that odds are even. Curvatures are those of columns that fill their bounds well and
+    less well, with effects that are small and large; squared coefficients sum to 4, however many
+    there are, as the log odds of things that can be learnt are a few units. Public facts alone
+    enter.
+
+    >>> [round(best_step(1, 5, noise)[0], 3) for noise in (0.0, 0.01, 1.0, 1e9)]
+    [4.0, 2.828, 0.031, 0.0]
+    """
+    left = 1 - _SIZES * _CURVATURES
+    missed = left ** (2 * passes)
+    errors = _EFFECTS / width * missed + _SIZES**2 * noise * (1 - missed) / (1 - left**2)
+    mean = errors.mean(axis=0)
+    best = int(mean.argmin())
+    return float(_SIZES[best]), float(mean[best])
+
+
+def best_passes(width: int, noise: Callable[[int], float]) -> int:
+    """The fewest passes with nearly the least error; ``noise`` tells the variance for a number.
+
+    More passes share the budget among more steps: the noise of a step grows with their number.
+
+    >>> [best_passes(10, lambda passes: passes**2 / rows**2) for rows in (10, 1000, 10**6)]
+    [1, 16, 64]
+    """
+    errors: dict[int, float] = {}
+    for passes in _PASSES:
+        errors[passes] = best_step(passes, width, noise(passes))[1]
+        if errors[passes] > 2 * min(errors.values()):  # further passes are worse still
+            break
+    least = min(errors.values())
+    return next(passes for passes, error in errors.items() if error <= _NEAR * least)

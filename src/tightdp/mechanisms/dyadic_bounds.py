@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_positive, fail
 from tightdp.exact.rates import check_epsilon
@@ -95,10 +96,10 @@ class BoundsFinder(Mechanism):
         column: str,
         *,
         rows: int,
-        neighbors: Any,
-        epsilon: Any,
-        smallest: Any,
-        largest: Any,
+        neighbors: str | Neighbors,
+        epsilon: Number,
+        smallest: object,
+        largest: object,
         person: str | None = None,
         rows_per_person: int = 1,
     ) -> None:
@@ -135,7 +136,7 @@ class BoundsFinder(Mechanism):
         """At most twice so many rows, and one, lie beyond either bound, with this probability."""
         return math.ceil(rank_reach(self.schema.resolution, (1 - confidence) / 2, self.rate))
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
@@ -148,7 +149,7 @@ class BoundsFinder(Mechanism):
     def draws_level(self) -> bool:
         return True  # the ranks that are aimed at
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         aim = self._reach(confidence) + 1
         ends = [
@@ -158,10 +159,10 @@ class BoundsFinder(Mechanism):
 
 
 def find_bounds(
-    frame: Any,
+    frame: TableLike,
     column: str,
     *,
-    epsilon: Any,
+    epsilon: Number,
     rows: int,
     neighbors: str | Neighbors = "replace-one",
     person: str | None = None,

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, fail
@@ -103,7 +104,7 @@ class JointLaw:
         self._least = int(total.levels)  # the least score of all
         self._bound = exp_up(float(total.logs) + rounding(len(rows), len(taus)), _SPARE)
 
-    def score(self, points: Any) -> int:
+    def score(self, points: ArrayLike) -> int:
         """den times the sum of the terms."""
         counts = np.searchsorted(self.rows, points, side="right")
         ends = [0, *(int(c) for c in counts), len(self.rows)]
@@ -287,7 +288,9 @@ class KNormQuantiles(KNormGradient):
     def picture(self) -> str:
         return "range"
 
-    def __init__(self, schema: Schema, column: str, taus: Sequence[Any], *, epsilon: Any) -> None:
+    def __init__(
+        self, schema: Schema, column: str, taus: Sequence[Any], *, epsilon: Number
+    ) -> None:
         self.schema, self.column, self.taus = check_schema(schema), column, check_taus(taus)
         steps = [b - a for a, b in pairwise([Fraction(0), *self.taus, Fraction(1)])]
         if math.lcm(*(tau.denominator for tau in self.taus)) * schema.rows >= _WORD:
@@ -326,11 +329,11 @@ class KNormQuantiles(KNormGradient):
             self.budget.rate,
         )
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
         places = [int(t) for t in points]
@@ -361,7 +364,7 @@ class KNormQuantiles(KNormGradient):
         return replace(Answer.of(release), about=NO_INTERVAL)
 
 
-def check_taus(taus: Any) -> list[Fraction]:
+def check_taus(taus: object) -> list[Fraction]:
     """Increasing shares strictly between 0 and 1."""
     if isinstance(taus, (str, bytes)) or not hasattr(taus, "__iter__"):
         fail("`taus` must be a list of numbers strictly between 0 and 1.")

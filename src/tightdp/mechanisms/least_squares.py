@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
+from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import (
@@ -25,7 +25,7 @@ from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_intervals import Candidates, candidates, moved
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
-from tightdp.mechanisms.reading import Reading
+from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.split import SplitMechanism
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
@@ -89,8 +89,8 @@ class LeastSquares(Reading):
         features: Sequence[str],
         target: str,
         *,
-        epsilon: Any,
-        noise: Any = "best",
+        epsilon: Number,
+        noise: object = "best",
         fit_intercept: bool = True,
         post: str = "shrink",
         alpha: float = 0.0,

@@ -13,7 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
+from tightdp.data.frames import check_read_again
 from tightdp.data.made_up import made_up_table
 from tightdp.data.shared_pass import IntegerSum
 from tightdp.data.table import Table
@@ -28,6 +30,7 @@ from tightdp.errors import (
     held_warnings,
 )
 from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
@@ -35,7 +38,7 @@ from tightdp.ledger.requests import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema
 
@@ -46,6 +49,7 @@ _REPLICATES = 60
 _MOST_ROWS = 20_000
 _LONGEST_LABEL = 500
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
+_WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
 
 
 class Mechanism(Recorded, ABC):
@@ -84,7 +88,7 @@ class Mechanism(Recorded, ABC):
         """What a ledger calls the request."""
 
     @abstractmethod
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         """Read the table and draw, without paying: for :meth:`release` and for simulations."""
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
@@ -98,7 +102,7 @@ class Mechanism(Recorded, ABC):
         """All that is read of the rows, where it is sums: they can share one reading of them."""
         return ()
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "draw" in cls.__dict__ and "prepare" not in cls.__dict__:  # of another way of drawing
             cls.prepare = Mechanism.prepare  # type: ignore[method-assign]
@@ -146,7 +150,7 @@ class Mechanism(Recorded, ABC):
             )
         return release.confidence
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
     def shape_facts(self) -> list[str]:
@@ -182,7 +186,7 @@ class Mechanism(Recorded, ABC):
         """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
         return {}
 
-    def at(self, epsilon: Any) -> Self:
+    def at(self, epsilon: Number) -> Self:
         """The same mechanism at another epsilon."""
         return self.rebuilt(epsilon=epsilon)
 
@@ -204,7 +208,7 @@ class Mechanism(Recorded, ABC):
             of_rows(schema, MADE_UP_ROWS),
         )
 
-    def _answered(self, table: Any, bits: RandomSource, confidence: float) -> Answer:
+    def _answered(self, table: TableLike, bits: RandomSource, confidence: float) -> Answer:
         drawn, said = self.draw(table, bits, confidence, False), self.guarantee(seeded=bits.seeded)
         release = Release.published(drawn, guarantee=said, noise=self.law, confidence=confidence)
         return self.answer(self.read(release))
@@ -235,12 +239,12 @@ class Mechanism(Recorded, ABC):
 
     def release(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
         progress: bool = False,
     ) -> Release:
         """Pay, read the data once, draw, and publish.
@@ -250,18 +254,18 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        options = {"ledger": ledger, "key": key, "confidence": confidence, "rng": rng}
-        with self.start(frame, **options) as started, held_warnings():
+        started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
+        with started, held_warnings():
             return started.finish(progress=progress)
 
     def start(
         self,
-        frame: Any,
+        frame: TableLike,
         *,
-        ledger: Any = None,
+        ledger: Ledger | None = None,
         key: str | None = None,
         confidence: float = 0.95,
-        rng: Any = None,
+        rng: RandomLike = None,
     ) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
 
@@ -278,7 +282,11 @@ class Mechanism(Recorded, ABC):
             receipt: Mapping[str, Any] = {}
             store: Callable[[dict[str, Any]], Any] = dict
             if ledger is not None:
-                named = {"key": key, "label": self.label(), "protects": self._whom()}
+                named: dict[str, Any] = {
+                    "key": key,
+                    "label": self.label(),
+                    "protects": self._whom(),
+                }
                 named["fingerprint"] = self.fingerprint(level)
                 exactly = Budget(self.epsilon, self.delta)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
@@ -288,7 +296,7 @@ class Mechanism(Recorded, ABC):
                 receipt, store = charge.receipt(), charge.store
             drawn = self.prepare(bits, level)
 
-            def publish(rows: Any, progress: bool) -> Release:
+            def publish(rows: object, progress: bool) -> Release:
                 release = Release.published(
                     drawn(rows, progress),
                     guarantee=guarantee,
@@ -301,7 +309,7 @@ class Mechanism(Recorded, ABC):
 
             return Started(self, table, publish, stack.pop_all())
 
-    def _opened(self, frame: Any) -> Any:
+    def _opened(self, frame: TableLike) -> Any:
         """The table, opened once for all that follows; a function of the caller's gets its own."""
         schema = self.public_facts()
         if schema is None:
@@ -328,7 +336,7 @@ class Started:
     def __init__(
         self,
         mechanism: Mechanism,
-        table: Any = None,
+        table: TableLike | None = None,
         publish: Callable[[Any, bool], Release] | None = None,
         stack: ExitStack | None = None,
         *,
@@ -343,7 +351,7 @@ class Started:
         """The sums that are still to be read: nothing if the ledger held the release."""
         return () if self._publish is None else self._mechanism.integer_sums()
 
-    def finish(self, table: Any = None, *, progress: bool = False) -> Release:
+    def finish(self, table: TableLike | None = None, *, progress: bool = False) -> Release:
         """Read the rows, draw the rest, store the release, and only then publish it.
 
         ``table`` stands for the one of the start, which may share its reading with others.
@@ -389,7 +397,7 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
         )
 
 
-def _known(ledger: Any, key: str | None) -> bool:
+def _known(ledger: object, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
     if key is not None and not isinstance(key, str):
         fail(f"`key` must be a text. Got {type(key).__name__}.")
@@ -403,3 +411,145 @@ def _known(ledger: Any, key: str | None) -> bool:
         return key is not None and ledger.find(key) is not None
     except PendingError:
         return True
+
+
+class Reading(Mechanism):
+    """Base: the release is that of ``source``; previews and answers are the subclass's own.
+
+    **Privacy.** As for the source: what is read off a release, and public facts, costs nothing.
+
+    The request that a ledger remembers is the source's: readings that differ only in what they make
+    of a release share it, and the second one is free.
+    """
+
+    @property
+    @abstractmethod
+    def source(self) -> Mechanism:
+        """What is paid for and draws."""
+
+    def _take_price(self) -> None:
+        """Promise what the source promises; to be called when it is made."""
+        source = self.source
+        self.epsilon, self.delta = source.epsilon, source.delta
+        self.neighbors, self.numerics = source.neighbors, source.numerics
+
+    @property
+    def law(self) -> str:
+        return self.source.law
+
+    def label(self) -> str:
+        return self.source.label()
+
+    def fingerprint(self, confidence: float = 0.95) -> str:
+        return self.source.fingerprint(confidence)
+
+    def at_level(self, release: Release, confidence: float) -> Release:
+        return self.source.at_level(release, confidence)
+
+    def check(self, frame: TableLike) -> None:
+        self.source.check(frame)
+
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return self.source.integer_sums()
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        return self.source.prepare(rng, confidence)
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.source.draw(frame, rng, confidence, progress)
+
+
+class Together(Mechanism):
+    r"""Releases what all its parts release, for one payment.
+
+    **Privacy.**
+    Statement: a release is :math:`(\sum_i \epsilon_i, \sum_i \delta_i)`-DP under the neighbour
+    relation, and for the row or person, that the parts share.
+    Needs: [P1] every part is :math:`(\epsilon_i, \delta_i)`-DP; [P2] their draws are independent.
+    Proof: basic composition of independent releases about the same rows [P1, P2].
+    Numerics: the weakest of the parts.
+
+    Intervals hold together: every part is asked for its own at the level
+    :math:`1 - (1 - c)/k`.
+
+    Parameters
+    ----------
+    parts : sequence of Mechanism
+        Under one neighbour relation, and with one ``person`` and ``rows_per_person``.
+
+    Examples
+    --------
+    >>> from tightdp import Interval, KNormMedian, Schema
+    >>> schema = Schema({"a": Interval(0, 1), "b": Interval(0, 9)}, rows=1001)
+    >>> both = Together([KNormMedian(schema, name, epsilon=2) for name in schema])
+    >>> table = {"a": np.linspace(0, 1, 1001), "b": np.linspace(0, 9, 1001)}
+    >>> both.release(table).names, both.guarantee().epsilon
+    (('a[0.5]', 'b[0.5]'), 4.0)
+    """
+
+    def __init__(self, parts: Sequence[Mechanism]) -> None:
+        self.parts = tuple(parts)
+        if not self.parts:
+            fail("`parts` must hold at least one mechanism.")
+        if any(part.source is not part for part in self.parts):
+            fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
+        self.neighbors = self.parts[0].neighbors
+        if any(part.neighbors is not self.neighbors for part in self.parts):
+            fail("`parts` must have one neighbour relation: epsilons of two do not add.")
+        if len({part.unit() for part in self.parts}) > 1:
+            fail(
+                "`parts` must protect the same: schemas with one `person` column and one "
+                "`rows_per_person`, or all without. Epsilons for rows and for persons do not add."
+            )
+        self.epsilon = sum((part.epsilon for part in self.parts), Fraction(0))
+        self.delta = sum((part.delta for part in self.parts), Fraction(0))
+        kinds = {part.numerics for part in self.parts}
+        self.numerics = next(kind for kind in _WEAKEST if kind in kinds)
+
+    @property
+    def law(self) -> str:
+        return "; ".join(dict.fromkeys(part.law for part in self.parts))
+
+    def public_facts(self) -> Schema | None:
+        return self.parts[0].public_facts()
+
+    def label(self) -> str:
+        return short_label(", ".join(part.label() for part in self.parts))
+
+    def shape_facts(self) -> list[str]:
+        # every part with its own law: those of all parts name each law once
+        return [fact for part in self.parts for fact in (*part.shape_facts(), part.law)]
+
+    def check(self, frame: TableLike) -> None:
+        for part in self.parts:
+            part.check(frame)
+            schema = part.public_facts()
+            if schema is not None:
+                check_read_again(frame, schema, len(self.parts))
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The previews of the parts, side by side, at the level that makes all hold at once."""
+        level = check_confidence(confidence)
+        found = [part.preview(1 - (1 - level) / len(self.parts)) for part in self.parts]
+        return Preview(
+            tuple(name for each in found for name in each.names),
+            np.concatenate([each.std for each in found]),
+            np.concatenate([each.half_width for each in found]),
+            level,
+            self.guarantee(),
+            self.law,
+            "; ".join(dict.fromkeys(each.assumes for each in found if each.assumes)),
+        )
+
+    def draws_level(self) -> bool:
+        return True  # a release does not say where one part ends: half-widths stay as stored
+
+    def at(self, epsilon: Number) -> Together:
+        """The same parts, whose shares of epsilon stay."""
+        factor = check_epsilon(epsilon) / self.epsilon
+        return Together([part.at(part.epsilon * factor) for part in self.parts])
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        each = 1 - (1 - confidence) / len(self.parts)
+        first, *others = (part.draw(frame, rng, each, progress) for part in self.parts)
+        return first.beside(*others)

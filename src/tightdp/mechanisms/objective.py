@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.convex.calibration import (
     LEAST_RATE,
@@ -215,17 +216,17 @@ class ObjectivePerturbation(Mechanism):
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
-        loss: Any = "logistic",
-        epsilon: Any,
-        noise: Any = "linf",
-        noise_share: Any = "auto",
+        loss: object = "logistic",
+        epsilon: Number,
+        noise: object = "linf",
+        noise_share: Number | str = "auto",
         ridge: float = 0.0,
         l1: float = 0.0,
         penalty: Penalty | None = None,
         theta_set: LpBall | ConvexSet | None = None,
         fit_intercept: bool = True,
         accounting: str = "joint",
-        interval_share: Any = 0.0,
+        interval_share: Number = 0.0,
     ) -> None:
         self.loss = read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
@@ -251,7 +252,7 @@ class ObjectivePerturbation(Mechanism):
         self._calibrate(noise_share, least)
         self.information = self._information()
 
-    def _budgets(self, share: Any, rows_per_person: int) -> None:
+    def _budgets(self, share: Number, rows_per_person: int) -> None:
         part = check_real("interval_share", share)
         if not 0 <= part < 1:
             fail(f"`interval_share` must lie in [0, 1). Got {part}.")
@@ -281,7 +282,7 @@ class ObjectivePerturbation(Mechanism):
 
     # --- public calibration -------------------------------------------------------------------
 
-    def _calibrate(self, noise_share: Any, least: float) -> None:
+    def _calibrate(self, noise_share: Number | str, least: float) -> None:
         main = float(self._for_estimate * (1 - NUMERICS_SHARE)) * (1.0 - 1e-15)
         width, spread = len(self.names), self.facts.difference / (0.3 * main)
         reach = (width + 1) * spread * self.schema.rows_per_person * self.ball.bounding_box().max()
@@ -311,7 +312,7 @@ class ObjectivePerturbation(Mechanism):
         self.noise.check_feasible()
         self._output(max(found.ridge, needed + self.penalty.strength))
 
-    def _share(self, noise_share: Any, epsilon: float, least: float) -> float:
+    def _share(self, noise_share: Number | str, epsilon: float, least: float) -> float:
         if isinstance(noise_share, str):
             check_choice("noise_share", noise_share, ("auto",))
             return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
@@ -445,7 +446,7 @@ class ObjectivePerturbation(Mechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         self.rows.check(frame)
 
     def label(self) -> str:
@@ -461,7 +462,7 @@ class ObjectivePerturbation(Mechanism):
             return parameters
         return np.append(parameters, self.information.errors(confidence)[1])
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         draws = self.draw_noise(rng)
         rows, target = self.rows.read(frame, progress=progress)
         integers = self.perturbed(rows, target, draws)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.errors import (
@@ -108,9 +108,9 @@ class KNormQuantile(KNormGradient):
         self,
         schema: Schema,
         column: str,
-        tau: Any = Fraction(1, 2),
+        tau: Number = Fraction(1, 2),
         *,
-        epsilon: Any,
+        epsilon: Number,
         interval: str = "none",
     ) -> None:
         self.schema, self.column, self.tau = check_schema(schema), column, check_tau(tau)
@@ -167,14 +167,14 @@ class KNormQuantile(KNormGradient):
         """The exact law of the released grid point; **not private**."""
         return ranks.law(ranks.rows * self.tau, self._rate())
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
     def draws_level(self) -> bool:
         return self.covers != "none"
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
         points = [self.law_on(ranks).draw(rng)]
         if self.covers != "none":
@@ -290,7 +290,7 @@ class KNormMedian(KNormQuantile):
     """
 
     def __init__(
-        self, schema: Schema, column: str, *, epsilon: Any, interval: str = "none"
+        self, schema: Schema, column: str, *, epsilon: Number, interval: str = "none"
     ) -> None:
         super().__init__(schema, column, Fraction(1, 2), epsilon=epsilon, interval=interval)
 
@@ -298,7 +298,7 @@ class KNormMedian(KNormQuantile):
 # --- shared by the order statistics ---------------------------------------------------------------
 
 
-def check_tau(tau: Any) -> Fraction:
+def check_tau(tau: Number) -> Fraction:
     """A share strictly between 0 and 1, as a fraction with a denominator up to 2**20."""
     given = exact_amount("tau", tau)
     if not 0 < given < 1:
@@ -321,7 +321,7 @@ def share_name(column: str, tau: Fraction) -> str:
     return f"{column}[{short if Fraction(short) == tau else tau}]"
 
 
-def check_schema(schema: Any) -> Schema:
+def check_schema(schema: object) -> Schema:
     if not isinstance(schema, Schema):
         fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
     return schema

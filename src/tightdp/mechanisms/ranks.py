@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import TableLike
 from tightdp.data.frames import Block, integer_sums, quantized_matrix
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.schema import Schema
@@ -57,7 +58,7 @@ class Ranks:
         self.below = self.upto - counted
 
     @classmethod
-    def of(cls, frame: Any, schema: Schema, column: str, *, progress: bool = False) -> Ranks:
+    def of(cls, frame: TableLike, schema: Schema, column: str, *, progress: bool = False) -> Ranks:
         """Read one column of a table, in one pass."""
         edge = schema.resolution
         dense = 2 * edge < min(_DENSE, 8 * schema.rows)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
@@ -58,7 +58,7 @@ class ScaledRows:
 
     def __init__(
         self,
-        schema: Any,
+        schema: object,
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
@@ -110,12 +110,12 @@ class ScaledRows:
         """Features, then the target."""
         return (*self.features, self.target)
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
-    def read(self, frame: Any, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
+    def read(self, frame: TableLike, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
         """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**
 
         Never more than four times the rows that the schema states, the first ones.

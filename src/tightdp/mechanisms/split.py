@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows
 from tightdp.data.public_rows import Images
 from tightdp.data.shared_pass import IntegerSum
@@ -22,7 +23,7 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.preview import Preview
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Known
 from tightdp.shaping.ball_noise import levels_at_most
 from tightdp.shaping.gate import certify_moves
@@ -62,7 +63,7 @@ class SplitMechanism(Mechanism):
     epsilon : float, Fraction or Decimal
     """
 
-    def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Any) -> None:
+    def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Number) -> None:
         self.statistic, self.parts = statistic, tuple(parts)
         self.epsilon, self.neighbors = check_epsilon(epsilon), statistic.schema.neighbors
         if sum(part.ball.dim for part in self.parts) != len(statistic):
@@ -141,7 +142,7 @@ class SplitMechanism(Mechanism):
         said = (level, self.guarantee(), self.law)
         return Preview(self.statistic.names, std, self.half_widths(level), *said)
 
-    def simulate(self, size: int, *, rng: Any = None) -> FloatArray:
+    def simulate(self, size: int, *, rng: RandomLike = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
 
         The lattice of the release is so fine beside the noise that the same law on a coarser one,
@@ -168,7 +169,7 @@ class SplitMechanism(Mechanism):
     def shape_facts(self) -> list[str]:
         return [noise.body.facts() for noise in self.noises]
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
         check_public_rows(frame, self.statistic.schema)
 
@@ -180,7 +181,7 @@ class SplitMechanism(Mechanism):
         noise = [int(z) for part in self.noises for z in part.sample(rng=rng)]  # [P3]
         covariance, half = self.covariance, self.half_widths(confidence)
 
-        def finish(table: Any, progress: bool) -> Draft:
+        def finish(table: TableLike, progress: bool) -> Draft:
             exact = self.statistic.measure(table, bits=self.bits, progress=progress)  # [P2]
             noisy = tuple(int(t) + z for t, z in zip(exact, noise, strict=True))
             value = [z / self.resolution for z in noisy]
@@ -189,5 +190,5 @@ class SplitMechanism(Mechanism):
 
         return finish
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         return self.prepare(rng, confidence)(frame, progress)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
 from tightdp.errors import fail
 from tightdp.exact.rates import check_epsilon
@@ -76,7 +75,7 @@ class SquaredLossMean(Mechanism):
     """
 
     def __init__(
-        self, schema: Schema, column: str, *, epsilon: Any, output: Interval | None = None
+        self, schema: Schema, column: str, *, epsilon: Number, output: Interval | None = None
     ) -> None:
         self.schema, self.column = check_schema(schema), column
         self.interval = numeric(schema, column)
@@ -106,11 +105,11 @@ class SquaredLossMean(Mechanism):
         away = n * (points if fits else points.astype(object)) - total
         return PieceLaw(points, edge + 1, away * away, self.epsilon / (8 * edge**2 * n))
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, [self.column])
         check_public_rows(frame, self.schema)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         (total,) = integer_sums(
             frame, self.schema, [self.column], _Sum(self.column), width=1, progress=progress
         )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, check_positive, check_real, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.exact.rates import check_epsilon
@@ -19,7 +20,7 @@ from tightdp.noise.lattice import LatticeNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Unknown
+from tightdp.release import Draft, Release, Unknown
 from tightdp.schema import Schema
 
 TUNABLE = ("noise", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")
@@ -104,10 +105,10 @@ class TunedPerturbation(Mechanism):
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
-        settings: Any,
-        epsilon: Any,
-        score_share: Any = 0.2,
-        runs: Any = 10.0,
+        settings: object,
+        epsilon: Number,
+        score_share: Number = 0.2,
+        runs: object = 10.0,
         fit_intercept: bool = True,
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
@@ -143,13 +144,13 @@ class TunedPerturbation(Mechanism):
             f"random from: {fits}"
         )
 
-    def chosen(self, release: Any) -> ObjectivePerturbation:
+    def chosen(self, release: Release) -> ObjectivePerturbation:
         """The fit that was published, by its settings."""
         return self.candidates[round(release["candidate"])]
 
     # --- the release --------------------------------------------------------------------------
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         self.rows.check(frame)
 
     def label(self) -> str:
@@ -184,7 +185,7 @@ class TunedPerturbation(Mechanism):
         """Nothing: which setting is best, and how lucky it was, depends on the rows."""
         return self._silent(confidence, "which of the settings is best depends on the rows")
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         runs = self.draw_runs(rng)
         rows, target = self.rows.read(frame, progress=progress)
         errors, place, integers = self.best(rows, target, runs)
@@ -226,7 +227,7 @@ def _stopping(runs: float) -> Fraction:
     return Fraction(min(max(round(math.exp(low) * _GRID), 1), _GRID - 1), _GRID)
 
 
-def _read_settings(settings: Any) -> list[Mapping[str, Any]]:
+def _read_settings(settings: object) -> list[Mapping[str, Any]]:
     wanted = f"dicts with parameters among {', '.join(TUNABLE)}"
     if isinstance(settings, (str, Mapping)) or not isinstance(settings, Sequence):
         fail(f"`settings` must be a list of {wanted}. Got {type(settings).__name__}.")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
@@ -74,7 +75,7 @@ class NormalLaw(SymmetricLaw):
 
     sigma: float
 
-    def __init__(self, *, epsilon: Any, delta: Any, sensitivity: Any = 1.0) -> None:
+    def __init__(self, *, epsilon: Number, delta: Number, sensitivity: Number = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
         self.epsilon = float_up(self._exact_epsilon)
         self._delta = check_delta(delta)
@@ -85,7 +86,7 @@ class NormalLaw(SymmetricLaw):
     def _sigma_at_one(self) -> float:
         """Sigma for sensitivity 1."""
 
-    def lattice(self, grid: Any) -> DiscreteGaussian:
+    def lattice(self, grid: Number) -> DiscreteGaussian:
         """The discrete Gaussian on the grid with at least this sigma, (epsilon, delta)-DP."""
         steps = self._steps_of(grid)
         law = DiscreteGaussian(epsilon=self._exact_epsilon, delta=self._delta, sensitivity=steps)
@@ -244,7 +245,7 @@ class DiscreteGaussian(LatticeLaw):
     """
 
     def __init__(
-        self, *, epsilon: Any, delta: Any, sensitivity: int = 1, sigma2: Any = None
+        self, *, epsilon: Number, delta: Number, sensitivity: int = 1, sigma2: Number | None = None
     ) -> None:
         self.epsilon = float_up(check_epsilon(epsilon))
         self._delta = check_delta(delta)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, check_count
 from tightdp.exact.word_draws import discrete_gaussians
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import DELTA_FLOOR
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 
 # Lattice points in a sigma, or more for tiny deltas: an entry is within 2**-99 of a rounded one.
 _FINE = 1 << 48
@@ -65,7 +65,7 @@ class GaussianVector:
     (7.4613, 3)
     """
 
-    def __init__(self, *, epsilon: Any, delta: Any, square: Fraction, entries: int) -> None:
+    def __init__(self, *, epsilon: Number, delta: Number, square: Fraction, entries: int) -> None:
         self.entries = check_count("entries", entries)
         used = min(float(epsilon) * (1 - 1e-12), _MOST)
         fine, whole = _FINE, float(delta) * (1 - 1e-12)
@@ -77,7 +77,7 @@ class GaussianVector:
         self.sigma = Fraction(law.sigma) * self.sensitivity
         self.resolution = 1 << max(0, math.ceil(math.log2(fine / self.sigma)))
 
-    def sample(self, count: int, resolution: int, *, rng: Any = None) -> list[int]:
+    def sample(self, count: int, resolution: int, *, rng: RandomLike = None) -> list[int]:
         """Integers in units of 1/resolution, which must not be coarser than ``self.resolution``."""
         draws = discrete_gaussians((self.sigma * resolution) ** 2, count, source(rng))
         return [int(z) for z in draws]

@@ -15,7 +15,7 @@ from tightdp.geometry.norm_balls import NormBall, SecondMoment
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.privacy import Numerics, text_up
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 
 
 class KNormNoise:
@@ -76,7 +76,7 @@ class KNormNoise:
         """Number of coordinates."""
         return self.ball.dim
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> FloatArray:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> FloatArray:
         """Draw noise vectors: a Gamma(m + 1, epsilon) radius times a uniform point of the ball."""
         count, bits = 1 if size is None else check_count("size", size, least=0), source(rng)
         radius = bits.gamma(self.ball.rank + 1, count) / self.epsilon

@@ -22,10 +22,11 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -50,7 +51,7 @@ from tightdp.exact.rates import check_epsilon, exact_fraction, rate
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums, geometrics
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, text_up
-from tightdp.randomness import RandomSource, SeededSource, source
+from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
 _MOST_CELLS = 1 << 21
 _MOST_SENSITIVITY = 1 << 200
@@ -108,7 +109,7 @@ class LatticeNoise:
     numerics = Numerics.EXACT
 
     def __init__(
-        self, body: LatticeBody, epsilon: Any, sensitivity: int, *, staircase: Any = None
+        self, body: LatticeBody, epsilon: Number, sensitivity: int, *, staircase: object = None
     ) -> None:
         if not isinstance(body, LatticeBody):
             fail(f"`body` must be a LatticeBody. Got {type(body).__name__}.")
@@ -147,7 +148,7 @@ class LatticeNoise:
         """Size of one unit of :meth:`exponent`."""
         return self.rate if self.staircase is None else self.rate * self.sensitivity
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> WideIntegers:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> WideIntegers:
         """Integer noise vectors: one, or ``size`` rows; int64, or Python integers if need be."""
         count, bits = 1 if size is None else check_count("size", size, least=0), source(rng)
         out = self._sampler()(count, bits)
@@ -397,7 +398,7 @@ def _collect(
     return np.vstack([block.astype(object) if wide else block for block in found])
 
 
-def _check_staircase(staircase: Any, sensitivity: int) -> int | None:
+def _check_staircase(staircase: object, sensitivity: int) -> int | None:
     if staircase is None:
         return None
     share = exact_fraction("staircase", staircase)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.enclosures import coins, exp_minus_bounds, float_up
 from tightdp.exact.lattice_points import box_points
@@ -70,7 +71,7 @@ class LatticeSteps(LatticeLaw):
     """M, or None for the whole line."""
 
     def __init__(
-        self, *, epsilon: Any, sensitivity: int, width: int, core: int, delta: float = 0.0
+        self, *, epsilon: Number, sensitivity: int, width: int, core: int, delta: float = 0.0
     ) -> None:
         self.sensitivity = check_count("sensitivity", sensitivity, most=1 << 60)
         self.width = check_count("width", width, most=1 << 60)  # twice as much is 64 bits long
@@ -242,7 +243,7 @@ class Geometric(LatticeSteps):
     (7.835396, 1.0)
     """
 
-    def __init__(self, *, epsilon: Any, sensitivity: int = 1) -> None:
+    def __init__(self, *, epsilon: Number, sensitivity: int = 1) -> None:
         super().__init__(epsilon=epsilon, sensitivity=sensitivity, width=1, core=1)
 
 
@@ -269,7 +270,7 @@ class TruncatedGeometric(LatticeSteps):
     (14, True)
     """
 
-    def __init__(self, *, epsilon: Any, delta: float, sensitivity: int = 1) -> None:
+    def __init__(self, *, epsilon: Number, delta: float, sensitivity: int = 1) -> None:
         check_delta(delta, most=0.5)
         super().__init__(epsilon=epsilon, sensitivity=sensitivity, width=1, core=1, delta=delta)
 
@@ -301,7 +302,7 @@ class DiscreteStaircase(LatticeSteps):
     (4, True)
     """
 
-    def __init__(self, *, epsilon: Any, sensitivity: int = 1, core: int | None = None) -> None:
+    def __init__(self, *, epsilon: Number, sensitivity: int = 1, core: int | None = None) -> None:
         width = check_count("sensitivity", sensitivity, most=1 << 60)
         best = _best_core(float(Fraction(*rate(epsilon))), width) if core is None else core
         super().__init__(epsilon=epsilon, sensitivity=width, width=width, core=best)
@@ -326,7 +327,7 @@ class DiscreteTulap(LatticeSteps):
     445
     """
 
-    def __init__(self, *, epsilon: Any, delta: float = 0.0, sensitivity: int = 1) -> None:
+    def __init__(self, *, epsilon: Number, delta: float = 0.0, sensitivity: int = 1) -> None:
         width = check_count("sensitivity", sensitivity, most=1 << 60)
         super().__init__(
             epsilon=epsilon, sensitivity=width, width=width, core=-(-width // 2), delta=delta

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tightdp.accepted import Number
 from tightdp.errors import (
     FloatArray,
     WideIntegers,
@@ -26,7 +27,7 @@ from tightdp.errors import (
 from tightdp.exact.rates import exact_fraction
 from tightdp.noise.steps import Steps
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomLike, RandomSource, source
 
 DELTA_FLOOR = 2.0**-256
 ROUNDING = 2.0**-40
@@ -126,14 +127,16 @@ class NoiseLaw(ABC):
     # --- draws --------------------------------------------------------------------------------
 
     @abstractmethod
-    def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
         """Independent draws; a single one without ``size``."""
 
     @abstractmethod
-    def lattice(self, grid: Any) -> LatticeLaw:
+    def lattice(self, grid: Number) -> LatticeLaw:
         """The exact law on the integers z that stand for values ``z * grid``."""
 
-    def sample_lattice(self, size: int | None = None, *, grid: Any, rng: Any = None) -> Any:
+    def sample_lattice(
+        self, size: int | None = None, *, grid: Number, rng: RandomLike = None
+    ) -> Any:
         """Exact draws: integers z, each for the value ``z * grid``, by integer arithmetic."""
         step, made = exact_fraction("grid", grid), self._made  # one look: threads may ask as well
         if made is None or made[0] != step:
@@ -162,7 +165,7 @@ class NoiseLaw(ABC):
     def _natural(self, sensitivity: float) -> tuple[float, float]:
         """The (epsilon, delta) that suits the law, each rounded up."""
 
-    def _check_moved(self, sensitivity: Any) -> float:
+    def _check_moved(self, sensitivity: Number) -> float:
         return check_sensitivity(sensitivity)[0]
 
     def _shown(self) -> dict[str, Any]:
@@ -188,7 +191,7 @@ class ContinuousLaw(NoiseLaw):
         """Density."""
         return plain(np.exp(self._log_density(np.asarray(x, dtype=np.float64))))
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
         """Independent floats, ``idealized-numerics``: for simulation, not for release."""
         draws = self._sample(check_size(size), source(rng))
         return float(draws[0]) if size is None else draws
@@ -196,7 +199,7 @@ class ContinuousLaw(NoiseLaw):
     def _sample(self, count: int, bits: RandomSource) -> FloatArray:
         return self._quantile(bits.uniform(count))
 
-    def _steps_of(self, grid: Any) -> int:
+    def _steps_of(self, grid: Number) -> int:
         """The sensitivity in units of the grid, rounded up to the private side."""
         return grid_steps(self._exact_sensitivity, grid)
 
@@ -272,18 +275,20 @@ class LatticeLaw(NoiseLaw):
         """Probability of integers, 0 elsewhere."""
         return plain(np.exp(np.asarray(self.log_pmf(z))))
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
         """Independent integers with exactly this law: int64, or Python integers when too large."""
         draws = self._sample(check_size(size), source(rng))
         return int(draws[0]) if size is None else draws
 
-    def lattice(self, grid: Any = 1) -> LatticeLaw:
+    def lattice(self, grid: Number = 1) -> LatticeLaw:
         """Itself: its grid is the integers, so ``grid`` must be 1."""
         if exact_fraction("grid", grid) != 1:
             fail(f"`grid` must be 1: the law lives on the integers. Got {shown(grid)}.")
         return self
 
-    def sample_lattice(self, size: int | None = None, *, grid: Any = 1, rng: Any = None) -> Any:
+    def sample_lattice(
+        self, size: int | None = None, *, grid: Number = 1, rng: RandomLike = None
+    ) -> Any:
         """The same as :meth:`sample`."""
         return self.lattice(grid).sample(size, rng=rng)
 
@@ -309,14 +314,14 @@ class LatticeLaw(NoiseLaw):
     def _at_least(self, k: FloatArray) -> FloatArray:
         """P(Z >= k) for integers k >= 0."""
 
-    def _check_moved(self, sensitivity: Any) -> float:
+    def _check_moved(self, sensitivity: Number) -> float:
         return check_count("sensitivity", sensitivity)
 
 
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def check_sensitivity(value: Any, name: str = "sensitivity") -> tuple[float, Fraction]:
+def check_sensitivity(value: object, name: str = "sensitivity") -> tuple[float, Fraction]:
     """A length in [2**-500, 2**500], as a float and exactly."""
     exact = exact_fraction(name, value)
     if not exact > 0:
@@ -326,7 +331,7 @@ def check_sensitivity(value: Any, name: str = "sensitivity") -> tuple[float, Fra
     return float(exact), exact
 
 
-def check_delta(value: Any, most: float = 1.0, why: str = "") -> float:
+def check_delta(value: object, most: float = 1.0, why: str = "") -> float:
     """A delta in [2**-256, most], below 1."""
     number = check_real("delta", value)
     if not DELTA_FLOOR <= number <= most or number >= 1:
@@ -340,7 +345,7 @@ def check_size(size: int | None) -> int:
     return 1 if size is None else check_count("size", size, least=0)
 
 
-def grid_steps(length: Fraction, grid: Any) -> int:
+def grid_steps(length: Fraction, grid: Number) -> int:
     """How many grid steps cover a length: rounded up."""
     step = exact_fraction("grid", grid)
     if not step > 0:
@@ -351,14 +356,14 @@ def grid_steps(length: Fraction, grid: Any) -> int:
     return steps
 
 
-def _query(epsilon: Any, shift: Any) -> tuple[float, float]:
+def _query(epsilon: Number, shift: object) -> tuple[float, float]:
     at = check_real("epsilon", epsilon)
     if at < 0:
         fail(f"`epsilon` must be >= 0 here. Got {at}.")
     return at, abs(check_real("shift", shift))
 
 
-def plain(values: Any) -> Any:
+def plain(values: object) -> Any:
     """A float for a single value, else the array."""
     array = np.asarray(values)
     return float(array) if array.ndim == 0 else array

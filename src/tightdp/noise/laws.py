@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, check_probability
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
@@ -61,13 +62,13 @@ class Laplace(SymmetricLaw):
     dtype('int64')
     """
 
-    def __init__(self, *, epsilon: Any, sensitivity: Any = 1.0) -> None:
+    def __init__(self, *, epsilon: Number, sensitivity: Number = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
         self.epsilon = float_up(self._exact_epsilon)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.scale = self.sensitivity / self.epsilon
 
-    def lattice(self, grid: Any) -> Geometric:
+    def lattice(self, grid: Number) -> Geometric:
         """The discrete Laplace law on the grid, exactly epsilon-DP."""
         return Geometric(epsilon=self._exact_epsilon, sensitivity=self._steps_of(grid))
 
@@ -131,7 +132,7 @@ class TruncatedLaplace(SymmetricLaw):
     (1.66689603, 0.61196213, 0.57710549)
     """
 
-    def __init__(self, *, epsilon: Any, delta: Any, sensitivity: Any = 1.0) -> None:
+    def __init__(self, *, epsilon: Number, delta: Number, sensitivity: Number = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
         self.epsilon = float_up(self._exact_epsilon)
         self._delta = check_delta(delta, 0.5, " The bound A must reach the sensitivity.")  # [P2]
@@ -142,7 +143,7 @@ class TruncatedLaplace(SymmetricLaw):
         self._a = float(np.logaddexp(0.0, log_odds))
         self.bound = self.scale * self._a  # A
 
-    def lattice(self, grid: Any) -> TruncatedGeometric:
+    def lattice(self, grid: Number) -> TruncatedGeometric:
         """The truncated discrete Laplace law on the grid, exactly (epsilon, delta)-DP."""
         return TruncatedGeometric(
             epsilon=self._exact_epsilon, delta=self._delta, sensitivity=self._steps_of(grid)
@@ -230,7 +231,7 @@ class Staircase(SteppedLaw):
     """
 
     def __init__(
-        self, *, epsilon: Any, sensitivity: Any = 1.0, core_share: float | None = None
+        self, *, epsilon: Number, sensitivity: Number = 1.0, core_share: float | None = None
     ) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
         self.epsilon = float_up(self._exact_epsilon)
@@ -242,7 +243,7 @@ class Staircase(SteppedLaw):
         self.core_share = check_probability("core_share", core_share)
         self._steps = Steps(self.epsilon, self.sensitivity, self.core_share * self.sensitivity)
 
-    def lattice(self, grid: Any) -> LatticeSteps:
+    def lattice(self, grid: Number) -> LatticeSteps:
         """The discrete staircase law on the grid, exactly epsilon-DP."""
         width = grid_steps(self._exact_sensitivity, grid)
         core = None if self._best else min(max(round(self.core_share * width), 1), width)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import (
     DegenerateBodyError,
     InfeasibleSamplingError,
@@ -51,11 +52,11 @@ _DENOMINATORS = 720_720  # multiple of 1..16: gauges of corners are rational and
 
 def lattice_noise(
     ball: NormBall,
-    epsilon: Any,
+    epsilon: Number,
     *,
     resolution: int | None = None,
     rounded: bool = False,
-    staircase: Any = None,
+    staircase: object = None,
 ) -> LatticeNoise:
     """Exact noise for a statistic on the grid of multiples of ``1 / resolution``.
 
@@ -104,7 +105,7 @@ def _corner(ball: NormBall, body: LatticeBody, radius: Fraction) -> Fraction:
     return Fraction(largest_gauge(LpBall(ball.dim, np.inf), ball).upper * (1 + 1e-12)) * radius
 
 
-def default_resolution(rank: int, epsilon: Any, radius: Fraction = Fraction(1)) -> int:
+def default_resolution(rank: int, epsilon: Number, radius: Fraction = Fraction(1)) -> int:
     """The finest power of two, at most 2**20, whose typical levels stay below 2**28.
 
     >>> default_resolution(10, 1.0), default_resolution(100, 0.001)

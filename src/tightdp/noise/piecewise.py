@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import FloatArray, fail, shown
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
@@ -65,9 +66,9 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         weights: Sequence[int],
         *,
         start: int,
-        cell_width: Any,
-        epsilon: Any,
-        sensitivity: Any = 1.0,
+        cell_width: Number,
+        epsilon: Number,
+        sensitivity: Number = 1.0,
         atom: int = 0,
     ) -> None:
         self._take(weights, start, atom, epsilon)
@@ -75,7 +76,9 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
         self.cell_width, self._exact_width = check_sensitivity(cell_width, "cell_width")
 
-    def exact_delta(self, sensitivity: Any = None, *, epsilon: Any = None) -> Fraction:
+    def exact_delta(
+        self, sensitivity: Number | None = None, *, epsilon: Number | None = None
+    ) -> Fraction:
         """The delta of the statement, as a rational that is never too small."""
         moved = (
             self._exact_sensitivity if sensitivity is None else check_sensitivity(sensitivity)[1]
@@ -90,7 +93,7 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
             fail("`cell_width` must divide `sensitivity` for a law that is scaled to a statistic.")
         return int(cells)
 
-    def lattice(self, grid: Any) -> TableNoise:
+    def lattice(self, grid: Number) -> TableNoise:
         """The exact law with ``cell_width / grid`` points a cell, which must be a whole number."""
         points = self._exact_width / exact_fraction("grid", grid)
         if points < 1 or points.denominator != 1:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.rates import check_epsilon
@@ -76,7 +76,7 @@ class RangeNoise:
         start: int,
         edges: Sequence[int],
         reach: int,
-        epsilon: Any,
+        epsilon: Number,
         points: int = 1,
     ) -> None:
         self.tables = tuple(tuple(check_count("tables", w, least=0) for w in t) for t in tables)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
 from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.rates import check_epsilon
@@ -57,7 +58,7 @@ class CellWeights:
     total: int
     _ask: Fraction
 
-    def _take(self, weights: Sequence[int], start: int, atom: int, epsilon: Any) -> None:
+    def _take(self, weights: Sequence[int], start: int, atom: int, epsilon: Number) -> None:
         if len(weights) == 0:
             fail("`weights` must not be empty.", DimensionError)
         self.weights = tuple(check_count("weights", w, least=0) for w in weights)
@@ -152,7 +153,7 @@ class TableNoise(LatticeLaw, CellWeights):
         weights: Sequence[int],
         *,
         start: int,
-        epsilon: Any,
+        epsilon: Number,
         sensitivity: int = 1,
         points: int = 1,
         dithered: bool = False,
@@ -175,7 +176,9 @@ class TableNoise(LatticeLaw, CellWeights):
         table[-low] += self.atom
         self.weights, self.start, self.atom = tuple(table), low, 0
 
-    def exact_delta(self, sensitivity: int | None = None, *, epsilon: Any = None) -> Fraction:
+    def exact_delta(
+        self, sensitivity: int | None = None, *, epsilon: Number | None = None
+    ) -> Fraction:
         """The delta of the statement, as a rational that is never too small."""
         moved = self.sensitivity if sensitivity is None else check_count("sensitivity", sensitivity)
         asked = self._ask if epsilon is None else check_epsilon(epsilon)

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.errors import check_real
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
@@ -55,7 +56,7 @@ class Tulap(SteppedLaw):
     (0.01, 4.402295)
     """
 
-    def __init__(self, *, epsilon: Any, delta: Any = 0.0, sensitivity: Any = 1.0) -> None:
+    def __init__(self, *, epsilon: Number, delta: Number = 0.0, sensitivity: Number = 1.0) -> None:
         self._exact_epsilon = check_epsilon(epsilon)
         self.epsilon = float_up(self._exact_epsilon)
         self.sensitivity, self._exact_sensitivity = check_sensitivity(sensitivity)
@@ -70,7 +71,7 @@ class Tulap(SteppedLaw):
             self.bound = float(whole.size_of(share)) * (1 + 2.0**-50)  # to the private side
         self._steps = Steps(self.epsilon, width, width / 2, self.bound)
 
-    def lattice(self, grid: Any) -> DiscreteTulap:
+    def lattice(self, grid: Number) -> DiscreteTulap:
         """The Tulap law on the grid, exactly (epsilon, delta)-DP."""
         return DiscreteTulap(
             epsilon=self._exact_epsilon, delta=self._delta, sensitivity=self._steps_of(grid)

@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tightdp.accepted import TableLike
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
 from tightdp.data.frames import share_pass
@@ -329,7 +330,7 @@ class Plan:
         return self.schema.check(self.frame, progress=progress)
 
     def preview(
-        self, *, sample: Any = None, replicates: int = 100, watch: Watch | None = None
+        self, *, sample: object = None, replicates: int = 100, watch: Watch | None = None
     ) -> PlanPreview:
         """The error to expect from every release; see :func:`tightdp.preview.preview`.
 
@@ -446,7 +447,7 @@ class Plan:
         with _named(planned):
             return planned.request.start(self.frame, **options)
 
-    def _finish(self, planned: Planned, begun: Started, table: Any, progress: bool) -> Answer:
+    def _finish(self, planned: Planned, begun: Started, table: TableLike, progress: bool) -> Answer:
         with held_warnings(), _named(planned):
             return planned.request.finish(begun, table, progress=progress)
 

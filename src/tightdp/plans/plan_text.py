@@ -30,12 +30,11 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_cap
 from tightdp.ledger.requests import check_key
-from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.request import Request
 from tightdp.privacy import text_down, text_up
-from tightdp.registry import KINDS, Kind
+from tightdp.registry import KINDS, Kind, amount, check_keys
 from tightdp.schema import Schema
 
 T = TypeVar("T")
@@ -311,7 +310,7 @@ def _read_releases(found: PlanText) -> None:
             _read_release(found, i, release, kind, spends[i])
 
 
-def _read_kind(found: PlanText, i: int, release: Any) -> Kind | None:
+def _read_kind(found: PlanText, i: int, release: object) -> Kind | None:
     place = ("releases", i)
     if not isinstance(release, Mapping):
         found.complain(place, "a release must be a table [[releases]].")

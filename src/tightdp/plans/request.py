@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.frames import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
-from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
-from tightdp.registry import KINDS, Kind
+from tightdp.randomness import RandomLike
+from tightdp.registry import KINDS, Kind, check_keys
 from tightdp.schema import Schema
 
 
@@ -31,7 +32,7 @@ class _Rehearsal(Ledger):
     def find(self, key: str) -> dict[str, Any] | None:
         return {} if self.known else None
 
-    def spend(self, epsilon: Any, delta: Any = 0, **terms: Any) -> Receipt:
+    def spend(self, epsilon: Number, delta: Number = 0, **terms: Any) -> Receipt:
         self.asked = {"epsilon": epsilon, "delta": delta} | terms
         del self.asked["key"]
         return super().spend(epsilon, delta, **terms)
@@ -64,7 +65,7 @@ class Request:
         """The columns that are read."""
         return self.kind.columns(self.options, self.schema)
 
-    def at(self, epsilon: Any) -> Request:
+    def at(self, epsilon: Number) -> Request:
         """The same request at another epsilon."""
         return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
 
@@ -73,7 +74,7 @@ class Request:
         options = self.options | self.mechanism.settled_options()
         return Request(self.kind, self.schema, self.epsilon, options)
 
-    def using(self, **options: Any) -> Request:
+    def using(self, **options: object) -> Request:
         """The same request with other options."""
         checked = {n: self.kind.options[n].check(n, v, self.schema) for n, v in options.items()}
         return Request(self.kind, self.schema, self.epsilon, self.options | checked)
@@ -86,24 +87,24 @@ class Request:
         """The error to expect, from public facts alone."""
         return self.mechanism.preview(confidence)
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
         check_frame(frame, self.schema, self.columns)
 
-    def rehearse(self, frame: Any) -> None:
+    def rehearse(self, frame: TableLike) -> None:
         """Go as far as the payment, and be refused: what is wrong is found and no row is read.
 
         The ledger of a rehearsal covers half of what is asked for, so nothing can be paid with it.
         """
         self._rehearse(frame, 0.95, known=False)
 
-    def asked(self, frame: Any, confidence: float) -> dict[str, Any]:
+    def asked(self, frame: TableLike, confidence: float) -> dict[str, Any]:
         """What a ledger is asked for: the amounts and options of a spend, without its key."""
         if confidence not in self._asked:
             self._asked[confidence] = self._rehearse(frame, confidence, known=True)
         return self._asked[confidence]
 
-    def _rehearse(self, frame: Any, confidence: float, *, known: bool) -> dict[str, Any]:
+    def _rehearse(self, frame: TableLike, confidence: float, *, known: bool) -> dict[str, Any]:
         with _Rehearsal(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
             ledger.known = known
             try:
@@ -112,24 +113,26 @@ class Request:
                 return ledger.asked
         fail(f"Kind {self.kind.name!r} released without a payment: do not use it.", LedgerError)
 
-    def release(self, frame: Any, **options: Any) -> Answer:
+    def release(self, frame: TableLike, **options: Any) -> Answer:
         """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""
         return self.mechanism.answer(self.mechanism.release(frame, **options))
 
-    def start(self, frame: Any, **options: Any) -> Started:
+    def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, draw what needs no rows; ``ledger``, ``key``, ``confidence`` and ``rng``."""
         return self.mechanism.start(frame, **options)
 
-    def finish(self, started: Started, table: Any = None, *, progress: bool = False) -> Answer:
+    def finish(
+        self, started: Started, table: TableLike | None = None, *, progress: bool = False
+    ) -> Answer:
         """Read the rows and release what was started here."""
         return self.mechanism.answer(started.finish(table, progress=progress))
 
-    def values(self, frame: Any, *, rng: Any) -> FloatArray:
+    def values(self, frame: TableLike, *, rng: RandomLike) -> FloatArray:
         """The values of a release, for simulations on public rows."""
         return self.release(frame, rng=rng).value
 
 
-def request(kind: str, schema: Schema, *, epsilon: Any, **options: Any) -> Request:
+def request(kind: str, schema: Schema, *, epsilon: Number, **options: object) -> Request:
     """A request of a kind that plans know, checked.
 
     Examples

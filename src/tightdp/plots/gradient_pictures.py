@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.box_sampling import BoxSampler
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
@@ -30,7 +31,7 @@ _SEEN = 0.998  # mass that the picture of a quantile shows
 
 
 def plot_quantile_law(
-    mechanisms: KNormQuantile | Sequence[KNormQuantile], frame: Any, ax: Axes | None = None
+    mechanisms: KNormQuantile | Sequence[KNormQuantile], frame: TableLike, ax: Axes | None = None
 ) -> Axes:
     """The exact density of a private quantile, for one mechanism or several, over its column.
 
@@ -62,7 +63,7 @@ def plot_quantile_law(
     return ax
 
 
-def _user(mechanism: KNormQuantile, t: Any) -> Any:
+def _user(mechanism: KNormQuantile, t: object) -> Any:
     interval = mechanism.domain[0]
     return interval.middle + interval.half * np.asarray(t) / mechanism.schema.resolution
 
@@ -84,7 +85,9 @@ def _steps(mechanism: KNormQuantile, ranks: Ranks) -> tuple[FloatArray, FloatArr
     return places[first : last + 1], heights[first:last] / np.diff(places[first : last + 1])
 
 
-def plot_plane_law(mechanism: KNormQuantileRegression, frame: Any, ax: Axes | None = None) -> Axes:
+def plot_plane_law(
+    mechanism: KNormQuantileRegression, frame: TableLike, ax: Axes | None = None
+) -> Axes:
     """The exact law of two coefficients of a regression quantile, in scaled columns.
 
     Weights relative to the best plane, on an even part of the lattice around it, and some exact

@@ -60,7 +60,7 @@ class Report:
     # --- making -------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, what: Any, *, title: str = "A private release") -> Self:
+    def of(cls, what: object, *, title: str = "A private release") -> Self:
         """The report of a Release, of an Answer, or of a fitted estimator."""
         given = _read(what) if hasattr(what, "release_") else what
         if isinstance(given, Release):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
@@ -61,7 +62,7 @@ class BallNoise:
 
     delta = Fraction(0)
 
-    def __init__(self, statistic: Statistic, noise: Any, epsilon: Any) -> None:
+    def __init__(self, statistic: Statistic, noise: object, epsilon: Number) -> None:
         self.statistic = statistic
         self.epsilon = check_epsilon(epsilon)
         self._space = statistic.sensitivity_space()
@@ -192,7 +193,7 @@ class BallNoise:
 
     # --- the shape ----------------------------------------------------------------------------
 
-    def _shape(self, noise: Any) -> NormBall:
+    def _shape(self, noise: object) -> NormBall:
         space = self._space
         if isinstance(noise, NormBall):
             certificate = certify_contains(noise, space)  # [P1]

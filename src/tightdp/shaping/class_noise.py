@@ -33,7 +33,7 @@ from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Neighbors, text_down, text_up
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import (
     DESIGN_STEPS,
     LOSSY,
@@ -87,7 +87,7 @@ class ClassNoise(ABC):
         """The exact law, for people."""
 
     @abstractmethod
-    def sample(self, *, rng: Any = None) -> list[int]:
+    def sample(self, *, rng: RandomLike = None) -> list[int]:
         """One draw for all entries, in the order of the statistic."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ class BodyNoise(ClassNoise):
             f"level(z)), levels of {self.body!r}, in units of 1/{self.resolution}"
         )
 
-    def sample(self, *, rng: Any = None) -> list[int]:
+    def sample(self, *, rng: RandomLike = None) -> list[int]:
         return [int(z) for z in self.noise.sample(self.classes, rng=rng).ravel()]
 
     @property
@@ -331,7 +331,7 @@ class LawNoise(ClassNoise):
             f"entries, in units of 1/{self.resolution}"
         )
 
-    def sample(self, *, rng: Any = None) -> list[int]:
+    def sample(self, *, rng: RandomLike = None) -> list[int]:
         count, other = self.laws
         bits = source(rng)  # one for both: a seed must not give them the same noise
         counts = count.sample(self.classes, rng=bits)
@@ -437,7 +437,7 @@ class GaussianClassNoise(ClassNoise):
             f"1/{self.resolution}"
         )
 
-    def sample(self, *, rng: Any = None) -> list[int]:
+    def sample(self, *, rng: RandomLike = None) -> list[int]:
         return self.noise.sample(len(self.moments), self.resolution, rng=rng)
 
     def covariance(self) -> FloatArray:

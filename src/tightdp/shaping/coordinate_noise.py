@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
@@ -29,7 +30,7 @@ from tightdp.noise.lattice_laws import (
 from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.privacy import text_up
-from tightdp.randomness import source
+from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
     how_many,
@@ -47,23 +48,23 @@ DESIGN_STEPS = 1 << 38  # lattice points per unit that tables of designs can do 
 _WORTH = Fraction(1001, 1000)  # a smaller gain in epsilon is not worth another law
 
 
-def _geometric(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+def _geometric(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return Geometric(epsilon=epsilon, sensitivity=steps)
 
 
-def _truncated(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+def _truncated(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return TruncatedGeometric(epsilon=epsilon, delta=delta, sensitivity=steps)
 
 
-def _staircase(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+def _staircase(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return DiscreteStaircase(epsilon=epsilon, sensitivity=steps)
 
 
-def _tulap(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+def _tulap(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return DiscreteTulap(epsilon=epsilon, delta=delta, sensitivity=steps)
 
 
-def _gaussian(epsilon: Fraction, delta: float, steps: int) -> LatticeLaw:
+def _gaussian(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=steps)
 
 
@@ -90,7 +91,9 @@ class CoordinateNoise:
     leaves less noise.
     """
 
-    def __init__(self, statistic: Statistic, noise: Any, epsilon: Any, delta: Any) -> None:
+    def __init__(
+        self, statistic: Statistic, noise: object, epsilon: Number | None, delta: Number
+    ) -> None:
         self.statistic = statistic
         rows = statistic.schema.rows_per_person
         self.moved = min(len(statistic), statistic.touched() * rows)  # [P1]
@@ -107,7 +110,7 @@ class CoordinateNoise:
 
     # --- a named family, for a budget ---------------------------------------------------------
 
-    def _make(self, noise: Any, epsilon: Any, delta: Any) -> None:
+    def _make(self, noise: object, epsilon: Number | None, delta: Number) -> None:
         name = check_choice("noise", noise, FAMILIES)
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
         schema = self.statistic.schema
@@ -133,7 +136,7 @@ class CoordinateNoise:
         return [(epsilon, float_down(delta)) for epsilon, delta in tries]
 
     def _designed(
-        self, epsilon: Fraction, delta: float, steps: list[int]
+        self, epsilon: Number, delta: float, steps: list[int]
     ) -> tuple[int, list[LatticeLaw]]:
         """The certified least mean error: on the integers for counts, scaled for other entries."""
         if self.statistic.degree == 0:
@@ -146,7 +149,7 @@ class CoordinateNoise:
 
     # --- a law of the user, scaled to every entry ---------------------------------------------
 
-    def _take(self, law: NoiseLaw, epsilon: Any, delta: Any) -> None:
+    def _take(self, law: NoiseLaw, epsilon: Number | None, delta: Number) -> None:
         self.bits = self._design_bits()
         steps = self._steps()
         self.factor = finer_lattice(law, steps)
@@ -229,7 +232,7 @@ class CoordinateNoise:
         each = f"{kinds[0]} on every entry" if len(kinds) == 1 else "; ".join(kinds)
         return f"independent integers, {each}, in units of 1/{self.resolution}"
 
-    def sample(self, size: int | None = None, *, rng: Any = None) -> Any:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
         """Draws: a vector of integers, or ``size`` rows of them."""
         bits = source(rng)  # one for all entries: a seed for each would repeat the noise
         columns = [law.sample(1 if size is None else size, rng=bits) for law in self.laws]
@@ -306,7 +309,7 @@ def _mean_error(made: tuple[int, list[LatticeLaw]]) -> float:
     return sum(law.expected_loss(1) for law in laws) / factor
 
 
-def check_share(delta: Any) -> Fraction:
+def check_share(delta: Number) -> Fraction:
     """An exact delta in [0, 1)."""
     number = exact_amount("delta", delta)
     if not 0 <= number < 1:

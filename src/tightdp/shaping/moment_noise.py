@@ -57,7 +57,7 @@ def choose_noise(
     schema: Schema,
     features: Sequence[str],
     target: str,
-    noise: Any,
+    noise: object,
     epsilon: Fraction,
     *,
     square: bool,
@@ -105,7 +105,7 @@ def _feasible(moments: RegressionMoments, part: str) -> NormBall:
     fail("There are too many columns for exact noise: use fewer.", InfeasibleSamplingError)
 
 
-def _joint(moments: RegressionMoments, noise: Any, share: Fraction) -> MomentNoise:
+def _joint(moments: RegressionMoments, noise: object, share: Fraction) -> MomentNoise:
     """One body for all moments but the square of the target."""
     ball = _feasible(moments, "moments") if noise == "hull" else _named_ball(moments, noise)
     parts = [Part("moments", ball, share)]

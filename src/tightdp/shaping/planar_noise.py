@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
@@ -46,7 +47,7 @@ class PlanarNoise:
     """
 
     def __init__(
-        self, statistic: Statistic, design: PlanarDesign, epsilon: Any, delta: Any
+        self, statistic: Statistic, design: PlanarDesign, epsilon: Number | None, delta: Number
     ) -> None:
         if len(statistic) != 2:
             fail(
@@ -85,7 +86,7 @@ class PlanarNoise:
         cells = self.design.resolution * self.draws.points
         return self._reach() * self.resolution <= cells
 
-    def _check_budget(self, epsilon: Any, delta: Any) -> None:
+    def _check_budget(self, epsilon: Number | None, delta: Number) -> None:
         """What is given must cover the design, which is what is paid."""
         asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
         lost = self.delta if epsilon is None and not delta else check_share(delta)

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 from tightdp.design.designs import Design
 from tightdp.design.range_law import DataDependentDesign
@@ -190,7 +189,7 @@ class RangeSteps(StepNoise):
 
 
 def step_noise(
-    noise: Any,
+    noise: object,
     epsilon: Fraction,
     delta: Fraction,
     steps: int,

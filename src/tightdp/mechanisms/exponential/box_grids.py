@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -13,12 +12,12 @@ from tightdp.release import DEPENDS, Draft, Error
 from tightdp.schema import Interval
 
 
-def check_bits(bits: Any) -> int:
+def check_bits(bits: object) -> int:
     """Bits of a public grid on an interval."""
     return check_count("bits", bits, most=26)
 
 
-def check_interval(interval: Any) -> Interval:
+def check_interval(interval: object) -> Interval:
     """A public bounded interval: without one the law has no normaliser (E24)."""
     if not isinstance(interval, Interval):
         fail(
@@ -28,7 +27,7 @@ def check_interval(interval: Any) -> Interval:
     return interval
 
 
-def check_box(intervals: Any) -> tuple[Interval, ...]:
+def check_box(intervals: object) -> tuple[Interval, ...]:
     """Public bounded intervals, one for every axis."""
     if isinstance(intervals, Interval):
         return (intervals,)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import exact_fraction, fail
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.tilted import below_exp
@@ -201,8 +202,8 @@ class BoxMechanism(Mechanism):
         intervals: Sequence[Interval],
         bounds: Callable[[Any], Bounds],
         *,
-        sensitivity: Any,
-        epsilon: Any,
+        sensitivity: Number,
+        epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
         monotonic: bool = False,
@@ -239,7 +240,7 @@ class BoxMechanism(Mechanism):
         dim = len(self.intervals)
         return BoxLaw((-edge,) * dim, (edge,) * dim, on_box, self.budget.rate)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         on_box = called(self.bounds, frame)
         drawn = called(lambda: self.law_for(on_box).draw(rng))
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))

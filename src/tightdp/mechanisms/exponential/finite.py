@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import (
     DataError,
     DimensionError,
@@ -25,8 +26,8 @@ from tightdp.mechanisms.exponential.utilities import UtilityBudget, called, inte
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomSource, source
-from tightdp.release import DEPENDS, Draft
+from tightdp.randomness import RandomLike, RandomSource, source
+from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval
 
 
@@ -98,8 +99,8 @@ class ExponentialMechanism(Mechanism):
         candidates: Sequence[Any],
         utility: Callable[[Any], Any],
         *,
-        sensitivity: Any,
-        epsilon: Any,
+        sensitivity: Number,
+        epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         base_measure: Sequence[Any] | None = None,
         monotonic: bool = False,
@@ -158,7 +159,7 @@ class ExponentialMechanism(Mechanism):
     def label(self) -> str:
         return f"ExponentialMechanism({function_name(self.utility)})"
 
-    def choose(self, utilities: Any, *, rng: Any = None) -> int:
+    def choose(self, utilities: object, *, rng: RandomLike = None) -> int:
         """The place of a candidate drawn for given utilities; spends no budget by itself."""
         bits = source(rng)
         levels, rate = self._levels(utilities)
@@ -166,7 +167,7 @@ class ExponentialMechanism(Mechanism):
             return permute_and_flip(levels, rate, bits)
         return TiltedLaw(self._base(), levels, rate).draw(bits)
 
-    def probabilities(self, utilities: Any) -> Any:
+    def probabilities(self, utilities: object) -> Any:
         """The law for given utilities as doubles, for tests and plots; **not private**."""
         levels, rate = self._levels(utilities)
         if not self.permute_and_flip:
@@ -174,7 +175,7 @@ class ExponentialMechanism(Mechanism):
         coins = np.exp(-float(rate) * (levels - levels.min()).astype(np.float64))
         return _first_yes(coins)
 
-    def candidate(self, release: Any) -> Any:
+    def candidate(self, release: Release) -> Any:
         """The candidate that a release names."""
         return self.candidates[release.integers[0]]
 
@@ -191,7 +192,7 @@ class ExponentialMechanism(Mechanism):
 
     names = ("candidate",)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         utilities = called(self.utility, frame)
         try:
             place = self.choose(utilities, rng=rng)
@@ -202,7 +203,7 @@ class ExponentialMechanism(Mechanism):
         return Draft.of(("candidate",), [place], (place,), 1, DEPENDS)
 
 
-def _measure(base_measure: Any, count: int) -> WideIntegers | None:
+def _measure(base_measure: object, count: int) -> WideIntegers | None:
     """Integers in the proportions of the base measure."""
     if base_measure is None:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import DataError, FloatArray, WideIntegers, fail
 from tightdp.exact.tilted import TiltedLaw
 from tightdp.mechanisms.exponential.box_grids import check_bits, check_interval, grid_words, on_grid
@@ -103,8 +104,8 @@ class PieceMechanism(Mechanism):
         interval: Interval,
         utility: Callable[[Any], Any],
         *,
-        sensitivity: Any,
-        epsilon: Any,
+        sensitivity: Number,
+        epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         bits: int = 16,
         monotonic: bool = False,
@@ -131,7 +132,7 @@ class PieceMechanism(Mechanism):
     def label(self) -> str:
         return f"ExponentialMechanism.on_interval({function_name(self.utility)})"
 
-    def law_for(self, cuts: Any, values: Any) -> PieceLaw:
+    def law_for(self, cuts: object, values: Any) -> PieceLaw:
         """The law of the grid point for given pieces; **not private**."""
         edge = 1 << self.bits
         places = np.asarray(cuts)
@@ -145,7 +146,7 @@ class PieceMechanism(Mechanism):
 
     names = ("point",)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         given = called(self.utility, frame)
         try:
             cuts, values = given

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tightdp.accepted import Number
 from tightdp.errors import DataError, WideIntegers, exact_fraction, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Neighbors
@@ -39,7 +40,7 @@ def _large(values: Any) -> bool:
     return bool((values >= _WORD).any() or (values <= -_WORD).any()) if values.size else False
 
 
-def called(function: Callable[..., T], *arguments: Any) -> T:
+def called(function: Callable[..., T], *arguments: object) -> T:
     """The value of a user's function of the data; its errors are withheld, they may quote cells."""
     try:
         return function(*arguments)
@@ -68,9 +69,9 @@ class UtilityBudget:
 
     def __init__(
         self,
-        epsilon: Any,
-        sensitivity: Any,
-        neighbors: Any,
+        epsilon: Number,
+        sensitivity: Number,
+        neighbors: str | Neighbors,
         *,
         monotonic: bool = False,
         constant_normalizer: bool = False,

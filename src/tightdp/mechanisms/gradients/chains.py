@@ -187,7 +187,7 @@ class Sampler:
     ``diagnostics`` are those of the last draw by chains, None before; **not private**.
     """
 
-    def __init__(self, sampler: Any, steps: Any, dim: int) -> None:
+    def __init__(self, sampler: object, steps: object, dim: int) -> None:
         self.exact = check_choice("sampler", sampler, SAMPLERS) == "exact"
         if self.exact and steps is not None:
             fail("`steps` belong to sampler='mcmc': an exact draw has none.")

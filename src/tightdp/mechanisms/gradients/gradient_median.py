@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import (
     DimensionError,
@@ -232,7 +232,7 @@ class KNormGeometricMedian(Mechanism):
         self,
         schema: Schema,
         *,
-        epsilon: Any,
+        epsilon: Number,
         columns: Sequence[str] | None = None,
         grid: int | None = None,
         sampler: str = "exact",
@@ -318,14 +318,14 @@ class KNormGeometricMedian(Mechanism):
         pairs = zip(self._intervals, scaled, strict=True)
         return np.array([interval.middle + interval.half * s for interval, s in pairs])
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
     def draws_level(self) -> bool:
         return self._radius_law is not None
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
         drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]

@@ -7,10 +7,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.errors import (
     FloatArray,
@@ -49,15 +49,15 @@ class PlaneGradient(Mechanism):
 
     def _set_up(
         self,
-        schema: Any,
+        schema: object,
         features: Sequence[str] | None,
         target: str | None,
         *,
         intercept: bool,
-        epsilon: Any,
-        radius: Any,
+        epsilon: Number,
+        radius: Number,
         shape: str,
-        grid: Any,
+        grid: int | None,
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
         self.rows = RegressionRows(schema, features, target, intercept=intercept)
@@ -70,7 +70,7 @@ class PlaneGradient(Mechanism):
             epsilon=self.epsilon,
             radius=self.radius,
             dim=self.rows.dim,
-            bits=self.rows.schema.bits,
+            bits=self._cell_bits(),
             most=self._finest(),
         )
         self.edge = math.floor(self.radius * (1 << self.grid))
@@ -80,6 +80,10 @@ class PlaneGradient(Mechanism):
     def _finest(self) -> int:
         """The finest grid on which a draw can promise to end; any by default."""
         return 62
+
+    def _cell_bits(self) -> int:
+        """Bits of the cells that are multiplied with coefficients in 64-bit integers."""
+        return self.rows.schema.bits
 
     # --- the law ------------------------------------------------------------------------------
 
@@ -94,7 +98,7 @@ class PlaneGradient(Mechanism):
         """The largest change of a level between neighbours."""
 
     @abstractmethod
-    def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
+    def _draw(self, frame: TableLike, rng: RandomSource, progress: bool) -> Point:
         """Read the rows and draw a lattice point."""
 
     @property
@@ -135,10 +139,10 @@ class PlaneGradient(Mechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         self.rows.check(frame)
 
-    def draw(self, frame: Any, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
         return Draft.of(self.names, self.coefficients(drawn), drawn, 1 << self.grid, DEPENDS)
 
@@ -147,11 +151,11 @@ class PlaneGradient(Mechanism):
         self._level(release, confidence)
         return replace(Answer.of(release), about=NO_INTERVAL)
 
-    def _read(self, frame: Any, progress: bool) -> tuple[Integers, Integers]:
+    def _read(self, frame: TableLike, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)
 
 
-def check_radius(radius: Any) -> Fraction:
+def check_radius(radius: Number) -> Fraction:
     """A public bound on coefficients of scaled columns."""
     if radius is None:
         fail(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import InfeasibleSamplingError, Integers, check_choice, fail
 from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.mechanisms.gradients.chains import SAMPLERS, Sampler
@@ -108,12 +108,12 @@ class KNormQuantileRegression(PlaneGradient):
         self,
         schema: Schema,
         *,
-        epsilon: Any,
-        tau: Any = 0.5,
+        epsilon: Number,
+        tau: Number = 0.5,
         features: Sequence[str] | None = None,
         target: str | None = None,
         fit_intercept: bool = True,
-        radius: Any = 1,
+        radius: Number = 1,
         shape: str = "l1",
         grid: int | None = None,
         sampler: str = "exact",
@@ -190,7 +190,7 @@ class KNormQuantileRegression(PlaneGradient):
             InfeasibleSamplingError,
         )
 
-    def _draw(self, frame: Any, rng: RandomSource, progress: bool) -> Point:
+    def _draw(self, frame: TableLike, rng: RandomSource, progress: bool) -> Point:
         levels = self.levels(*self._read(frame, progress))
         if not self.draws.exact:
             return self.draws.draw(levels, self.rate, rng, progress)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
 from tightdp.errors import DimensionError, Integers, check_count, check_flag, check_list, fail
@@ -46,7 +46,7 @@ class RegressionRows:
 
     def __init__(
         self,
-        schema: Any,
+        schema: object,
         features: Sequence[str] | None = None,
         target: str | None = None,
         *,
@@ -109,12 +109,12 @@ class RegressionRows:
         """How many gradients of one row a neighbour changes: one goes, and another one comes."""
         return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column; reads no row."""
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
 
-    def read(self, frame: Any, *, progress: bool = False) -> tuple[Integers, Integers]:
+    def read(self, frame: TableLike, *, progress: bool = False) -> tuple[Integers, Integers]:
         """Integers ``2**bits * x``, shape (n, d), the constant first, and ``2**bits * y``."""
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         rows = cells[:, :-1]
@@ -125,7 +125,7 @@ class RegressionRows:
 
 
 def theta_grid(
-    grid: Any,
+    grid: int | None,
     *,
     rows: int,
     epsilon: Fraction,

@@ -3,8 +3,10 @@ r"""Exact draws from :math:`P(z) \propto e^{-r \lVert T - Sz \rVert_\infty}` on 
 S is an integer matrix and T an integer vector, in any dimension. Several proposals take turns; each
 keeps a lattice point z with a chance that is a constant times its weight, so what is kept first has
 the law whichever proposal made it. Integers and lazily settled coins only. Where the law crowds at
-the edge of the lattice neither proposal is kept often, and boxes that are cut where the mass is
-take over.
+the edge of the lattice neither proposal is kept often, and shells around its best plane take over,
+whose number of proposals has a bound (:mod:`tightdp.mechanisms.gradients.linear_shells`); on a
+lattice too coarse for them all points are gone through. Boxes that are cut where the mass is are
+left for tables with many times the rows that were stated.
 """
 
 from __future__ import annotations
@@ -16,26 +18,28 @@ from math import ceil, comb
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, WideIntegers
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
+from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.tilted import below_exp
+from tightdp.exact.tilted import TiltedLaw, below_exp
+from tightdp.mechanisms.gradients.linear_shells import (
+    MOST_PROPOSALS,
+    ShellSampler,
+    most_proposals,
+)
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource
 
-Vector = list[int]
-Matrix = list[list[int]]
-
 _BATCHES = (2, 16)  # a first draw needs few
 _COARSE = Fraction(1, 64)  # what rounding the proposal's matrix may cost, in the exponent
-_ROUNDING = 2.0**-48  # per entry of a product of matrices, with room for all roundings
-_CERTAIN = 2.0**-20  # a float inverse that is worse than this is not used
 _TURNS = (True, True, True, False)  # mapped noise is cheaper than uniform points
 _MOST_STEPS, _MOST_ROUNDS = 1000, 10_000  # of a reduction, of an ellipsoid: tens, thousands
 _FEW_POINTS = 64.0
 _TRIES = 256  # refused proposals of the first boxes, twice as many of the next
-_PATIENCE = 256  # refused proposals before boxes take over
-MOST_BOXED = 4  # coefficients: boxes multiply with the dimension
+_PATIENCE = 256  # refused proposals before others take over
+MOST_COEFFICIENTS = 4  # the bound on proposals grows a hundredfold with every one
+MOST_POINTS = 1 << 21  # of a cube that is gone through
 
 
 class CoefficientLattice:
@@ -79,6 +83,38 @@ class CoefficientLattice:
             best = max(best, value // size if size else 0)
         return best
 
+    def steepness(self) -> Fraction:
+        """How much the exponent can change from the middle of a unit cube to its side."""
+        return self.rate * self.dim * max(abs(s) for row in self.matrix for s in row) / 2
+
+    def all_points(self) -> WideIntegers:
+        """All points of a small lattice, shape (points, d)."""
+        side = np.arange(-self.edge, self.edge + 1)
+        cube = np.stack([a.ravel() for a in np.meshgrid(*[side] * self.dim)], axis=1)
+        return cube[np.abs(cube).sum(axis=1) <= self.edge] if self.l1 else cube
+
+    def levels(self, points: WideIntegers) -> WideIntegers:
+        """The levels of many points."""
+        entries = [abs(s) for row in self.matrix for s in row]
+        most = max(map(abs, self.target)) + self.dim * self.edge * max(entries)
+        kind = np.int64 if most < 1 << 62 else object
+        image = points.astype(kind) @ np.array(self.matrix, dtype=kind).T
+        return np.asarray(np.abs(np.array(self.target, dtype=kind) - image).max(axis=1))
+
+
+def work_is_bounded(dim: int, edge: int, steep: Fraction, rate: Fraction) -> bool:
+    """Whether shells, or going through all points, end a draw from such a lattice in time.
+
+    Parameters
+    ----------
+    dim, edge, rate :
+        Of the lattice.
+    steep : Fraction
+        A bound on its :meth:`CoefficientLattice.steepness`.
+    """
+    by_shells = most_proposals(dim, edge, steep, rate) <= MOST_PROPOSALS
+    return dim <= MOST_COEFFICIENTS and (by_shells or (2 * edge + 1) ** dim <= MOST_POINTS)
+
 
 class Proposal(ABC):
     """Proposes a point, and a number x >= 0 such that it is to be kept with chance exp(-x)."""
@@ -113,7 +149,7 @@ class Mapped(Proposal):
         rounded = [[_nearest(s, self.unit) for s in row] for row in lattice.matrix]
         self._a = [[s + added * (i == j) for j, s in enumerate(r)] for i, r in enumerate(rounded)]
         self._b = [_nearest(t, self.unit) for t in lattice.target]
-        self._solver = _Rounder(self._a)
+        self._solver = CubeRounder(self._a)
         self.regular = self._solver.regular
         self._slack = self._largest_gap()
         steep = rate * self.unit
@@ -189,7 +225,7 @@ class LinearLevels(BoxLevels[None]):
     def __init__(self, lattice: CoefficientLattice, form: FloatArray) -> None:
         self.lattice = lattice
         self.basis, self._lengths = _short_basis(form)
-        inverse, _ = _adjugate(self.basis)  # of determinant 1 or -1
+        inverse, _ = adjugate(self.basis)  # of determinant 1 or -1
         reach = [max(map(abs, row)) if lattice.l1 else sum(map(abs, row)) for row in inverse]
         self.low = tuple(-lattice.edge * r for r in reach)
         self.high = tuple(lattice.edge * r for r in reach)
@@ -342,6 +378,8 @@ class LinearNormSampler:
         self.lattice = CoefficientLattice(matrix, target, edge=edge, l1=l1, rate=rate)
         self._mapped = self._map()
         self._uniform: UniformProposal | None = None
+        self._shells: ShellSampler | None = None
+        self._points: tuple[WideIntegers, TiltedLaw] | None = None
         self._boxes: list[BoxSampler[None]] = []
 
     def _map(self) -> Mapped:
@@ -351,12 +389,31 @@ class LinearNormSampler:
 
     def draw(self, rng: RandomSource) -> tuple[int, ...]:
         """One lattice point."""
-        boxed = self.lattice.dim <= MOST_BOXED
-        for mapped in islice(cycle(_TURNS), _PATIENCE if boxed else None):
+        bounded = self.lattice.dim <= MOST_COEFFICIENTS
+        for mapped in islice(cycle(_TURNS), _PATIENCE if bounded else None):
             found = (self._mapped if mapped else self._flat()).propose(rng)
             if found is not None and below_exp(int(rng.words(1)[0]), found[1], rng):
                 return tuple(found[0])
+        lattice = self.lattice
+        steep = lattice.steepness()
+        if most_proposals(lattice.dim, lattice.edge, steep, lattice.rate) <= MOST_PROPOSALS:
+            return self._by_shells(rng)
+        if (2 * lattice.edge + 1) ** lattice.dim <= MOST_POINTS:
+            return self._by_points(rng)
         return self._boxed(rng)
+
+    def _by_shells(self, rng: RandomSource) -> tuple[int, ...]:
+        if self._shells is None:  # kept for later draws
+            self._shells = ShellSampler(self.lattice)
+        return self._shells.draw(rng)
+
+    def _by_points(self, rng: RandomSource) -> tuple[int, ...]:
+        if self._points is None:
+            points = self.lattice.all_points()
+            alike = np.ones(len(points), dtype=np.int64)
+            self._points = points, TiltedLaw(alike, self.lattice.levels(points), self.lattice.rate)
+        points, law = self._points
+        return tuple(int(v) for v in points[law.draw(rng)])
 
     def _boxed(self, rng: RandomSource) -> tuple[int, ...]:
         """Boxes along two bases take turns; one of them fits the law, whatever the rows."""
@@ -378,86 +435,5 @@ class LinearNormSampler:
         return self._uniform
 
 
-class _Rounder:
-    r"""The lattice point in whose half-open cube :math:`A^{-1} w` lies, exactly.
-
-    A float inverse F guesses z, and integers give the rest :math:`R = w - Az` without rounding.
-    With :math:`E = I - FA`, :math:`A^{-1}R = (I - E)^{-1} F R` differs from :math:`FR` by at most
-    :math:`\lVert E\rVert_\infty/(1 - \lVert E\rVert_\infty)` times its largest entry. If FR is that
-    far inside the cube, z is proved; else the adjugate, made when it is first needed, decides.
-    """
-
-    def __init__(self, matrix: Matrix) -> None:
-        self._matrix = matrix
-        self._exact: tuple[Matrix, int] | None = None
-        self._floats = np.array(matrix, dtype=np.float64)
-        self._margin = 1.0
-        try:
-            self._inverse = np.linalg.inv(self._floats)
-        except np.linalg.LinAlgError:
-            self._inverse = np.zeros_like(self._floats)
-        if np.isfinite(self._inverse).all():
-            off = np.abs(np.eye(len(matrix)) - self._inverse @ self._floats).sum(axis=1).max()
-            size = (np.abs(self._inverse) @ np.abs(self._floats)).sum(axis=1).max()
-            error = float(off + size * len(matrix) * _ROUNDING)
-            self._margin = error / (1 - error) if error < 1 else 1.0
-
-    @property
-    def regular(self) -> bool:
-        """Whether the matrix has an inverse."""
-        return self._margin < _CERTAIN or self._adjugate()[1] > 0
-
-    def nearest(self, w: Vector) -> Vector:
-        """The point z with all entries of A^-1 w - z in [-1/2, 1/2)."""
-        if self._margin < _CERTAIN:
-            with np.errstate(all="ignore"):
-                guess = np.rint(self._inverse @ np.array(w, dtype=np.float64))
-            if np.isfinite(guess).all():
-                z = [int(v) for v in guess]
-                rest = [
-                    v - sum(a * b for a, b in zip(row, z, strict=True))
-                    for row, v in zip(self._matrix, w, strict=True)
-                ]
-                place = np.abs(self._inverse @ np.array(rest, dtype=np.float64)).max()
-                if place < 0.5 - 2 * self._margin:
-                    return z
-        adjugate, det = self._adjugate()
-        return [
-            (2 * sum(a * v for a, v in zip(row, w, strict=True)) + det) // (2 * det)
-            for row in adjugate
-        ]
-
-    def _adjugate(self) -> tuple[Matrix, int]:
-        if self._exact is None:
-            self._exact = _adjugate(self._matrix)
-        return self._exact
-
-
 def _nearest(value: int, unit: Fraction) -> int:
     return (2 * value + unit) // (2 * unit)
-
-
-def _adjugate(matrix: Matrix) -> tuple[Matrix, int]:
-    """The adjugate and the determinant, made positive together, by fraction-free elimination.
-
-    For a singular matrix the determinant is 0 and the adjugate is not made.
-    """
-    dim = len(matrix)
-    rows = [[*row, *(int(i == j) for j in range(dim))] for i, row in enumerate(matrix)]
-    last, sign = 1, 1
-    for k in range(dim):
-        pivot = next((i for i in range(k, dim) if rows[i][k]), None)
-        if pivot is None:
-            return [], 0
-        if pivot != k:
-            rows[k], rows[pivot], sign = rows[pivot], rows[k], -sign
-        head = rows[k]
-        lead = head[k]
-        for i in range(dim):
-            if i != k:
-                row, factor = rows[i], rows[i][k]
-                rows[i] = [(lead * a - factor * b) // last for a, b in zip(row, head, strict=True)]
-        last = lead
-    # now the left half is last * I, last = sign * det, and the right half last * inverse
-    turn = 1 if last > 0 else -1
-    return [[turn * v for v in row[dim:]] for row in rows], turn * last
