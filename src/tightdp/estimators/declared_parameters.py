@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_LAST = ("progress", "ledger", "random_state")
+_FIRST, _LAST = ("delta",), ("progress", "ledger", "random_state")  # after the leading; of all
 
 
 def parameter(*, default: T, kw_only: bool) -> T:
@@ -31,7 +31,8 @@ def constructor(kind: type, root: type, leading: tuple[str, ...]) -> Callable[..
         for name, text in vars(base).get("__annotations__", {}).items()
         if name in vars(base) and not name.startswith("_")
     }
-    order = [*leading, *(name for name in declared if name not in (*leading, *_LAST)), *_LAST]
+    first = [*leading, *(name for name in _FIRST if name in declared)]
+    order = [*first, *(name for name in declared if name not in (*first, *_LAST)), *_LAST]
     by_place, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     form = inspect.Signature(
         [inspect.Parameter("self", by_place)]

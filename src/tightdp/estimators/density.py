@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.accepted import TableLike
 from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Column, Problem, fitted_cells
 from tightdp.estimators.private_estimator import Untargeted
 from tightdp.mechanisms.counts import CellCounts
@@ -80,8 +81,10 @@ class Density(Untargeted[CellCounts]):
     (3, 1)
     """
 
-    bins: str | int | Sequence[Any] = "auto"
-    smoothing: str = "linear"
+    bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
+    smoothing: str = parameter(default="linear", kw_only=False)
+
+    _leading = ("epsilon", "bounds", "bins", "smoothing")
 
     def _mechanism(self, problem: Problem) -> CellCounts:
         return CellCounts(problem.schema, **self._options(CellCounts))

@@ -87,8 +87,10 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     True
     """
 
-    noise: str | NormBall = "best"
+    noise: str | NormBall = parameter(default="best", kw_only=False)
     post: str = "shrink"
+
+    _leading = ("epsilon", "bounds", "noise")
 
     def _mechanism(self, problem: Problem) -> LeastSquares:
         return self._model(LeastSquares, problem)
@@ -195,4 +197,4 @@ class Ridge(LinearRegression):
 
     alpha: float = parameter(default=1.0, kw_only=False)
 
-    _leading = ("alpha", "epsilon", "bounds")
+    _leading = ("alpha", "epsilon", "bounds", "noise")

@@ -10,6 +10,7 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
 from tightdp.exact.rates import check_epsilon
@@ -82,7 +83,9 @@ class Quantile(OrderStatistics):
     True
     """
 
-    tau: Number = 0.5
+    tau: Number = parameter(default=0.5, kw_only=False)
+
+    _leading = ("epsilon", "bounds", "tau")
 
     def _levels(self) -> list[Fraction]:
         return [check_tau(self.tau)]
@@ -131,7 +134,9 @@ class Quantiles(OrderStatistics):
     array([[1., 5., 9.]])
     """
 
-    taus: Sequence[Number] = (0.25, 0.5, 0.75)
+    taus: Sequence[Number] = parameter(default=(0.25, 0.5, 0.75), kw_only=False)
+
+    _leading = ("epsilon", "bounds", "taus")
 
     def _levels(self) -> list[Fraction]:
         return check_taus(self.taus)

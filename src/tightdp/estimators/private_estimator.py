@@ -114,8 +114,7 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
             A key that the ledger already holds gives the stored release again and costs nothing.
         """
         _refuse(unsupported)
-        if isinstance(self.ledger, LostLedger):
-            fail(_LOST, LedgerError)
+        self._purse()
         check_epsilon(self.epsilon)
         _warn_of_learned_steps(self)
         problem = self._problem(X, y)
@@ -134,7 +133,7 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         self.mechanism_ = self._mechanism(problem)
         release = self.mechanism_.release(
             problem.frame,
-            ledger=self.ledger,
+            ledger=self._purse(),
             key=key,
             confidence=getattr(self, "confidence", 0.95),
             rng=rng,
@@ -167,6 +166,17 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
     def _target_column(self, y: object) -> Column | None:
         """Public facts about the target that the estimator knows itself (classes), else None."""
         return None
+
+    def _purse(self) -> Ledger | None:
+        """The ledger that pays; a model that was saved with one and has been given none is refused."""
+        if isinstance(self.ledger, LostLedger):
+            fail(
+                "This model was saved or copied, and its ledger was not: it can predict. To fit it "
+                "again, say set_params(ledger=Ledger.open(path)); set_params(ledger=None) fits "
+                "without payment.",
+                LedgerError,
+            )
+        return self.ledger
 
     def _source(self) -> RandomSource:
         """A fresh secure source, or a seeded one that says so."""
@@ -254,10 +264,6 @@ class LostLedger:
         return "<not saved: set_params(ledger=...)>"
 
 
-_LOST = (
-    "This model was saved or copied, and its ledger was not: it can predict. To fit it again, say "
-    "set_params(ledger=Ledger.open(path)); set_params(ledger=None) fits without payment."
-)
 _STILL_PAYS = (
     "An estimator that has a ledger and is not fitted cannot be pickled or copied: its copy would "
     "spend the same budget again. Use `sklearn.base.clone`, which shares the ledger; for searches "

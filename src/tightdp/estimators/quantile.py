@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 
 from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
@@ -75,11 +76,13 @@ class QuantileRegression(
     True
     """
 
-    tau: Number = 0.5
+    tau: Number = parameter(default=0.5, kw_only=False)
     fit_intercept: bool = True
     radius: Number = 1.0
     shape: str = "l1"
     sampler: str = "exact"
+
+    _leading = ("epsilon", "bounds", "tau")
 
     def _mechanism(self, problem: Problem) -> KNormQuantileRegression:
         return self._model(KNormQuantileRegression, problem)

@@ -20,6 +20,7 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import Untargeted
@@ -106,10 +107,12 @@ class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
     ((45, 1), True)
     """
 
-    method: str = "histogram"
-    size: int | None = None
-    bins: str | int | Sequence[Any] = "auto"
+    method: str = parameter(default="histogram", kw_only=False)
+    size: int | None = parameter(default=None, kw_only=False)
+    bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
     smoothing: str = "linear"
+
+    _leading = ("epsilon", "bounds", "method", "size", "bins")
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self.__dict__.pop("density_", None)  # of an earlier fit
