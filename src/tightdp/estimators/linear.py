@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -90,7 +90,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     noise: str | NormBall = parameter(default="best", kw_only=False)
     post: str = "shrink"
 
-    _leading = ("epsilon", "bounds", "noise")
+    _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 
     def _mechanism(self, problem: Problem) -> LeastSquares:
         return self._model(LeastSquares, problem)

@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, check_choice
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
 from tightdp.mechanisms.mechanism import Mechanism, Together
-from tightdp.mechanisms.quantiles import KNormQuantile, check_tau
+from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
 from tightdp.release import Release
 from tightdp.schema import Schema
 
@@ -142,7 +142,7 @@ class Quantiles(OrderStatistics):
         return check_taus(self.taus)
 
     def _parts(self, schema: Schema) -> list[Mechanism]:
-        if self.interval != "none":
+        if check_choice("interval", self.interval, COVERS) != "none":
             return super()._parts(schema)
         columns, levels = numeric_columns(schema), self._levels()
         share = check_epsilon(self.epsilon) / len(columns)

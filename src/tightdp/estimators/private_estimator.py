@@ -168,7 +168,7 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         return None
 
     def _purse(self) -> Ledger | None:
-        """The ledger that pays; a model that was saved with one and has been given none is refused."""
+        """The ledger that pays; a model that lost its own must be given another."""
         if isinstance(self.ledger, LostLedger):
             fail(
                 "This model was saved or copied, and its ledger was not: it can predict. To fit it "
