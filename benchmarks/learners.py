@@ -64,7 +64,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not install
 import tightdp as tdp
 from reproduce.tables import data_folder
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.frames import blocks
+from tightdp.data.one_pass import blocks
 from tightdp.inference.class_tables import log_joint, read_classes
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import ClassMechanism

@@ -24,7 +24,7 @@ from typing import Any
 
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
-from tightdp.ledger.requests import Asked
+from tightdp.ledger.entries import Asked
 
 LENGTHS = (0, 1_000, 100_000, 1_000_000)
 COST = Fraction(1, 1000)

@@ -24,7 +24,7 @@ from reproduce.experiment import (
     pooled,
 )
 from reproduce.results import Quote, Row, mean_and_error, simulated_quote
-from tightdp.data.statistics import Histogram
+from tightdp.data.histograms import Histogram
 from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.additive import AdditiveMechanism

@@ -26,8 +26,10 @@ from reproduce.experiment import (
 from reproduce.results import Quote, Row, mean_and_error, simulated_quote
 from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import (
+    KNormLinearRegression,
+    KNormQuantileRegression,
+)
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.plots.canvas import axes_for
 from tightdp.randomness import RandomSource

@@ -30,7 +30,7 @@ from reproduce.results import (
     mean_and_error,
     simulated_quote,
 )
-from tightdp.data.statistics import Moments
+from tightdp.data.regression_moments import Moments
 from tightdp.errors import FloatArray
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.norm_balls import LpBall, NormBall

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tightdp.accuracy import epsilon_for, preview, shares, split_budget
-from tightdp.data.statistics import Histogram, Sums
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Sums
 from tightdp.errors import ParameterError, UndecidedError
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.plans import request

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -11,9 +13,11 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp import plots
 from tightdp.errors import ParameterError
 from tightdp.plans import Plan
-from tightdp.report import Report
+from tightdp.plots import canvas
+from tightdp.report import Report, page, pictures
 
 PLAN = """
 title = "Ages <b>& answers"
@@ -223,3 +227,22 @@ def test_a_report_is_written_whole_or_refused(report, tmp_path):
 
 def test_a_page_is_the_same_every_time(report):
     assert report.html() == report.html()
+
+
+def test_a_report_needs_no_library_to_draw():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import tightdp as tdp\n"
+        "schema = tdp.Schema({'k': tdp.Category(['a', 'b'], other='a')}, rows=4)\n"
+        "counts = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=1)\n"
+        "page = tdp.Report.of(counts.release({'k': ['a', 'b', 'a', 'a']}, rng=1)).html()\n"
+        "sys.exit(page.count('<svg') != 2)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_reports_and_plots_share_their_colours():
+    assert canvas.ACCENT in page.STYLE
+    assert canvas.COOL in page.STYLE
+    assert canvas.ACCENT in pictures.ACCENT
+    assert plots.plot_power(1.0).lines[0].get_color() == canvas.ACCENT

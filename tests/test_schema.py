@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tightdp as tdp
-from tightdp.mechanisms.dyadic_bounds import BoundsFinder
+from tightdp.mechanisms.ranks import BoundsFinder
 
 FACTS = {"x": tdp.Interval(0, 10, missing=1), "k": tdp.Category(["a", "b"], other="b")}
 

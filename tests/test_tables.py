@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tightdp.estimators.coefficient_tables import CoefficientTable
-from tightdp.tables import html_facts, html_notes, html_table, text_facts, text_table
+from tightdp.printed import html_facts, html_notes, html_table, text_facts, text_table
 
 SOURCE = Path(__file__).parents[1] / "src" / "tightdp"
 HOSTILE = "<b>\x1b[31m\n\ud800&"
@@ -76,4 +76,4 @@ def test_no_other_module_draws_a_table():
         for path in SOURCE.rglob("*.py")
         if drawing.search(path.read_text())
     }
-    assert loud == {"tables.py"}
+    assert loud == {"printed.py"}

@@ -2,18 +2,11 @@
 
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.joint_histograms import JointHistogram
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.planar import design_planar_noise
@@ -22,6 +15,7 @@ from tightdp.design.problem import NoiseProblem
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
+from tightdp.design.worst_event import WorstEvent, worst_event
 from tightdp.errors import (
     BudgetError,
     BurnedError,
@@ -66,16 +60,19 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
-from tightdp.mechanisms.dyadic_bounds import find_bounds
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.gradients.gradient import KNormGradient, KNormRowGradient
-from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
 from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import (
+    KNormLinearRegression,
+    KNormQuantileRegression,
+)
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
+from tightdp.mechanisms.ranks import find_bounds
+from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -198,6 +195,7 @@ __all__ = [  # noqa: RUF022
     "KNormQuantileRegression",
     "KolmogorovSample",
     "ObjectivePerturbation",
+    "SquaredLossMean",
     # Noise by optimisation
     "design_noise",
     "load_design",
@@ -205,6 +203,8 @@ __all__ = [  # noqa: RUF022
     "Certificate",
     "NoiseProblem",
     "suboptimality",
+    "worst_event",
+    "WorstEvent",
     "design_planar_noise",
     "PlanarDesign",
     "design_data_dependent_noise",

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     DimensionError,
@@ -32,10 +32,10 @@ from tightdp.errors import (
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, Preview, of_rows, spread
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.schema import Category, Interval, Schema
-from tightdp.tables import html_table, text_table
 
 _SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
 _TABLES = 8

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import Covers, bare, interval_head, value_and_interval
+from tightdp.printed import Covers, bare, html_table, interval_head, text_table, value_and_interval
 from tightdp.release import Release
-from tightdp.tables import html_table, text_table
 
 NO_INTERVAL = "no interval was paid for, and the error depends on the data"
 _SILENT = "the error depends on the data, and no interval is known"

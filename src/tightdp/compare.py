@@ -11,10 +11,9 @@ import numpy as np
 from tightdp.errors import TightdpError, check_probability, fail
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
-from tightdp.printed import most, percent
+from tightdp.printed import html_table, most, percent, text_table
 from tightdp.shaping.ball_noise import SHAPES
 from tightdp.shaping.coordinate_noise import LOSSY, PURE
-from tightdp.tables import html_table, text_table
 
 _FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")

@@ -35,7 +35,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,6 +271,17 @@ def amount_within(name: str, value: object, allowed: str, remedy: str = "") -> F
     return number
 
 
+def fraction_within(name: str, value: object, allowed: str, remedy: str = "") -> Fraction:
+    """The same for a number that :func:`exact_fraction` reads: as it is stored.
+
+    >>> fraction_within("at", 0.25, "(0, inf)")
+    Fraction(1, 4)
+    """
+    number = exact_fraction(name, value)
+    _refuse_outside(name, number, value, allowed, remedy)
+    return number
+
+
 def _refuse_outside(
     name: str, number: float | Fraction, given: object, allowed: str, remedy: str
 ) -> None:
@@ -307,9 +318,9 @@ def _remedy(remedy: str) -> str:
 
 
 def check_instance(
-    name: str, value: object, kind: type[T], remedy: str = "", *, words: str = ""
+    name: str, value: object, kind: Callable[..., T], remedy: str = "", *, words: str = ""
 ) -> T:
-    """A value of a class; ``words`` say which where its name does not.
+    """A value of a class, which may be an abstract one; ``words`` are for those without a name.
 
     >>> check_instance("ledger", "a.ledger", Fraction, "open it first")
     Traceback (most recent call last):
@@ -318,11 +329,12 @@ def check_instance(
     >>> check_instance("column", "age", str, words="the name of a column")
     'age'
     """
+    assert isinstance(kind, type)
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         wanted = words or f"{article} {kind.__name__}"
         fail(f"`{name}` must be {wanted}. Got {type(value).__name__}{_remedy(remedy)}.")
-    return value
+    return cast(T, value)
 
 
 def check_function(name: str, value: F, of: str = "of the table") -> F:
@@ -450,8 +462,12 @@ _HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
 @contextmanager
 def held_warnings() -> Iterator[None]:
     """Say warnings about public facts when the block is over: one that is turned into an error
-    must not come between a payment and the release that it paid for.
+    must not come between a payment and the release that it paid for. Within another such block,
+    when that one is over.
     """
+    if _HELD.get() is not None:
+        yield
+        return
     texts: list[str] = []
     token = _HELD.set(texts)
     try:

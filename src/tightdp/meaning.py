@@ -88,6 +88,17 @@ def power_bound(alpha: Any, epsilon: float, delta: float = 0.0) -> Any:
     return power if np.ndim(alpha) else float(power)
 
 
+def power_curve(epsilon: float, delta: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """The corners of the curve of :func:`power_bound`, levels and powers: it is straight between.
+
+    >>> [part.round(3).tolist() for part in power_curve(math.log(3))]
+    [[0.0, 0.25, 1.0], [0.0, 0.75, 1.0]]
+    """
+    knee = (1.0 - delta) * guess_bound(epsilon) * math.exp(-epsilon)  # where its two pieces meet
+    levels = np.unique([0.0, knee, 1.0 - delta, 1.0])
+    return levels, power_bound(levels, epsilon, delta)
+
+
 def guess_bound(epsilon: float, delta: float = 0.0) -> float:
     r"""The largest probability of a right guess between two neighbouring tables, equally likely.
 

@@ -6,6 +6,7 @@ all. Each is one clear error here, before anything is opened; nothing waits and 
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -107,9 +108,7 @@ def write_whole(name: str, path: object, text: str) -> Path:
     try:
         part, handle = _fresh(place.parent)
     except OSError as error:
-        fail(
-            f"`{name}`: {str(place)!r} cannot be written: {(error.strerror or 'it fails').lower()}."
-        )
+        _refuse(name, place, "written", error)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
@@ -117,17 +116,25 @@ def write_whole(name: str, path: object, text: str) -> Path:
             os.fsync(file.fileno())
         os.replace(part, place)
     except OSError as error:
-        fail(
-            f"`{name}`: {str(place)!r} cannot be written: {(error.strerror or 'it fails').lower()}."
-        )
+        _refuse(name, place, "written", error)
     finally:
         part.unlink(missing_ok=True)
     return place
 
 
 def _refuse(name: str, place: Path, done: str, error: OSError) -> NoReturn:
-    reason = (error.strerror or "the system does not say why").lower()
-    fail(f"`{name}`: {str(place)!r} cannot be {done}: {reason}.")
+    fail(f"`{name}`: {str(place)!r} cannot be {done}: {said_by_system(error).lower()}.")
+
+
+def said_by_system(error: OSError) -> str:
+    """Why the system refuses, with the remedy where the disk is full.
+
+    >>> said_by_system(OSError(errno.ENOSPC, "No space left on device"))
+    'No space left on device; the disk is full: make room'
+    """
+    reason = error.strerror or "the system does not say why"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return f"{reason}; the disk is full: make room" if full else reason
 
 
 def _fresh(folder: Path) -> tuple[Path, int]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import most, percent
+from tightdp.printed import html_table, most, percent, text_table
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Schema
-from tightdp.tables import html_table, text_table
 
 EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
 ORDERED_ROWS = (

@@ -1,17 +1,23 @@
-"""Numbers for people: a printed interval holds what the exact one holds, at the level it says.
+"""Numbers and tables for people: a printed interval holds what the exact one holds, at its level.
 
 Digits come from the width: three of the half-width, however large the value beside it is. Ends are
 rounded outwards, levels of confidence downwards. A float stands for its shortest decimal, which is
-what a reader of its digits types back.
+what a reader of its digits types back. Tables are rows of cells, as text and as HTML; no other
+module draws one.
 """
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
+from tightdp.errors import visible
+
+Rows = Sequence[Sequence[str]]
+Facts = Iterable[tuple[str, str]]
 Covers = Literal["noise", "sample", "population", ""]
 """What an interval is for: the value without noise, that of the table where the release is no sum
 of both, or that of the population whose sample the rows are; "" is several of them, or nothing."""
@@ -87,6 +93,17 @@ def percent(level: float) -> str:
     return f"{_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR)}%"
 
 
+def axis_mark(value: float) -> str:
+    """A mark of an axis.
+
+    >>> axis_mark(12345.678), axis_mark(0.00012), axis_mark(-0.5)
+    ('12,346', '0.00012', '-0.5')
+    """
+    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
 def interval_head(level: float, covers: Covers) -> str:
     """What heads a column of intervals: their level, and what they are intervals for.
 
@@ -121,3 +138,94 @@ def _rounded(value: float | Decimal, unit: int | None, rounding: str) -> str:
     if power in _PLAIN:
         return f"{short:f}"
     return f"{short.scaleb(-power, _EXACT):f}e{power:+03d}"
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def text_table(rows: Rows, *, left: Iterable[int] = (0,)) -> list[str]:
+    """The lines of a table: a heading, a rule, and the body; columns not in ``left`` end flush.
+
+    >>> print("\\n".join(text_table([("entry", "value"), ("age", "41.5")])))
+    entry  value
+    ------------
+    age     41.5
+    """
+    lines = _aligned(rows, set(left))
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def text_facts(facts: Facts) -> list[str]:
+    """Names and what there is to say of each, without a heading.
+
+    >>> print("\\n".join(text_facts([("loss", "l1"), ("expected", "0.56")])))
+    loss      l1
+    expected  0.56
+    """
+    return _aligned(list(facts), {0, 1})
+
+
+def html_table(rows: Rows, *notes: str, caption: str = "", kind: str = "") -> str:
+    """The same for a notebook or a page, with notes below; ``kind`` is a class of its style.
+
+    >>> html_table([("a",), ("<b>",)], "note")
+    '<table><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table><p>note</p>'
+    """
+    head, *body = rows
+    lines = [_cells("th", head), *(_cells("td", row) for row in body)]
+    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
+    return _table([title, *map(_row, lines)], kind) + html_notes(*notes)
+
+
+def html_facts(facts: Facts, *, kind: str = "") -> str:
+    """The same for a notebook or a page: every name heads its row.
+
+    >>> html_facts([("loss", "l1")])
+    '<table><tr><th>loss</th><td>l1</td></tr></table>'
+    """
+    lines = (_cells("th", [name]) + _cells("td", [said]) for name, said in facts)
+    return _table(map(_row, lines), kind)
+
+
+def html_notes(*notes: str, bold: bool = False) -> str:
+    """A paragraph for every note that says something.
+
+    >>> html_notes("a < b", "", bold=True)
+    '<p><b>a &lt; b</b></p>'
+    """
+    texts = [" ".join(map(escaped, note.split("\n"))) for note in notes if note]
+    return "".join(f"<p><b>{text}</b></p>" if bold else f"<p>{text}</p>" for text in texts)
+
+
+def escaped(text: str) -> str:
+    """A text from outside for one line of a page: neither mark-up nor what is not printable.
+
+    >>> escaped("<b>\\x1b")
+    '&lt;b&gt;\\\\x1b'
+    """
+    return html.escape(visible(text))
+
+
+def _aligned(rows: Rows, left: set[int]) -> list[str]:
+    rows = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _cells(mark: str, cells: Iterable[str]) -> str:
+    return "".join(f"<{mark}>{escaped(cell)}</{mark}>" for cell in cells)
+
+
+def _row(cells: str) -> str:
+    return f"<tr>{cells}</tr>"
+
+
+def _table(lines: Iterable[str], kind: str) -> str:
+    opened = f'<table class="{kind}">' if kind else "<table>"
+    return f"{opened}{''.join(lines)}</table>"

@@ -13,7 +13,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tightdp.data.statistics import Counts, Histogram, Moments, Products, Statistic, check_schema
+from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.design.designs import Design
 from tightdp.errors import (
     check_choice,
@@ -28,7 +30,7 @@ from tightdp.errors import (
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
@@ -37,7 +39,7 @@ from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.noise.law import NoiseLaw
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
 
 Amount = float | Fraction | Decimal  # what ``help`` says of a number

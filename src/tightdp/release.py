@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import FloatArray, check_choice, fail
-from tightdp.printed import Covers, interval_head, value_and_interval
+from tightdp.printed import Covers, html_table, interval_head, text_table, value_and_interval
 from tightdp.privacy import Guarantee, Neighbors, Numerics
-from tightdp.tables import html_table, text_table
 
 _FORMAT = 1
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}

@@ -5,6 +5,7 @@
   case, are 1 and 0. Everything else is no number, and null and NaN are missing.
 - A text of more than 65,536 characters is missing: no name, level or number is so long, and a
   reader need not keep more.
+- A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
 
 No function here raises on account of a cell, and none runs code of a cell's own class: cells of
 classes derived from ``str``, ``int``, ``float`` and ``Decimal`` are read as the plain value
@@ -13,11 +14,14 @@ beneath, and objects of all other classes are missing.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,8 @@ _BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 _SCALARS = frozenset(id(kind) for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biuf")
 _WORDS = {"true": 1.0, "false": 0.0}
+_DIGITS = re.compile("0|-?[1-9][0-9]{0,399}")
+_MARKS = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # blanks of all widths; typed and printed
 
 
 def plain_cell(cell: Any) -> Any:
@@ -113,3 +119,68 @@ def _read_exact(word: str) -> int | float:
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, (int, float, Decimal, Fraction))
+
+
+# --- texts that write numbers in another way ------------------------------------------------------
+
+
+def unmarked(cell: Any, decimal: str, thousands: str) -> Any:
+    """A text with these marks as Python writes it, None if it has digits and is written otherwise.
+
+    >>> unmarked("1.234,5", ",", "."), unmarked("1,234.5", ",", "."), unmarked("true", ",", ".")
+    ('1234.5', None, 'true')
+    """
+    cell = plain_cell(cell)
+    if not isinstance(cell, str):
+        return cell
+    word = cell.strip()
+    form, marks = _form(decimal, thousands)
+    if form.fullmatch(word):
+        return word.translate(marks)
+    return None if any(letter.isdigit() for letter in word) else word
+
+
+@cache
+def _form(decimal: str, thousands: str) -> tuple[re.Pattern[str], dict[int, str]]:
+    """How a number with these marks is written, and what makes Python's form of it.
+
+    Groups have three digits, inner ones two or three (1,00,000); a fraction is not grouped.
+    """
+    marks = _MARKS.get(thousands, thousands)
+    grouped = f"[0-9]{{1,3}}(?:[{re.escape(marks)}][0-9]{{2,3}})*[{re.escape(marks)}][0-9]{{3}}|"
+    point = re.escape(decimal)
+    form = (
+        rf"[+-]?(?:(?:{grouped if marks else ''}[0-9]+)(?:{point}[0-9]*)?|{point}[0-9]+)"
+        r"(?:[eE][+-]?[0-9]+)?"
+    )
+    return re.compile(form), {ord(mark): "" for mark in marks} | {ord(decimal): "."}
+
+
+# --- persons --------------------------------------------------------------------------------------
+
+
+def person_words(cell: object) -> tuple[int, int]:
+    """Two 64-bit words that stand for a person: (0, i) for an integer i, else a digest.
+
+    Missing cells, which are nobody, have the words -1 and -1.
+
+    >>> person_words("7"), person_words(7.0), person_words(None), person_words("07")[0] in (0, -1)
+    ((0, 7), (0, 7), (-1, -1), False)
+    """
+    cell = plain_cell(cell)
+    if isinstance(cell, str) and _DIGITS.fullmatch(cell):
+        cell = int(cell)
+    if isinstance(cell, str):
+        text = "s" + cell
+    elif isinstance(cell, (uuid.UUID, bytes)):
+        text = "o" + str(cell)
+    else:
+        number = exact_value(cell)
+        if number is None:
+            return -1, -1
+        if isinstance(number, int) and -(2**63) <= number < 2**63:
+            return 0, number
+        text = "n" + (hex(number) if isinstance(number, int) else number.hex())
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    first = int.from_bytes(digest[:8], "little") >> 2 | 1  # neither 0 nor -1
+    return first, int.from_bytes(digest[8:], "little", signed=True)

@@ -15,7 +15,7 @@ import pytest
 
 from tightdp.cli import main
 from tightdp.cli.completion import nodes, script
-from tightdp.cli.main import parser
+from tightdp.cli.main import HOMES, parser
 from tightdp.cli.output import MEANINGS, Exit, plain
 from tightdp.data.sources import looks_like_data
 from tightdp.errors import ParameterError
@@ -575,3 +575,16 @@ def test_a_name_does_not_look_like_data(name):
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_looks_like_data(cell):
     assert looks_like_data(cell)
+
+
+def test_every_command_has_its_home():
+    """Only what is asked for is built: the words of a command must lead to it."""
+    commands = {path[0] for path, _ in nodes(parser()) if path}
+    assert commands == set(HOMES)
+    for name in HOMES:
+        assert name in {path[0] for path, _ in nodes(parser([name])) if path}
+
+
+def test_one_header_or_none(here, capsys):
+    assert main(["schema", "init", "survey.csv", "--header", "--no-header", "--force"]) == 2
+    assert "not allowed with" in capsys.readouterr().err

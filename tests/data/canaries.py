@@ -6,7 +6,7 @@ import datetime
 import traceback
 from typing import Any
 
-from tightdp.data.frames import Block
+from tightdp.data.blocks import Block
 from tightdp.schema import Category, Interval, Schema
 
 # --- errors: names and types, never cells --------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tightdp.data.frames import Block, exact_gram
+from tightdp.data.blocks import Block, exact_gram
 from tightdp.schema import Category, Interval, Schema
 
 pa = pytest.importorskip("pyarrow")

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tightdp.data.cells import array_cells
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.columns import array_cells
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.schema import Category, Interval, Schema
 
 pa = pytest.importorskip("pyarrow")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tightdp import Category, Interval, Schema
+from tightdp import Category, Interval, LinearRegression, Schema
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
@@ -72,3 +72,19 @@ def test_descent_without_an_intercept_keeps_the_users_zero():
     assert mechanism.design.to_user(np.array([3.0])).tolist() == [1.0]
     centred = CoordinateDescent(schema, epsilon=1, passes=1)
     assert centred.rows(table).tolist() == [[256, 256, -256, -256], [-128, 256, 256, 128]]
+
+
+def test_a_feature_may_be_called_intercept():
+    """A name says which coefficient it is: the other one gets brackets."""
+    schema = Schema({"intercept": Interval(0, 1), "y": Interval(0, 1)}, rows=9)
+    assert DesignMatrix(schema, ["intercept"], "y").names == ("(intercept)", "intercept")
+    assert DesignMatrix(schema, ["intercept"], "y", intercept=False).names == ("intercept",)
+    line = LinearRegression(epsilon=1, bounds=schema, random_state=1)
+    table = {"intercept": np.linspace(0, 1, 9)}
+    assert line.fit(table, np.linspace(0, 1, 9)).coef_names_ == ("intercept",)
+
+
+def test_two_coefficients_do_not_share_a_name():
+    columns = {"k": Category(["a", "b"], other="a"), "k[b]": Interval(0, 1), "y": Interval(0, 1)}
+    with pytest.raises(ParameterError, match="Two entries would have the name"):
+        DesignMatrix(Schema(columns, rows=9), ["k", "k[b]"], "y")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightdp.data.blocks import Totals
-from tightdp.data.frames import exact_gram, integer_sums, quantized_matrix
+from tightdp.data.blocks import Totals, exact_gram
+from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.errors import ParameterError
 from tightdp.schema import Interval, Schema
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from fractions import Fraction
 from typing import Any
@@ -12,17 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tightdp as tdp
-from tightdp.data import statistics
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data import column_moments, histograms, statistics
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import ParameterError
 
 NAN, INF = math.nan, math.inf
@@ -103,6 +98,7 @@ BUILD: dict[str, tuple[type[Statistic], Any]] = {
     "squares": (SumsAndSquares, lambda s: SumsAndSquares(s, ["x", "y"])),
     "moments": (Moments, lambda s: Moments(s, ["x"], "y")),
     "histogram": (Histogram, lambda s: Histogram(s, "x", [-2, 0, 1, 6])),
+    "joint": (JointHistogram, lambda s: JointHistogram(s, ["x", "k"], [[-2, 0, 1, 6], None])),
     "rows": (SumsAndRows, lambda s: SumsAndRows(s, ["x"])),
 }
 CASES = [
@@ -123,8 +119,10 @@ def test_every_statistic_is_in_the_table():
     def below(kind: type) -> set[type]:
         return {kind}.union(*map(below, kind.__subclasses__()))
 
-    here = {kind for kind in below(Statistic) if kind.__module__ == statistics.__name__}
-    assert here - {Statistic} == {kind for kind, _ in BUILD.values()}
+    homes = [module.__name__ for module in (statistics, column_moments, histograms)]
+    here = {kind for kind in below(Statistic) if kind.__module__ in homes} | {Moments}
+    built = {kind for kind in here if not inspect.isabstract(kind)}
+    assert built == {kind for kind, _ in BUILD.values()}
 
 
 def build(name: str, neighbors: str) -> Statistic:

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tightdp as tdp
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.sources import read_header
+from tightdp.data.table import check_frame
 
 SCHEMA = tdp.Schema(
     {"x": tdp.Interval(0, 8), "k": tdp.Category(["a", "b", "c"], other="c")}, rows=4, bits=2

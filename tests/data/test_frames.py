@@ -11,7 +11,7 @@ from engine_tables import ENGINES, NAMES, SCHEMA, expected, gram, in_file, milli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tightdp.data.frames import blocks, integer_sums, quantized_matrix
+from tightdp.data.one_pass import blocks, integer_sums, quantized_matrix
 from tightdp.schema import Category, Interval, Schema
 from tightdp.values import nearest_double
 
@@ -67,7 +67,7 @@ def test_files_and_pandas_are_read_without_pyarrow(monkeypatch, tmp_path):
     levels = pd.Index(["zz", "b", "a"], dtype=object)
     kinds = {"word": object, "text": pd.StringDtype("python"), "coded": pd.CategoricalDtype(levels)}
     frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get).astype(kinds)
-    for module in ("arrow", "columns", "engines"):
+    for module in ("library_columns", "engines"):
         monkeypatch.setattr(f"tightdp.data.{module}.pyarrow", lambda: pytest.fail("not there"))
     np.testing.assert_array_equal(quantized_matrix(path, SCHEMA, NAMES), expected())
     np.testing.assert_array_equal(quantized_matrix(frame, SCHEMA, columns), expected(columns))
@@ -232,7 +232,7 @@ def test_no_bar_shows_rows_that_are_private(capsys):
 
 def test_reading_imports_no_engine():
     code = (
-        "import sys, numpy as np; from tightdp.data.frames import quantized_matrix;"
+        "import sys, numpy as np; from tightdp.data.one_pass import quantized_matrix;"
         "from tightdp.schema import Schema, Interval;"
         "quantized_matrix(np.ones((3, 1)), Schema({'x': Interval(0, 1)}, rows=3), ['x']);"
         "heavy = {'pandas', 'polars', 'pyarrow', 'duckdb', 'pyspark', 'narwhals', 'tqdm'};"
@@ -247,7 +247,8 @@ MEMORY = """
 import resource, sys
 import duckdb
 import polars as pl
-from tightdp.data.frames import exact_gram, integer_sums
+from tightdp.data.blocks import exact_gram
+from tightdp.data.one_pass import integer_sums
 from tightdp.schema import Interval, Schema
 
 def gram(block):

@@ -10,16 +10,10 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.regression_moments import RegressionMoments
-from tightdp.data.statistics import (
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments, RegressionMoments
+from tightdp.data.statistics import Products, Statistic, Sums
 from tightdp.errors import ParameterError
 from tightdp.schema import Interval, Schema
 

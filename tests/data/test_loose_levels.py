@@ -9,7 +9,7 @@ import pytest
 from text_engines import ENGINES
 
 import tightdp as tdp
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.errors import ParameterError
 
 CELLS = ["ICU", " icu", "Icu\t", "stra\u00dfe", "STRASSE", "I C U", "", "x", "\u00a0Rest "]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.errors import ParameterError
 
 pa = pytest.importorskip("pyarrow")

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data.statistics import Histogram, Statistic, SumsAndRows, SumsAndSquares
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Statistic
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

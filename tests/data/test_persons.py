@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from engine_tables import person_schema, visits
 
-from tightdp.data.cells import ListedCells, NumberCells
-from tightdp.data.frames import blocks, quantized_matrix
+from tightdp.data.columns import ListedCells, NumberCells
+from tightdp.data.one_pass import blocks, quantized_matrix
 from tightdp.schema import Category, Interval, Schema
 
 pa = pytest.importorskip("pyarrow")

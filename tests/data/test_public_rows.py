@@ -19,7 +19,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data import engines
-from tightdp.data.frames import blocks, quantized_matrix
+from tightdp.data.one_pass import blocks, quantized_matrix
 
 TABLE = pa.table({"x": np.arange(5.0)})
 

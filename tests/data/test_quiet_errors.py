@@ -12,13 +12,9 @@ import pytest
 from canaries import CANARY, CANARY_SCHEMA, CANARY_TEXT, MARKS, canary_table, loud, quiet
 from engine_tables import ENGINES, in_duckdb
 
-from tightdp.data.cells import ListedCells, array_cells
-from tightdp.data.frames import (
-    blocks,
-    check_frame,
-    integer_sums,
-    quantized_matrix,
-)
+from tightdp.data.columns import ListedCells, array_cells
+from tightdp.data.one_pass import blocks, integer_sums, quantized_matrix
+from tightdp.data.table import check_frame
 from tightdp.errors import DataError, DimensionError, ParameterError
 from tightdp.schema import Category, Interval, Schema
 

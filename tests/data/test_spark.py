@@ -22,7 +22,8 @@ from engine_tables import (
 )
 
 import tightdp as tdp
-from tightdp.data.frames import exact_gram, integer_sums, quantized_matrix
+from tightdp.data.blocks import exact_gram
+from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.errors import DataError, ParameterError
 from tightdp.schema import Interval, Schema
 

@@ -10,17 +10,10 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import (
-    Bins,
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Bins, Histogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.noise.on_lattice import lattice_noise

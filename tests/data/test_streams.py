@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data import streams
-from tightdp.data.frames import check_frame, quantized_matrix
+from tightdp.data import engines
+from tightdp.data.one_pass import blocks, quantized_matrix
+from tightdp.data.table import check_frame
 from tightdp.mechanisms.mechanism import Together
 
 pa = pytest.importorskip("pyarrow")
@@ -40,7 +41,7 @@ def test_a_reader_that_was_read_here_is_refused_unpaid(neighbors: str) -> None:
 
 def test_so_is_one_that_was_begun_or_measured() -> None:
     begun, measured = TABLE.to_reader(max_chunksize=2), TABLE.to_reader()
-    next(tdp.data.frames.blocks(begun, schema(), ["x"], block_rows=1))
+    next(blocks(begun, schema(), ["x"], block_rows=1))
     tdp.Sums(schema(), ["x"]).measure(measured)
     for reader in (begun, measured):
         with pytest.raises(tdp.ParameterError, match="read before"):
@@ -68,11 +69,11 @@ def test_an_empty_stream_is_a_table_like_any_other() -> None:
 
 
 def test_readers_that_are_gone_are_forgotten() -> None:
-    before = len(streams._read)
+    before = len(engines._READ)
     for _ in range(5):
         quantized_matrix(TABLE.to_reader(), schema(), ["x"])
     gc.collect()
-    assert len(streams._read) <= before
+    assert len(engines._READ) <= before
 
 
 class Stream:
@@ -102,10 +103,10 @@ def test_an_object_with_many_streams_is_read_as_often_as_wanted() -> None:
     frame = Stream(9)
     for _ in range(3):
         assert len(quantized_matrix(frame, schema(), ["x"])) == 5
-    before = len(streams._open)
+    before = len(engines._OPEN)
     del frame
     gc.collect()
-    assert len(streams._open) == before - 1
+    assert len(engines._OPEN) == before - 1
 
 
 def test_joint_releases_want_a_table() -> None:

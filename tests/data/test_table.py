@@ -15,11 +15,10 @@ import pytest
 from engine_tables import ENGINES
 
 import tightdp as tdp
-from tightdp.data import csv_lines
-from tightdp.data.frames import blocks, check_frame, quantized_matrix, share_pass
-from tightdp.data.shared_pass import SharedTable
+from tightdp.data import csv_files, one_pass
+from tightdp.data.one_pass import SharedTable, blocks, quantized_matrix, share_pass
 from tightdp.data.spark import SparkTable
-from tightdp.data.table import Table
+from tightdp.data.table import Table, check_frame
 from tightdp.errors import DataError, ParameterError
 
 N = 300
@@ -62,13 +61,13 @@ def statistics(schema: tdp.Schema) -> list[tdp.Statistic]:
 def openings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The CSV files that are opened."""
     opened: list[Path] = []
-    real = csv_lines._open
+    real = csv_files._open
 
     def counting(path: Path) -> Any:
         opened.append(path)
         return real(path)
 
-    monkeypatch.setattr(csv_lines, "_open", counting)
+    monkeypatch.setattr(csv_files, "_open", counting)
     return opened
 
 
@@ -176,7 +175,8 @@ def test_nothing_is_kept_sent_or_tried_again(monkeypatch):
         reads.append(1)
         raise DataError("No.")
 
-    with SharedTable(table, [one.integer_sum(schema.bits)], fails) as broken:
+    monkeypatch.setattr(one_pass, "_read_together", fails)
+    with SharedTable(table, [one.integer_sum(schema.bits)]) as broken:
         for _ in range(3):
             with pytest.raises(DataError):
                 one.measure(broken)

@@ -11,8 +11,8 @@ import pytest
 from text_engines import ENGINES
 
 import tightdp as tdp
-from tightdp.data.cells import ListedCells
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.columns import ListedCells
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.errors import ParameterError
 
 pd = pytest.importorskip("pandas")

@@ -183,11 +183,11 @@ def test_errors_and_the_ledger_are_silent(
 def test_a_spark_worker_that_fails_is_silent() -> None:
     """What a worker says is dropped where it is said, before Spark can log it."""
     pa = pytest.importorskip("pyarrow")
-    from tightdp.data.scan import Scan
+    from tightdp.data.blocks import Scan
     from tightdp.data.spark import SumUp, Task
 
     batch = pa.record_batch(canary_table())
-    task = Task(Scan(SCHEMA, ("x", "k"), 10), SumUp(loud, 1))
+    task = Task(Scan.of([(SCHEMA, ("x", "k"))], 10), SumUp(loud, 1))
     (line,) = task.on_rows([batch])
     assert line.to_pydict() == {"word": ["failed"], "payload": [b""]}
 

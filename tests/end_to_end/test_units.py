@@ -12,11 +12,11 @@ import pytest
 
 import tightdp as tdp
 from tightdp.cli.main import main
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
-from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.kolmogorov import JointKolmogorov
 from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.plans import Plan
 from tightdp.release import Release
 from tightdp.report import Report

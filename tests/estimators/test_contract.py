@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
-from tightdp.data.frames import quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
 from tightdp.errors import BudgetError, DimensionError, ParameterError, PrivacyWarning
 from tightdp.estimators.linear import LinearRegression, Ridge
 

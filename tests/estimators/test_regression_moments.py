@@ -12,7 +12,7 @@ import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments, measured
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.estimators.linear import LinearRegression
-from tightdp.mechanisms.split import SplitMechanism
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.randomness import SeededSource
 from tightdp.shaping.moment_noise import Part
 

@@ -15,8 +15,8 @@ SOURCE = ROOT / "src" / "tightdp"
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
     ["errors", "accepted"],
-    ["paths", "printed", "progress", "tables", "values"],
-    ["randomness", "privacy", "parameters"],
+    ["paths", "printed", "progress", "values"],
+    ["randomness", "privacy", "parameters", "rules"],
     ["schema", "release", "meaning"],
     ["answer", "preview"],
     ["ledger"],
@@ -48,7 +48,7 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots", "reproduce.pictures")),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.columns", "data.arrow", "data.spark", "data.sources"),
+        ("data.engines", "data.library_columns", "data.spark", "data.sources"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
     "figures of the papers": (("reproduce",), ("cli.papers",)),

@@ -15,6 +15,7 @@ import tightdp as tdp
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tightdp"
+LONGEST_WALK = 20
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
 
@@ -70,6 +71,19 @@ def walked(call) -> list[str]:
 def add() -> None:
     sums = tdp.Sums(tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3), ["x"])
     tdp.AdditiveMechanism(sums, epsilon=1).release({"x": [0.1, 0.2, 0.3]})
+
+
+MECHANISM = tdp.AdditiveMechanism(
+    tdp.Sums(tdp.Schema({"x": tdp.Interval(0, 1)}, rows=3), ["x"]), epsilon=1
+)
+
+
+def test_a_release_is_a_short_walk():
+    """Whoever wants to know what a release does reads so many modules, and not one more."""
+    through = walked(lambda: MECHANISM.release({"x": [0.1, 0.2, 0.3]}))
+    assert len(through) <= LONGEST_WALK, through
+    reader = [module for module in through if module.startswith("data.")]
+    assert len(reader) <= 5, reader
 
 
 def fit() -> None:

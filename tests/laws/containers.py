@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from tightdp.data import engines
+from tightdp.data import columns, engines
 from tightdp.data.spark import SparkTable
 
 Row = dict[str, Any]
@@ -276,7 +276,7 @@ class Container:
 
     name: str
     make: Build
-    engine: type[engines.Engine]
+    engine: type[columns.Engine]
     holds: frozenset[str]
 
     def build(self, rows: Rows, kinds: Kinds | None = None, folder: Path | None = None) -> Any:
@@ -393,23 +393,23 @@ _IN_CSV = VALID | {"bytes", "huge"}
 
 _ALL_CONTAINERS = (
     # name, builder, engine, kinds
-    ("matrix", _matrix, engines.ColumnTable, ALL),
-    ("structured", _structured, engines.ColumnTable, ALL),
-    ("lists", _columns(lambda cells, _: list(cells)), engines.ColumnTable, ALL),
-    ("tuples", _columns(lambda cells, _: tuple(cells)), engines.ColumnTable, ALL),
-    ("arrays", _columns(lambda cells, _: objects(cells)), engines.ColumnTable, ALL),
-    ("masked arrays", _columns(masked), engines.ColumnTable, ALL),
-    ("Series", _columns(series), engines.ColumnTable, ALL),
-    ("Arrow Series", _columns(arrow_series), engines.ColumnTable, TYPED),
-    ("sparse Series", _columns(sparse_series), engines.ColumnTable, _SPARSE),
-    ("pandas arrays", _columns(lambda c, k: series(c, k).array), engines.ColumnTable, ALL),
-    ("polars Series", _columns(polars_series), engines.ColumnTable, VALID | {"huge"}),
-    ("Arrow arrays", _columns(arrow), engines.ColumnTable, TYPED),
-    ("chunked arrays", _columns(chunked), engines.ColumnTable, TYPED),
-    ("view dictionaries", _columns(view_coded), engines.ColumnTable, TYPED),
-    ("pandas", _frame(numpy_series), engines.PandasTable, ALL),
-    ("pandas nullable", _frame(series), engines.PandasTable, ALL),
-    ("pandas Arrow", _frame(arrow_series), engines.PandasTable, TYPED),
+    ("matrix", _matrix, columns.ColumnTable, ALL),
+    ("structured", _structured, columns.ColumnTable, ALL),
+    ("lists", _columns(lambda cells, _: list(cells)), columns.ColumnTable, ALL),
+    ("tuples", _columns(lambda cells, _: tuple(cells)), columns.ColumnTable, ALL),
+    ("arrays", _columns(lambda cells, _: objects(cells)), columns.ColumnTable, ALL),
+    ("masked arrays", _columns(masked), columns.ColumnTable, ALL),
+    ("Series", _columns(series), columns.ColumnTable, ALL),
+    ("Arrow Series", _columns(arrow_series), columns.ColumnTable, TYPED),
+    ("sparse Series", _columns(sparse_series), columns.ColumnTable, _SPARSE),
+    ("pandas arrays", _columns(lambda c, k: series(c, k).array), columns.ColumnTable, ALL),
+    ("polars Series", _columns(polars_series), columns.ColumnTable, VALID | {"huge"}),
+    ("Arrow arrays", _columns(arrow), columns.ColumnTable, TYPED),
+    ("chunked arrays", _columns(chunked), columns.ColumnTable, TYPED),
+    ("view dictionaries", _columns(view_coded), columns.ColumnTable, TYPED),
+    ("pandas", _frame(numpy_series), columns.PandasTable, ALL),
+    ("pandas nullable", _frame(series), columns.PandasTable, ALL),
+    ("pandas Arrow", _frame(arrow_series), columns.PandasTable, TYPED),
     ("polars", _polars, engines.PolarsTable, VALID | {"huge"}),
     ("polars lazy", lambda *a: _polars(*a).lazy(), engines.PolarsTable, VALID | {"huge"}),
     ("narwhals", lambda *a: narwhals.from_native(_polars(*a)), engines.PolarsTable, VALID),

@@ -19,19 +19,18 @@ import numpy as np
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.additive import DataDependentMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
-from tightdp.mechanisms.dyadic_bounds import BoundsFinder
 from tightdp.mechanisms.exponential.boxes import BoxMechanism
 from tightdp.mechanisms.exponential.pieces import PieceMechanism
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
-from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
-from tightdp.mechanisms.split import SplitMechanism
+from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.squared_loss import SquaredLossMean
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part

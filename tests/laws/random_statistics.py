@@ -22,24 +22,16 @@ import numpy as np
 import tightdp as tdp
 import tightdp.data
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.frames import blocks
-from tightdp.data.joint_histograms import JointHistogram
-from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Moments,
-    Products,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.one_pass import blocks
+from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
+from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.means import RowsWhere
-from tightdp.mechanisms.split import SplitMechanism
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise

@@ -14,7 +14,7 @@ from enrolled import BOTH, CASES, RELATED, Case, mapping, plain_rows, schema
 import tightdp as tdp
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.ledger.composition import Partition
-from tightdp.ledger.requests import Terms
+from tightdp.ledger.entries import Terms
 from tightdp.privacy import Numerics
 
 MARK = "APPROXIMATE: epsilon is not proved"

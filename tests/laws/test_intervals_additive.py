@@ -20,13 +20,9 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Products,
-    Statistic,
-    SumsAndSquares,
-)
+from tightdp.data.column_moments import SumsAndSquares
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.geometry import orders
 from tightdp.mechanisms import additive
 from tightdp.mechanisms.additive import AdditiveMechanism

@@ -154,7 +154,7 @@ def test_a_release_adds_noise_to_these_integers(relation: str, seed: int) -> Non
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the gate, which would not let the faults below be built."""
-    for module in ("additive", "split"):
+    for module in ("additive", "least_squares"):
         monkeypatch.setattr(
             f"tightdp.mechanisms.{module}.certify_moves", lambda *_: Coverage("not at all", 0)
         )

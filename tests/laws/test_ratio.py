@@ -22,10 +22,10 @@ from random_statistics import ADD, DELTA, MAKERS, PURE, RELATIONS, REPLACE, imag
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.public_rows import sampled_images, swept_images
-from tightdp.data.regression_moments import RegressionMoments
-from tightdp.data.statistics import Moments, Products, Statistic
+from tightdp.data.regression_moments import Moments, RegressionMoments
+from tightdp.data.statistics import Products, Statistic
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.split import SplitMechanism
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.shaping.ball_noise import BallNoise
 from tightdp.shaping.class_noise import BodyNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise

@@ -23,8 +23,9 @@ from containers import CONTAINERS, KINDS, Container, Kinds, Row, in_spark
 from enrolled import ESTIMATORS
 
 import tightdp as tdp
-from tightdp.data import arrow, columns, csv_lines, engines, frames
+from tightdp.data import columns, csv_files, engines, library_columns, one_pass
 from tightdp.data.spark import SparkTable
+from tightdp.data.table import recognise
 from tightdp.estimators import inputs
 from tightdp.estimators import private_estimator as base
 
@@ -63,7 +64,7 @@ def read(frame: Any, names: Sequence[str], block: int = 5) -> Reading:
     """All that is ever read of every cell, row by row: numbers, levels and persons."""
     schema = tdp.Schema({name: tdp.Interval(0, 1) for name in names}, rows=1)
     found: Reading = []
-    for chunk in engines.recognise(frame, schema).chunks(names, block):
+    for chunk in recognise(frame, schema).chunks(names, block):
         found += zip(*(_cell_readings(chunk[name]) for name in names), strict=True)
     return found
 
@@ -226,7 +227,7 @@ def fitted_cells(model: Any, X: Any, y: Any) -> list[list[int]]:
     with pytest.raises(_ReadError) as caught:
         model.fit(X, y)
     problem = caught.value.args[0]
-    return frames.quantized_matrix(problem.frame, problem.schema, problem.columns).tolist()
+    return one_pass.quantized_matrix(problem.frame, problem.schema, problem.columns).tolist()
 
 
 SCHEMA = tdp.Schema(
@@ -241,7 +242,7 @@ SCHEMA = tdp.Schema(
 IN_MEMORY = [
     name
     for name, container in CONTAINERS.items()
-    if container.engine in (engines.ColumnTable, engines.PandasTable)
+    if container.engine in (columns.ColumnTable, columns.PandasTable)
     and "matrix" != name != "structured"
 ] + ["polars", "narwhals", "Arrow table", "Arrow chunked table", "Arrow batch"]
 
@@ -379,10 +380,13 @@ def test_every_estimator_reads_by_the_same_reader(fit, name, seed):
 # --- planted faults -------------------------------------------------------------------------------
 
 
+OPEN_COLUMN = columns.open_column
+
+
 def old_column(data: Any) -> Any:
     """Columns as a whole: integers with a null become doubles, nulls the last dictionary entry."""
     plain = isinstance(data, Sequence) and not hasattr(data, "dtype")
-    return columns.open_column(list(data) if plain else np.asarray(data))
+    return OPEN_COLUMN(list(data) if plain else np.asarray(data))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +397,7 @@ def test_a_column_converted_as_a_whole_is_noticed(name, kind, seed, tmp_path, mo
     rows = [{kind: cell} for cell in KINDS[kind].cells]
     law = reading_in(name, {kind: kind}, tmp_path)
     assert exceptions_to(law, rows, seed) == []
-    monkeypatch.setattr(engines, "open_column", old_column)
+    monkeypatch.setattr(columns, "open_column", old_column)
     assert exceptions_to(law, rows, seed) != []
 
 
@@ -417,7 +421,7 @@ def test_a_list_converted_as_a_whole_is_noticed(monkeypatch):
 
 def test_text_that_stops_the_reading_is_noticed(seed, tmp_path, monkeypatch):
     rows = drawn_rows(["bytes"], seed)
-    monkeypatch.setattr(arrow, "_objects", lambda array: array.to_pylist())
+    monkeypatch.setattr(library_columns, "_objects", lambda array: array.to_pylist())
     for name in ("Arrow table", "Parquet"):
         assert exceptions_to(reading_in(name, {"bytes": "bytes"}, tmp_path), rows, seed) != []
 
@@ -429,7 +433,7 @@ def test_a_limit_of_the_process_is_noticed(tmp_path, monkeypatch):
         for cells in csv.reader(file, delimiter=mark):
             yield cells[:width], 0
 
-    monkeypatch.setattr(csv_lines, "_records", old)
+    monkeypatch.setattr(csv_files, "_records", old)
     rows = [{"x": cell} for cell in KINDS["text"].cells]
     with pytest.raises(csv.Error, match="field limit"):
         disagreements(rows, "text", tmp_path)
@@ -469,12 +473,12 @@ def descendants(kind: type) -> Iterator[type]:
 
 def test_every_engine_has_a_container(tmp_path):
     known = {container.engine for container in CONTAINERS.values()} | {SparkTable}
-    named = {kind for kind in descendants(engines.Engine) if kind.__module__.startswith("tightdp")}
+    named = {kind for kind in descendants(columns.Engine) if kind.__module__.startswith("tightdp")}
     assert named == known
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1)
     for container in CONTAINERS.values():
         frame = container.build([{"x": 1}], {"x": "integer"}, tmp_path)
-        assert type(engines.recognise(frame, schema)) is container.engine
+        assert type(recognise(frame, schema)) is container.engine
 
 
 @pytest.mark.filterwarnings("ignore")  # Spark's own
@@ -495,7 +499,7 @@ class TestSpark:
             frame = make.build(
                 part, dict.fromkeys(kinds) | {k: k for k in kinds}, tmp_path / folder
             )
-            return sorted(frames.quantized_matrix(frame, schema, kinds).tolist())
+            return sorted(one_pass.quantized_matrix(frame, schema, kinds).tolist())
 
         whole = cells(rows, container, "whole")
         assert whole == cells(rows, CONTAINERS["lists"], "lists")

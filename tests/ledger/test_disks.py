@@ -85,6 +85,20 @@ def answer(ledger: Ledger, key: str, published: list[object], fails: str | None 
             published.append(charge.store({"value": 2}))
 
 
+def test_an_input_output_error_on_a_full_disk_is_for_want_of_room(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite calls a log that cannot grow an input-output error: the remedy is room."""
+    with Ledger.open(path) as ledger:
+        receipt = ledger.spend(COST, key="new")
+        monkeypatch.setattr(store.files, "has_room", lambda place: False)
+        with (
+            replaced(path.with_name("ledger.db-wal"), "/proc/self/mem"),
+            pytest.raises(LedgerError, match="disk is full; make room"),
+        ):
+            ledger.store(receipt, {"value": 1})
+
+
 def test_a_ledger_that_does_not_reach_the_disk_is_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +235,7 @@ def test_many_kills_inside_a_checkpoint_undo_nothing(path: Path, seed: int) -> N
 def lengthen(ledger: Ledger, rows: int) -> None:
     """So many spends in few transactions; the entries are those of single spends."""
     from tightdp.ledger.amounts import Budget
-    from tightdp.ledger.requests import Asked
+    from tightdp.ledger.entries import Asked
 
     price = Budget(COST, Fraction(0))
     request = Asked(price, ledger.neighbors, False, "count", "", None, None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tightdp.errors import BurnedError, LedgerError, ParameterError
-from tightdp.ledger import Ledger, files, owners, store
+from tightdp.ledger import Ledger, charges, files, store
 from tightdp.privacy import Guarantee
 
 TENTH = Fraction(1, 10)
@@ -443,15 +443,15 @@ def test_a_child_may_open_the_file_itself_and_leaves_the_parent_alone(path):
 
 
 def test_the_dead_are_told_from_the_living():
-    assert owners.is_alive(owners.this_process())
-    node, pid, start = owners.this_process().rsplit("/", 2)
-    assert owners.is_alive(f"elsewhere/{pid}/{start}")
-    assert not owners.is_alive("nonsense")
+    assert charges.is_alive(charges.this_process())
+    node, pid, start = charges.this_process().rsplit("/", 2)
+    assert charges.is_alive(f"elsewhere/{pid}/{start}")
+    assert not charges.is_alive("nonsense")
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = f"{node}/{gone.pid}/{owners._facts(gone.pid)[1]}"
-    assert owners.is_alive(name)
+    name = f"{node}/{gone.pid}/{charges._facts(gone.pid)[1]}"
+    assert charges.is_alive(name)
     gone.send_signal(signal.SIGKILL)
     gone.communicate()
-    assert not owners.is_alive(name)
+    assert not charges.is_alive(name)
     if start:
-        assert not owners.is_alive(f"{node}/{pid}/{int(start) + 1}")
+        assert not charges.is_alive(f"{node}/{pid}/{int(start) + 1}")

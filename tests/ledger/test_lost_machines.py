@@ -10,13 +10,13 @@ import pytest
 import tightdp as tdp
 from tightdp.cli import main
 from tightdp.errors import BurnedError, LedgerError, ParameterError, PendingError
-from tightdp.ledger import Ledger, owners
+from tightdp.ledger import Ledger, charges
 
 
 @pytest.fixture
 def lost(tmp_path, monkeypatch):
     """A ledger in which a container with another host name has paid and is gone."""
-    monkeypatch.setattr(owners, "this_process", lambda: "container-1/77/123")
+    monkeypatch.setattr(charges, "this_process", lambda: "container-1/77/123")
     with Ledger(1, path=tmp_path / "l.db", timeout=0.05) as ledger:
         receipt = ledger.spend(0.25, key="means")
         ledger.spend(0.25)

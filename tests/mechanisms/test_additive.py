@@ -14,7 +14,9 @@ import pytest
 
 import tightdp as tdp
 from tightdp import functions as one_line
-from tightdp.data.statistics import Counts, Histogram, Moments, Products, Sums
+from tightdp.data.histograms import Histogram
+from tightdp.data.regression_moments import Moments
+from tightdp.data.statistics import Counts, Products, Sums
 from tightdp.errors import BudgetError, DataError, InfeasibleSamplingError, ParameterError
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.additive import AdditiveMechanism

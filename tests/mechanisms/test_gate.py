@@ -11,15 +11,16 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.public_rows import independent_images
 from tightdp.data.regression_moments import RegressionMoments
-from tightdp.data.statistics import Products, SumsAndRows, SumsAndSquares
+from tightdp.data.statistics import Products
 from tightdp.errors import ParameterError, UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.counts import ClassMechanism
-from tightdp.mechanisms.split import SplitMechanism
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.shaping.class_noise import BodyNoise
 from tightdp.shaping.moment_noise import Part
 

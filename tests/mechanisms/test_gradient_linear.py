@@ -13,7 +13,7 @@ from lattice_fit import chi_square
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.exact.integer_matrices import CubeRounder, adjugate
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.gradient_linear import KNormLinearRegression
+from tightdp.mechanisms.gradients.gradient_regression import KNormLinearRegression
 from tightdp.mechanisms.gradients.linear_norms import LinearNormSampler
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema

@@ -13,7 +13,7 @@ from lattice_fit import chi_square
 from tightdp.errors import ParameterError
 from tightdp.exact.box_sampling import BoxSampler
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
 from tightdp.mechanisms.gradients.quantile_levels import CheckNorm
 from tightdp.randomness import source
 from tightdp.schema import Category, Interval, Schema

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data.statistics import SumsAndRows
+from tightdp.data.column_moments import SumsAndRows
 from tightdp.plans import request
 from tightdp.randomness import source
 

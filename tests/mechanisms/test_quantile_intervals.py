@@ -14,8 +14,7 @@ from scipy.stats import norm
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.dyadic_bounds import BoundsFinder
-from tightdp.mechanisms.ranks import Ranks
+from tightdp.mechanisms.ranks import BoundsFinder, Ranks
 
 # --- intervals and bounds ------------------------------------------------------------------------
 

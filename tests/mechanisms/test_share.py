@@ -84,3 +84,14 @@ def test_a_private_number_of_rows_is_refused():
     added = tdp.Schema(FACTS.columns, rows=1000, neighbors="add-remove")
     with pytest.raises(ParameterError, match="replace-one"):
         tdp.share(TABLE, "age", schema=added, epsilon=1, low=18)
+
+
+def test_a_number_is_no_text_among_several_of_its_value():
+    """As in a cell: "1" and "01" are told apart by their letters, and 1 is neither of them."""
+    facts = tdp.Schema({"k": tdp.Category(["1", "01", "x"], other="x")}, rows=4)
+    for level in (1, 1.0, True, "1.0"):
+        with pytest.raises(ParameterError, match="`levels` must be a list of some of"):
+            RowsWhere(facts, "k", levels=[level])
+    cells = {"k": ["1", "01", "x", "1"]}
+    assert RowsWhere(facts, "k", levels=["1"]).measure(cells) == [2]
+    assert RowsWhere(facts, "k", levels=["01"]).measure(cells) == [1]

@@ -102,3 +102,15 @@ def test_bad_parts_are_refused():
     with pytest.raises(ParameterError, match="'b'"):
         both.release({"a": TABLE["a"]}, ledger=ledger)
     assert ledger.spent.epsilon == 0
+
+
+def test_a_function_of_the_caller_gets_the_callers_table():
+    votes = tdp.ExponentialMechanism(
+        ["low", "high"],
+        lambda rows: [int((rows["b"] < 0.5).sum()), int((rows["b"] >= 0.5).sum())],
+        sensitivity=1,
+        epsilon=1,
+    )
+    median = tdp.KNormMedian(schema(), "a", epsilon=1)
+    for parts in ([median, votes], [votes, median]):
+        assert len(Together(parts).release(TABLE, rng=1).names) == 2

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tightdp import registry
-from tightdp.data import csv_lines
-from tightdp.errors import BudgetError, DataError
+from tightdp.data import csv_files
+from tightdp.errors import BudgetError, DataError, ParameterError, TightdpError
 from tightdp.ledger import Ledger
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.plans import Plan
@@ -59,7 +61,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What happens: the file is opened, its rows are read, noise is drawn, a key is paid for."""
     seen: list[str] = []
     opener, records, spend, draw = (
-        csv_lines._open, csv_lines._records, Ledger.spend, LatticeNoise.sample,
+        csv_files._open, csv_files._records, Ledger.spend, LatticeNoise.sample,
     )  # fmt: skip
 
     def opened(path: Path) -> Any:
@@ -80,8 +82,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             seen.append("noise")
         return draw(self, *given, **named)
 
-    monkeypatch.setattr(csv_lines, "_open", opened)
-    monkeypatch.setattr(csv_lines, "_records", read)
+    monkeypatch.setattr(csv_files, "_open", opened)
+    monkeypatch.setattr(csv_files, "_records", read)
     monkeypatch.setattr(Ledger, "spend", paid)
     monkeypatch.setattr(LatticeNoise, "sample", drawn)
     return seen
@@ -166,7 +168,7 @@ def test_who_is_refused_does_not_take_the_others_along(plan, folder, monkeypatch
 
 
 def test_a_release_that_fails_does_not_take_the_others_along(plan, monkeypatch):
-    from tightdp.mechanisms.split import SplitMechanism
+    from tightdp.mechanisms.least_squares import SplitMechanism
 
     found = Plan.read(plan(ONLY_SUMS))
     prepare = SplitMechanism.prepare
@@ -193,7 +195,7 @@ def test_a_table_that_cannot_be_read_stays_paid_for(plan, monkeypatch):
         raise OSError("the cell 41.5")
         yield
 
-    monkeypatch.setattr(csv_lines, "_records", breaks)
+    monkeypatch.setattr(csv_files, "_records", breaks)
     with pytest.raises(DataError, match="withheld") as caught:
         found.release(one_pass=True)
     assert "41.5" not in str(caught.value)
@@ -233,3 +235,64 @@ def test_every_mechanism_is_built_once(plan, monkeypatch, one_pass):
     found.release(one_pass=one_pass)
     found.release(one_pass=one_pass)
     assert sorted(built) == ["count", "histogram", "linear_regression", "mean", "median"]
+
+
+def test_who_watches_and_stumbles_does_not_lose_what_is_paid_for(plan):
+    found = Plan.read(plan(ONLY_SUMS))
+
+    def watch(name: str, number: int, count: int) -> None:
+        if number == 3:
+            raise OSError("The terminal is gone.")
+
+    with pytest.raises(OSError, match="gone"):
+        found.release(one_pass=True, watch=watch)
+    states = dict.fromkeys(SHARING[:2], "stored") | dict.fromkeys(SHARING[2:], "new")
+    assert found.states() == states
+
+
+@pytest.mark.parametrize("bad", [{"one_pass": "no"}, {"one_pass": True, "progress": "yes"}])
+def test_flags_are_checked_before_payment(plan, bad):
+    found = Plan.read(plan(ONLY_SUMS))
+    with pytest.raises(ParameterError, match="must be True or False"):
+        found.release(**bad)
+    assert set(found.states().values()) == {"new"}
+
+
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+def _another(path: Path) -> None:
+    path.unlink()
+    pq.write_table(pa.table({"z": [1.0]}), path)
+    if path.suffix == ".csv":
+        path.write_text("a,b\n1,2\n")
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+@pytest.mark.parametrize("change", [_gone, _another])
+@pytest.mark.parametrize("file", ["table.csv", "table.parquet"])
+def test_a_file_that_changed_since_the_plan_was_read_costs_nothing(
+    plan, folder, one_pass, change, file
+):
+    if file == "table.parquet":
+        cells = {"age": [1.0] * 200, "pay": [2.0] * 200, "region": ["north"] * 200}
+        pq.write_table(pa.table(cells), folder / file)
+    head = HEAD.replace("table.csv", file)
+    found = Plan.read(plan(ONLY_SUMS, head))
+    change(folder / file)
+    with pytest.raises(TightdpError, match=r"has changed|no column|no file"):
+        found.release(one_pass=one_pass)
+    assert set(found.states().values()) == {"new"}
+
+
+def test_columns_may_move_in_a_file_after_the_plan_was_read(plan, folder):
+    """They are found by their names in the file that is there."""
+    found = Plan.read(plan(ONLY_SUMS))
+    path = folder / "table.csv"
+    names, *rows = path.read_text().splitlines()
+    turned = [",".join(reversed(line.split(","))) for line in [names, *rows] if '"' not in line]
+    path.write_text("\n".join([*turned, *["no,north,5,50"] * (201 - len(turned))]) + "\n")
+    result = found.release(one_pass=True)
+    assert sorted(result.fresh) == sorted(SHARING)
+    assert not result.lost

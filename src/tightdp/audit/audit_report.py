@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from tightdp.errors import check_choice, fail
+from tightdp.printed import html_notes, html_table, text_table
 from tightdp.privacy import text_down, text_up
-from tightdp.tables import html_notes, html_table, text_table
 
 _INPUTS = ("x", "x_neighbor", "x, x_neighbor", "x_neighbor, x")
 KINDS = {

@@ -33,10 +33,11 @@ from tightdp.errors import (
     check_choice,
     check_count,
     check_flag,
+    check_instance,
     check_list,
     check_positive,
     check_probability,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.geometry.norm_balls import NormBall
@@ -127,8 +128,8 @@ def audit(
     families, step = _check_events(events), None if grid is None else check_positive("grid", grid)
     half = check_count("releases", releases, least=_LEAST_RELEASES) // 2
     reach = _check_reach(budget, claim, half)
-    if ball is not None and not isinstance(ball, NormBall):
-        fail(f"`ball` must be a NormBall. Got {type(ball).__name__}.")
+    if ball is not None:
+        check_instance("ball", ball, NormBall)
     sizes = _toss(half, source(rng))
     with progress_bar(4 * half, "releases", show=progress) as bar:
         drawn = _arranged(
@@ -283,10 +284,7 @@ def _arranged(first: NDArray[Any], second: NDArray[Any], half: int) -> features.
 
 
 def _check_claim(delta: Number, alpha: Number) -> Claim:
-    number = check_real("delta", delta)
-    if not 0 <= number < 1:
-        fail(f"`delta` must lie in [0, 1). Got {number}.")
-    return Claim(number, check_probability("alpha", alpha))
+    return Claim(check_within("delta", delta, "[0, 1)"), check_probability("alpha", alpha))
 
 
 def _check_events(events: object) -> tuple[str, ...]:

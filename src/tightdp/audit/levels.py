@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
-from tightdp.errors import DimensionError, WideIntegers, fail
-from tightdp.exact.rates import exact_fraction
+from tightdp.errors import DimensionError, WideIntegers, fail, fraction_within
 from tightdp.progress import progress_bar
 
 _BLOCK = 1 << 16
@@ -81,7 +80,10 @@ def audit_exact(
     """
     moves = _integers("shifts", shifts, 2)
     reach = _reach(window, moves.shape[1])
-    budget, eta = _positive("epsilon", epsilon), _positive("rate", rate)
+    budget, eta = (
+        fraction_within("epsilon", epsilon, "(0, inf)"),
+        fraction_within("rate", rate, "(0, inf)"),
+    )
     allowed = budget // eta  # rate * change <= epsilon, for an integer change
     worst = _Worst(moves)
     points = prod(2 * int(side) + 1 for side in reach)
@@ -204,13 +206,6 @@ def _integers(name: str, value: ArrayLike, ndim: int) -> WideIntegers:
     if bool((array > 1 << 61).any() or (array < -(1 << 61)).any()):
         fail(f"`{name}` must hold integers of size 2**61 at most.")
     return array.astype(np.int64)
-
-
-def _positive(name: str, value: object) -> Fraction:
-    number = exact_fraction(name, value)
-    if not number > 0:
-        fail(f"`{name}` must be a finite number > 0. Got {value}.")
-    return number
 
 
 def _reach(window: ArrayLike, dim: int) -> WideIntegers:

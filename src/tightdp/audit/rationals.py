@@ -11,25 +11,19 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from tightdp.errors import fail
+from tightdp.errors import amount_within
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.exact.rates import EPSILON_CEILING, exact_amount
+from tightdp.exact.rates import EPSILON_CEILING
 
 
 def check_exponent(name: str, value: object) -> Fraction:
     """A rational in [0, 2**10], taken exactly."""
-    number = exact_amount(name, value)
-    if not 0 <= number <= EPSILON_CEILING:
-        fail(f"`{name}` must lie in [0, 2**10]. Got {value}.")
-    return number
+    return amount_within(name, value, "[0, 2**10]")
 
 
 def check_delta(value: object) -> Fraction:
     """A rational in [0, 1), taken exactly."""
-    number = exact_amount("delta", value)
-    if not 0 <= number < 1:
-        fail(f"`delta` must lie in [0, 1). Got {value}.")
-    return number
+    return amount_within("delta", value, "[0, 1)")
 
 
 @lru_cache(maxsize=256)

@@ -5,14 +5,34 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
+from tightdp.accepted import PathLike
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import check_choice, fail
 from tightdp.paths import check_target, write_whole
 
 Act = Callable[[argparse.Namespace, Speaker], Exit]
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # to which a command is added
+
+
+class Argument(NamedTuple):
+    """An argument of a command, as ``add_argument`` takes it."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*flags: str, **options: object) -> Argument:
+    """An argument: its flags, and its options."""
+    return Argument(flags, options)
+
+
+PLAN = argument("plan", metavar="PLAN", help="the plan, a TOML file")
+LEDGER = argument("ledger", metavar="FILE", help="the file of the ledger")
+TABLE = argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
+ONLY = argument("--release", metavar="NAME", action="append", help="only this one")
+FORCE = argument("--force", action="store_true", help="write over a file that is there")
 
 
 class Wide(argparse.RawDescriptionHelpFormatter):
@@ -44,17 +64,16 @@ def command(
     name: str,
     act: Act | None,
     about: str,
-    *,
+    *arguments: Argument,
     more: str = "",
     examples: str = "",
 ) -> argparse.ArgumentParser:
-    """A command with its help: a line, an explanation, examples."""
-    shown = [f"examples:\n{examples}"] if examples else []
+    """A command with its arguments and its help: a line, an explanation, examples."""
     made: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
         description="\n\n".join(filter(None, [f"{about[0].upper()}{about[1:]}.", more])),
-        epilog="\n".join(shown),
+        epilog=f"examples:\n{examples}" if examples else "",
         formatter_class=Wide,
         allow_abbrev=False,
     )
@@ -62,27 +81,29 @@ def command(
         made.set_defaults(act=act)
         made.add_argument("--json", action="store_true", help="print one JSON document")
         made.add_argument("--quiet", action="store_true", help="no remarks, no progress bars")
+    for each in arguments:
+        made.add_argument(*each.flags, **each.options)
     return made
 
 
-def group(commands: Commands, name: str, about: str) -> Any:
+def group(commands: Commands, name: str, about: str) -> Commands:
     """A command that has commands."""
     made = command(commands, name, None, about)
-    made.set_defaults(act=lambda given, speaker: _help(made))
+
+    def show_help(given: argparse.Namespace, speaker: Speaker) -> Exit:
+        made.print_help()
+        return Exit.WRONG
+
+    made.set_defaults(act=show_help)
     return made.add_subparsers(title="commands", metavar="COMMAND", dest=f"{name}_command")
 
 
-def _help(made: argparse.ArgumentParser) -> Exit:
-    made.print_help()
-    return Exit.WRONG
-
-
-def write_file(path: str | Path, text: str, *, force: bool) -> Path:
+def write_file(path: PathLike, text: str, *, force: bool) -> Path:
     """Write a file whole or not at all; one that is there stays, unless forced."""
     return write_whole("--out", check_out(path, force=force), text)
 
 
-def check_out(path: str | Path, *, force: bool) -> Path:
+def check_out(path: PathLike, *, force: bool) -> Path:
     """A file that may be written: not there yet, or forced; never a ledger."""
     place = check_target("--out", path)
     if place.exists() and not force:

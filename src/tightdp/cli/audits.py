@@ -1,7 +1,8 @@
-"""Audits from the command line: of the releases of a plan, and of functions in a file."""
+"""Commands that need no private row: compare and audit the releases of a plan; list the kinds."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 from collections.abc import Callable
@@ -10,17 +11,147 @@ from typing import Any
 import numpy as np
 
 from tightdp.audit import AuditReport, audit
+from tightdp.cli.arguments import ONLY, PLAN, Commands, argument, command
+from tightdp.cli.output import Exit, Speaker
 from tightdp.data.made_up import made_up_table
-from tightdp.errors import fail
+from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.paths import check_file
+from tightdp.plans.plan import Plan
+from tightdp.plans.plan_text import Planned
 from tightdp.plans.request import Request
-from tightdp.privacy import Neighbors
+from tightdp.printed import text_facts
+from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import source
+from tightdp.registry import KINDS
 from tightdp.schema import Category, Schema
 
 _MOST_ROWS = 100_000
 _SEED = 20_260_103  # of made-up tables: no privacy is at stake
+
+
+def add(commands: Commands) -> None:
+    """Add the commands."""
+    command(
+        commands,
+        "compare",
+        _compare,
+        "print the errors that other shapes of noise would have",
+        PLAN,
+        ONLY,
+        more="For every release of a plan that has a choice of noise; all promise the same.",
+        examples='  tightdp compare plan.toml\n  tightdp compare plan.toml --release "means"\n',
+    )
+    command(
+        commands,
+        "audit",
+        _audit,
+        "try to refute the guarantee of a mechanism, from its releases",
+        argument("what", metavar="PLAN|FILE.py:NAME", help="a plan, or a function"),
+        ONLY,
+        argument(
+            "--releases", metavar="N", type=int, default=10_000, help="per input; by default 10000"
+        ),
+        argument("--x", metavar="JSON", help="an input of the function"),
+        argument("--x-neighbor", metavar="JSON", help="a neighbouring one"),
+        argument("--epsilon", metavar="E", type=float, help="what the function claims"),
+        argument("--delta", metavar="D", type=float, default=0.0, help="by default 0"),
+        more="Of a plan: its releases on made-up tables that differ in one row. The private table\n"
+        "is not read and nothing is spent. Or of a function of your own, FILE.py:NAME, that takes\n"
+        "an input (and `size`, if it can) and returns numbers.",
+        examples='  tightdp audit plan.toml --release "means"\n'
+        "  echo 'import numpy as np' > mine.py\n"
+        "  echo 'def noisy(x, size): return x + np.random.laplace(0, 1, size)' >> mine.py\n"
+        "  tightdp audit mine.py:noisy --x 10 --x-neighbor 11 --epsilon 1\n",
+    )
+    command(
+        commands,
+        "kinds",
+        _kinds,
+        "list the kinds of releases that a plan can ask for",
+        argument("kind", metavar="KIND", nargs="?", help="one kind, with all its keys"),
+        examples="  tightdp kinds\n  tightdp kinds linear_regression\n",
+    )
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def _chosen(plan: Plan, names: list[str] | None) -> list[Planned]:
+    return [plan[name] for name in names] if names else list(plan.releases)
+
+
+def _compare(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    plan = Plan.read(given.plan)
+    compared = [_compared(one, plan.confidence) for one in _chosen(plan, given.release)]
+    records = [{"name": name} | record for name, _, record in compared]
+    texts = [f"{name}: {text}" for name, text, _ in compared]
+    speaker.say("\n\n".join(texts), {"releases": records})
+    return Exit.DONE
+
+
+def _compared(planned: Planned, confidence: float) -> tuple[str, str, dict[str, Any]]:
+    """The name of a release, and its noises or why they cannot be compared."""
+    from tightdp.compare import compare_noise
+
+    request = planned.request
+    try:
+        if "noise" not in request.kind.options:
+            fail(f"kind {request.kind.name!r} has one noise, nothing to compare")
+        found = compare_noise(request, confidence=confidence)
+    except TightdpError as error:  # the other releases are compared all the same
+        return planned.name, str(error), {"reason": str(error)}
+    return planned.name, f"epsilon = {text_up(request.epsilon)}\n{found}", found.to_dict()
+
+
+def _audit(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    if ".py:" in given.what:
+        if given.x is None or given.x_neighbor is None or given.epsilon is None:
+            fail("To audit a function, give --x, --x-neighbor and --epsilon.")
+        reports = {given.what: _audit_function(given, speaker.bars)}
+    else:
+        chosen = _chosen(Plan.read(given.what), given.release)
+        reports = {
+            planned.name: audit_plan(planned.request, given.releases, speaker.bars)
+            for planned in chosen
+        }
+    speaker.say(
+        "\n\n".join(f"{name}: {report}" for name, report in reports.items()),
+        {"audits": [{"name": name} | report.to_dict() for name, report in reports.items()]},
+    )
+    return Exit.DONE if all(reports.values()) else Exit.NO
+
+
+def _kinds(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    if given.kind is None:
+        known = {name: kind.about for name, kind in KINDS.items()}
+        speaker.remark("Keys of a kind: tightdp kinds KIND")
+        speaker.say("\n".join(text_facts(known.items())), {"kinds": known})
+        return Exit.DONE
+    kind = KINDS[check_choice("kind", given.kind, KINDS)]
+    facts, keys = [], {}
+    for name, option in kind.options.items():
+        need = "(needed) " if option.required else ""
+        choices = f": {', '.join(option.choices)}" if option.choices else ""
+        facts.append((name, f"{need}{option.about}{choices}"))
+        keys[name] = {
+            "takes": option.takes,
+            "about": option.about,
+            "needed": option.required,
+            "choices": list(option.choices),
+        }
+    facts += [
+        ("name", "what it is called, by default the kind and its place in the plan"),
+        ("key", "under which the ledger keeps it, by default the name"),
+        ("epsilon", "what it costs, or"),
+        ("weight", "its share of what is left"),
+    ]
+    lines = [f"{kind.name}: {kind.about}", *(f"  {line}" for line in text_facts(facts))]
+    speaker.say("\n".join(lines), {"kind": kind.name, "about": kind.about, "keys": keys})
+    return Exit.DONE
+
+
+# --- audits --------------------------------------------------------------------------------------
 
 
 def neighbours(schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,10 +214,18 @@ def _few_columns(request: Request) -> Schema:
     )
 
 
-def audit_function(what: str, x: str, x_neighbor: str, **options: Any) -> AuditReport:
+def _audit_function(given: argparse.Namespace, progress: bool) -> AuditReport:
     """Audit the function NAME of FILE.py on two inputs in JSON."""
-    path, _, name = what.rpartition(":")
-    return audit(_function(path, name), _value("x", x), _value("x-neighbor", x_neighbor), **options)
+    path, _, name = given.what.rpartition(":")
+    return audit(
+        _function(path, name),
+        _value("x", given.x),
+        _value("x-neighbor", given.x_neighbor),
+        epsilon=given.epsilon,
+        delta=given.delta,
+        releases=given.releases,
+        progress=progress,
+    )
 
 
 def _function(path: str, name: str) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tightdp.cli.arguments import Commands, command
+from tightdp.cli.arguments import Commands, argument, command
 from tightdp.cli.output import Exit, Speaker
 
 _BASH = """\
@@ -31,16 +31,16 @@ complete -o filenames -F _tightdp tightdp
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    made = command(
+    command(
         commands,
         "completion",
         _completion,
         "print a script that completes commands in your shell",
+        argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
         examples='  eval "$(tightdp completion bash)"            # in ~/.bashrc\n'
         '  eval "$(tightdp completion zsh)"             # in ~/.zshrc\n'
         "  tightdp completion fish | source             # in config.fish\n",
     )
-    made.add_argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
 
 def _completion(given: argparse.Namespace, speaker: Speaker) -> Exit:
@@ -72,20 +72,33 @@ def nodes(whole: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> list[No
     return found
 
 
+def _inner(made: argparse.ArgumentParser) -> Commands | None:
+    """Where a command keeps its own commands, if it has any."""
+    kept = (each for each in made._actions if isinstance(each, argparse._SubParsersAction))
+    return next(kept, None)
+
+
 def _commands(made: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in made._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
+    inner = _inner(made)
+    return {} if inner is None else dict(inner.choices)
+
+
+def _options(made: argparse.ArgumentParser) -> list[tuple[str, str]]:
+    """Long options, with what they are for."""
+    return [
+        (option, _bare(action.help))
+        for action in made._actions
+        for option in action.option_strings
+        if option.startswith("--")
+    ]
 
 
 def _words(made: argparse.ArgumentParser) -> list[str]:
     """Commands, long options and choices that may come next."""
-    words = list(_commands(made))
+    words = [*_commands(made), *(option for option, _ in _options(made))]
     for action in made._actions:
-        words += [option for option in action.option_strings if option.startswith("--")]
-        if action.choices and not isinstance(action, argparse._SubParsersAction):
-            words += [str(choice) for choice in action.choices]
+        if action.choices and action is not _inner(made):
+            words += map(str, action.choices)
     return words
 
 
@@ -106,29 +119,15 @@ def _fish(whole: argparse.ArgumentParser) -> str:
     lines = ["# tightdp completion for fish", "complete -c tightdp -f"]
     for path, made in nodes(whole):
         seen = "".join(f"; and __fish_seen_subcommand_from {word}" for word in path)
-        inner = _commands(made)
-        none = f"; and not __fish_seen_subcommand_from {' '.join(inner)}" if inner else ""
-        when = f"{seen}{none}".removeprefix("; and ") or "true"
-        lines += [
-            f"complete -c tightdp -n '{when}' -a {name} -d '{_help(made, name)}'" for name in inner
-        ]
-        for action in made._actions:
-            for option in action.option_strings:
-                if option.startswith("--"):
-                    about = _bare(action.help)
-                    lines.append(f"complete -c tightdp -n '{when}' -l {option[2:]} -d '{about}'")
-        if not inner:
-            lines.append(f"complete -c tightdp -n '{when}' -F")
+        inner = _inner(made)
+        helps = [] if inner is None else [(i.dest, _bare(i.help)) for i in inner._choices_actions]
+        names = " ".join(name for name, _ in helps)
+        none = f"; and not __fish_seen_subcommand_from {names}" if names else ""
+        when = f"complete -c tightdp -n '{f'{seen}{none}'.removeprefix('; and ') or 'true'}'"
+        lines += [f"{when} -a {name} -d '{about}'" for name, about in helps]
+        lines += [f"{when} -l {option[2:]} -d '{about}'" for option, about in _options(made)]
+        lines += [] if helps else [f"{when} -F"]
     return "\n".join(lines) + "\n"
-
-
-def _help(made: argparse.ArgumentParser, name: str) -> str:
-    for action in made._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for item in action._choices_actions:
-                if item.dest == name:
-                    return _bare(item.help)
-    return ""
 
 
 def _bare(text: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tightdp.cli.arguments import Commands, check_out, command, write_file
+from tightdp.cli.arguments import FORCE, Commands, argument, check_out, command, write_file
 from tightdp.cli.output import Exit, Speaker
 from tightdp.paths import read_file
 from tightdp.privacy import text_down, text_up
@@ -12,39 +12,39 @@ from tightdp.privacy import text_down, text_up
 
 def add(commands: Commands) -> None:
     """Add the two commands."""
-    design = command(
+    command(
         commands,
         "design",
         _design,
         "find the noise with the least expected loss, and prove it",
+        argument("--epsilon", metavar="E", required=True, help="such as 1, 0.5 or 1/3"),
+        argument("--delta", metavar="D", default="0", help="by default 0"),
+        argument("--sensitivity", metavar="S", default="1", help="by default 1"),
+        argument("--loss", choices=("l1", "l2"), default="l1", help="l1 or l2"),
+        argument("--gap", metavar="G", default=0.01, type=float, help="by default 0.01"),
+        argument("--cells", metavar="N", type=int, help="a fixed number of cells"),
+        argument("--integer", action="store_true", help="for integer statistics: counts"),
+        argument("--monotone", action="store_true", help="a density that never rises"),
+        argument("--support", metavar="A", help="only noise within [-A, A]"),
+        argument("--time-limit", metavar="SECONDS", type=float, help="then what is proved"),
+        argument("--out", metavar="FILE", help="write noise and proof, as JSON"),
+        FORCE,
         more="The result has an upper bound (the loss of the noise) and a lower bound (what no\n"
         "noise can beat), both proved in exact arithmetic; `tightdp verify` checks the file.",
         examples="  tightdp design --epsilon 1 --delta 0.2\n"
         "  tightdp design --epsilon 1/2 --delta 1e-6 --integer --loss l2 --out noise.json\n"
         "  tightdp verify noise.json\n",
     )
-    design.add_argument("--epsilon", metavar="E", required=True, help="such as 1, 0.5 or 1/3")
-    design.add_argument("--delta", metavar="D", default="0", help="by default 0")
-    design.add_argument("--sensitivity", metavar="S", default="1", help="by default 1")
-    design.add_argument("--loss", choices=("l1", "l2"), default="l1", help="l1 or l2")
-    design.add_argument("--gap", metavar="G", default=0.01, type=float, help="by default 0.01")
-    design.add_argument("--cells", metavar="N", type=int, help="a fixed number of cells")
-    design.add_argument("--integer", action="store_true", help="for integer statistics: counts")
-    design.add_argument("--monotone", action="store_true", help="a density that never rises")
-    design.add_argument("--support", metavar="A", help="only noise within [-A, A]")
-    design.add_argument("--time-limit", metavar="SECONDS", type=float, help="then what is proved")
-    design.add_argument("--out", metavar="FILE", help="write noise and proof, as JSON")
-    design.add_argument("--force", action="store_true", help="write over a file that is there")
-    check = command(
+    command(
         commands,
         "verify",
         _verify,
         "check the proofs of designed noise, without a solver",
+        argument("file", metavar="FILE", nargs="+", help="what `tightdp design --out` wrote"),
         more="Everything in the file is proved again in rational arithmetic.",
         examples="  tightdp design --epsilon 1 --delta 0.2 --out least.json\n"
         "  tightdp verify least.json\n",
     )
-    check.add_argument("file", metavar="FILE", nargs="+", help="what `tightdp design --out` wrote")
 
 
 def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:

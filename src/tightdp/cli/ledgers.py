@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from tightdp.cli.arguments import Commands, command, group
+from tightdp.cli.arguments import LEDGER, Commands, argument, command, group
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import TightdpError, fail
 from tightdp.ledger import Ledger
@@ -16,38 +16,40 @@ from tightdp.paths import read_file
 def add(commands: Commands) -> None:
     """Add the command."""
     inner = group(commands, "ledger", "look at a ledger, and verify it")
-    show = command(
+    command(
         inner,
         "show",
         _show,
         "print what was spent, for what, and what is left",
+        LEDGER,
+        argument("--all", action="store_true", help="every spend, not the latest ten"),
+        argument("--key", metavar="KEY", help="the stored release of a key; costs nothing"),
         examples="  tightdp ledger show survey.ledger\n"
         "  tightdp ledger show survey.ledger --json | jq .remaining\n"
         '  tightdp ledger show survey.ledger --key "means"\n',
     )
-    show.add_argument("ledger", metavar="FILE", help="the file of the ledger")
-    show.add_argument("--all", action="store_true", help="every spend, not the latest ten")
-    show.add_argument("--key", metavar="KEY", help="the stored release of a key; costs nothing")
-    check = command(
+    command(
         inner,
         "verify",
         _verify,
         "check hashes, sums and caps, and that receipts are in the ledger",
+        LEDGER,
+        argument(
+            "--receipt", metavar="JSON", action="append", default=[], help="a file with receipts"
+        ),
         more="Receipts show that no old copy was put in the place of the ledger: give files that\n"
         "hold them, such as what `tightdp release --json` printed or a report wrote.",
         examples="  tightdp ledger verify survey.ledger\n"
         "  tightdp ledger verify survey.ledger --receipt survey.json\n",
     )
-    check.add_argument("ledger", metavar="FILE", help="the file of the ledger")
-    check.add_argument(
-        "--receipt", metavar="JSON", action="append", default=[], help="a file with receipts"
-    )
-
-    burn = command(
+    command(
         inner,
         "burn",
         _burn,
         "give up a release that is in progress for ever",
+        LEDGER,
+        argument("--key", metavar="KEY", help="the key of the release"),
+        argument("--entry", metavar="N", type=int, help="or the number of its entry"),
         more="For a release that was being computed on a machine or in a container that is gone:\n"
         "the ledger cannot know, and waits. The charge stays, and the key is never answered: give\n"
         "the release another key in the plan to pay for it once more. Should it still be computed\n"
@@ -55,9 +57,6 @@ def add(commands: Commands) -> None:
         examples='  tightdp ledger burn survey.ledger --key "means"\n'
         "  tightdp ledger burn survey.ledger --entry 7\n",
     )
-    burn.add_argument("ledger", metavar="FILE", help="the file of the ledger")
-    burn.add_argument("--key", metavar="KEY", help="the key of the release")
-    burn.add_argument("--entry", metavar="N", type=int, help="or the number of its entry")
 
 
 def _burn(given: argparse.Namespace, speaker: Speaker) -> Exit:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tightdp.cli import completion, ledgers, papers, plans, schemas
+from tightdp.cli import audits, completion, ledgers, papers, plans, schemas
 from tightdp.cli import design_commands as designs
 from tightdp.cli.arguments import Act, Parser, Wide
 from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
@@ -29,13 +29,30 @@ From a table to published numbers, without Python:
 """
 
 
+HOMES = {  # where every command is made, in the order of the help
+    "schema": schemas,
+    "plan": schemas,
+    "check": plans,
+    "preview": plans,
+    "release": plans,
+    "compare": audits,
+    "audit": audits,
+    "kinds": audits,
+    "design": designs,
+    "verify": designs,
+    "ledger": ledgers,
+    "reproduce": papers,
+    "completion": completion,
+}
+
+
 def _codes() -> str:
     lines = [f"  {int(code):<4} {meaning}" for code, meaning in MEANINGS.items()]
     return "\n".join(["exit codes:", *lines])
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line, or what is needed of it for the command that the words begin with."""
     top = Parser(
         prog="tightdp",
         description=_ABOUT,
@@ -47,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", prog="tightdp"
     )
-    for module in (schemas, plans, designs, ledgers, papers, completion):
+    asked = [HOMES[word] for word in words[:1] if word in HOMES]
+    for module in asked or dict.fromkeys(HOMES.values()):
         module.add(commands)
     return top
 
@@ -89,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _act(words: list[str], speaker: Speaker) -> Exit:
-    whole = parser()
+    whole = parser(words)
     given = whole.parse_args(words)
     act: Act | None = getattr(given, "act", None)
     if act is None:

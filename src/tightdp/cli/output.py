@@ -24,6 +24,7 @@ from tightdp.errors import (
     fail,
     visible,
 )
+from tightdp.paths import said_by_system
 
 
 class Exit(IntEnum):
@@ -145,7 +146,7 @@ def _writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        fail(f"The output cannot be written: {error.strerror or 'it is closed'}.", OutputError)
+        fail(f"The output cannot be written: {said_by_system(error)}.", OutputError)
 
 
 def flush() -> None:

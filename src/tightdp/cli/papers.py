@@ -11,19 +11,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tightdp.cli.arguments import Commands, command
+from tightdp.cli.arguments import Commands, argument, command
 from tightdp.cli.output import Exit, Speaker
 from tightdp.errors import MissingDependencyError, check_choice, fail
-from tightdp.tables import text_facts
+from tightdp.printed import text_facts
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    made = command(
+    command(
         commands,
         "reproduce",
         _reproduce,
         "reproduce figures and tables of the papers",
+        argument("name", metavar="FIGURE", nargs="*", help="names of figures, or `all`"),
+        argument("--quick", action="store_true", help="minutes, with a larger error"),
+        argument("--out", metavar="FOLDER", default="reproduced", help="by default reproduced"),
         more="Writes pictures and numbers, each beside what the paper says. Without a name it\n"
         "lists what there is. A full run that was stopped is continued by running it again.\n"
         "Needs the folder `reproduce` of a clone of the repository.",
@@ -31,9 +34,6 @@ def add(commands: Commands) -> None:
         "  tightdp reproduce all --quick\n"
         "  tightdp reproduce knorm-figure-6 --quick --out figures\n",
     )
-    made.add_argument("name", metavar="FIGURE", nargs="*", help="names of figures, or `all`")
-    made.add_argument("--quick", action="store_true", help="minutes, with a larger error")
-    made.add_argument("--out", metavar="FOLDER", default="reproduced", help="by default reproduced")
 
 
 def _reproduce(given: argparse.Namespace, speaker: Speaker) -> Exit:

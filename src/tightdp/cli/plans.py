@@ -1,4 +1,4 @@
-"""Commands that read a plan: preview, release, compare, audit; and the kinds of releases."""
+"""Commands that read a plan and its table: check, preview and release."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tightdp.cli.arguments import Commands, command
-from tightdp.cli.audits import audit_function, audit_plan
+from tightdp.cli.arguments import PLAN, Commands, argument, command
 from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
 from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.paths import check_file
 from tightdp.plans.plan import Plan
+from tightdp.printed import text_facts
 from tightdp.privacy import text_down, text_up
-from tightdp.tables import text_facts
 
 _MOST = 24  # entries of a release on the screen; --json and --report have all
 _WHOLE = (
@@ -30,79 +29,76 @@ _STATES = {
     "pending": "paid for, in progress elsewhere or lost there",
 }
 
-
-def add(commands: Commands) -> None:
-    """Add the commands."""
-    _add_check(commands)
-    _add_preview(commands)
-    _add_release(commands)
-    _add_compare(commands)
-    _add_audit(commands)
-    kinds = command(
-        commands,
-        "kinds",
-        _kinds,
-        "list the kinds of releases that a plan can ask for",
-        examples="  tightdp kinds\n  tightdp kinds linear_regression\n",
-    )
-    kinds.add_argument("kind", metavar="KIND", nargs="?", help="one kind, with all its keys")
-
-
-def _add_check(commands: Commands) -> None:
-    made = command(
-        commands,
-        "check",
-        _check,
-        "count cells that the schema cannot take as they are: for your eyes only",
-        more="Reads the private table once. What it prints is NOT PRIVATE, is stored nowhere,\n"
-        "and must not be published: how many cells of each column are missing, unreadable (texts\n"
-        "that are no number as the schema writes them), clamped to a bound, or no level. Releases\n"
-        "say nothing of such cells.",
-        examples="  tightdp check plan.toml\n",
-    )
-    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
-
-
-def _add_preview(commands: Commands) -> None:
-    made = command(
-        commands,
-        "preview",
-        _preview,
-        "print the errors to expect from a plan; costs nothing",
-        more="Errors are those of the noise, from public facts alone: no row is read. Sampling\n"
-        f"error and clamping are not included.\n\n{_WHOLE}",
-        examples="  tightdp preview plan.toml\n"
-        '  tightdp preview plan.toml --error "means=0.5"       # which epsilon gives that error?\n'
-        "  tightdp preview plan.toml --sample public.csv       # simulate on public rows\n",
-    )
-    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
-    made.add_argument(
+_PREVIEW = (
+    argument(
         "--error",
         metavar="NAME=SIZE",
         action="append",
         default=[],
         help="the epsilon for which all entries of a release are within SIZE (of a quantile: so "
         "many ranks, as in 30ranks); may be repeated",
-    )
-    made.add_argument(
+    ),
+    argument(
         "--assume-rows",
         action="store_true",
         help="with --error: the rows are such as the preview says it assumes",
-    )
-    made.add_argument(
-        "--sample", metavar="FILE", help="simulate on tables drawn from these PUBLIC rows"
-    )
-    made.add_argument(
+    ),
+    argument("--sample", metavar="FILE", help="simulate on tables drawn from these PUBLIC rows"),
+    argument(
         "--replicates", metavar="N", type=int, default=100, help="simulations; by default 100"
+    ),
+)
+_RELEASE = (
+    argument(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write a report: .html (one file, no network), .md or .json; may be repeated",
+    ),
+    argument(
+        "--one-pass",
+        action="store_true",
+        help="read the table once for all sums, counts, means, histograms and least squares; they "
+        "are all paid for before, and a run that is killed while it pays or reads loses them",
+    ),
+)
+
+
+def add(commands: Commands) -> None:
+    """Add the commands."""
+    command(
+        commands,
+        "check",
+        _check,
+        "count cells that the schema cannot take as they are: for your eyes only",
+        PLAN,
+        more="Reads the private table once. What it prints is NOT PRIVATE, is stored nowhere,\n"
+        "and must not be published: how many cells of each column are missing, unreadable (texts\n"
+        "that are no number as the schema writes them), clamped to a bound, or no level. Releases\n"
+        "say nothing of such cells.",
+        examples="  tightdp check plan.toml\n",
     )
-
-
-def _add_release(commands: Commands) -> None:
-    made = command(
+    command(
+        commands,
+        "preview",
+        _preview,
+        "print the errors to expect from a plan; costs nothing",
+        PLAN,
+        *_PREVIEW,
+        more="Errors are those of the noise, from public facts alone: no row is read. Sampling\n"
+        f"error and clamping are not included.\n\n{_WHOLE}",
+        examples="  tightdp preview plan.toml\n"
+        '  tightdp preview plan.toml --error "means=0.5"       # which epsilon gives that error?\n'
+        "  tightdp preview plan.toml --sample public.csv       # simulate on public rows\n",
+    )
+    command(
         commands,
         "release",
         _release,
         "pay for the releases of a plan, and print them",
+        PLAN,
+        *_RELEASE,
         more="What the ledger holds already is printed again and costs nothing: running a plan\n"
         "twice spends once and prints the same numbers, also if the first run was killed. A\n"
         "release that was killed between its payment and its storage is lost, and said to be:\n"
@@ -111,79 +107,21 @@ def _add_release(commands: Commands) -> None:
         "  tightdp release plan.toml --report survey.html --report survey.json\n"
         "  tightdp release plan.toml --json | jq '.answers[0].value'\n",
     )
-    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
-    made.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="also write a report: .html (one file, no network), .md or .json; may be repeated",
-    )
-    made.add_argument(
-        "--one-pass",
-        action="store_true",
-        help="read the table once for all sums, counts, means, histograms and least squares; they "
-        "are all paid for before, and a run that is killed while it reads loses them all",
-    )
-
-
-def _add_compare(commands: Commands) -> None:
-    made = command(
-        commands,
-        "compare",
-        _compare,
-        "print the errors that other shapes of noise would have",
-        more="For every release of a plan that has a choice of noise; all promise the same.",
-        examples='  tightdp compare plan.toml\n  tightdp compare plan.toml --release "means"\n',
-    )
-    made.add_argument("plan", metavar="PLAN", help="the plan, a TOML file")
-    made.add_argument("--release", metavar="NAME", action="append", help="only this one")
-
-
-def _add_audit(commands: Commands) -> None:
-    made = command(
-        commands,
-        "audit",
-        _audit,
-        "try to refute the guarantee of a mechanism, from its releases",
-        more="Of a plan: its releases on made-up tables that differ in one row. The private table\n"
-        "is not read and nothing is spent. Or of a function of your own, FILE.py:NAME, that takes\n"
-        "an input (and `size`, if it can) and returns numbers.",
-        examples='  tightdp audit plan.toml --release "means"\n'
-        "  echo 'import numpy as np' > mine.py\n"
-        "  echo 'def noisy(x, size): return x + np.random.laplace(0, 1, size)' >> mine.py\n"
-        "  tightdp audit mine.py:noisy --x 10 --x-neighbor 11 --epsilon 1\n",
-    )
-    made.add_argument("what", metavar="PLAN|FILE.py:NAME", help="a plan, or a function")
-    made.add_argument("--release", metavar="NAME", action="append", help="only this one")
-    made.add_argument(
-        "--releases", metavar="N", type=int, default=10_000, help="per input; by default 10000"
-    )
-    made.add_argument("--x", metavar="JSON", help="an input of the function")
-    made.add_argument("--x-neighbor", metavar="JSON", help="a neighbouring one")
-    made.add_argument("--epsilon", metavar="E", type=float, help="what the function claims")
-    made.add_argument("--delta", metavar="D", type=float, default=0.0, help="by default 0")
 
 
 # --- preview -------------------------------------------------------------------------------------
 
 
-def _read(path: str) -> Any:
-    from tightdp.plans import Plan
-
-    return Plan.read(path)
-
-
 def _check(given: argparse.Namespace, speaker: Speaker) -> Exit:
     if speaker.json:
         fail("`--json`: what a check says is for eyes, not for files. Leave it out.")
-    plan = _read(given.plan)
+    plan = Plan.read(given.plan)
     speaker.say(plan.check(progress=speaker.bars), None)
     return Exit.DONE
 
 
 def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    plan = _read(given.plan)
+    plan = Plan.read(given.plan)
     if given.error:
         return _needed(plan, given.error, given.assume_rows, speaker)
     if given.sample is not None:
@@ -270,7 +208,7 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
     for path in given.report:
         check_format(path)
-    plan = _read(given.plan)
+    plan = Plan.read(given.plan)
     for path in given.report:
         check_format(path, plan.files)
     with _after_payment(plan), _terminable():
@@ -354,99 +292,3 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-# --- compare, audit, kinds -----------------------------------------------------------------------
-
-
-def _chosen(plan: Plan, names: list[str] | None) -> list[Any]:
-    return [plan[name] for name in names] if names else list(plan.releases)
-
-
-def _compare(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from tightdp.compare import compare_noise
-
-    plan = _read(given.plan)
-    texts, records = [], []
-    for planned in _chosen(plan, given.release):
-        if "noise" not in planned.request.kind.options:
-            reason = f"kind {planned.request.kind.name!r} has one noise, nothing to compare"
-            texts.append(f"{planned.name}: {reason}")
-            records.append({"name": planned.name, "reason": reason})
-            continue
-        try:
-            found = compare_noise(planned.request, confidence=plan.confidence)
-        except TightdpError as error:  # the other releases are compared all the same
-            texts.append(f"{planned.name}: {error}")
-            records.append({"name": planned.name, "reason": str(error)})
-            continue
-        texts.append(f"{planned.name}: epsilon = {text_up(planned.request.epsilon)}\n{found}")
-        records.append({"name": planned.name} | found.to_dict())
-    speaker.say("\n\n".join(texts), {"releases": records})
-    return Exit.DONE
-
-
-def _audit(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    if ".py:" in given.what:
-        if given.x is None or given.x_neighbor is None or given.epsilon is None:
-            fail("To audit a function, give --x, --x-neighbor and --epsilon.")
-        reports = {
-            given.what: audit_function(
-                given.what,
-                given.x,
-                given.x_neighbor,
-                epsilon=given.epsilon,
-                delta=given.delta,
-                releases=given.releases,
-                progress=speaker.bars,
-            )
-        }
-    else:
-        chosen = _chosen(_read(given.what), given.release)
-        reports = {
-            planned.name: audit_plan(planned.request, given.releases, speaker.bars)
-            for planned in chosen
-        }
-    speaker.say(
-        "\n\n".join(f"{name}: {report}" for name, report in reports.items()),
-        {"audits": [{"name": name} | report.to_dict() for name, report in reports.items()]},
-    )
-    return Exit.DONE if all(reports.values()) else Exit.NO
-
-
-def _kinds(given: argparse.Namespace, speaker: Speaker) -> Exit:
-    from tightdp.plans import KINDS
-
-    if given.kind is None:
-        known = {name: kind.about for name, kind in KINDS.items()}
-        speaker.remark("Keys of a kind: tightdp kinds KIND")
-        speaker.say("\n".join(text_facts(known.items())), {"kinds": known})
-        return Exit.DONE
-    kind = KINDS[check_choice("kind", given.kind, KINDS)]
-    facts = []
-    for name, option in kind.options.items():
-        need = "(needed) " if option.required else ""
-        choices = f": {', '.join(option.choices)}" if option.choices else ""
-        facts.append((name, f"{need}{option.about}{choices}"))
-    facts += [
-        ("name", "what it is called, by default the kind and its place in the plan"),
-        ("key", "under which the ledger keeps it, by default the name"),
-        ("epsilon", "what it costs, or"),
-        ("weight", "its share of what is left"),
-    ]
-    lines = [f"{kind.name}: {kind.about}", *(f"  {line}" for line in text_facts(facts))]
-    record = {
-        "kind": kind.name,
-        "about": kind.about,
-        "keys": {
-            name: {
-                "takes": option.takes,
-                "about": option.about,
-                "needed": option.required,
-                "choices": list(option.choices),
-            }
-            for name, option in kind.options.items()
-        },
-    }
-    speaker.say("\n".join(lines), record)
-    return Exit.DONE

@@ -6,9 +6,16 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tightdp.cli.arguments import Commands, command, group, write_file
+from tightdp.cli.arguments import (
+    FORCE,
+    TABLE,
+    Commands,
+    argument,
+    command,
+    group,
+    write_file,
+)
 from tightdp.cli.output import Exit, Speaker
 from tightdp.data.csv_files import DELIMITERS
 from tightdp.data.sources import HeaderColumn, check_names, read_header
@@ -65,68 +72,69 @@ confidence = 0.95      # of the intervals
 """
 
 
-def add(commands: Commands) -> None:
-    """Add the two commands."""
-    schema = group(commands, "schema", "write down what is public about a table")
-    made = command(
-        schema,
-        "init",
-        _init_schema,
-        "write a schema to fill in, from the header of a table",
-        more="Reads names of columns, and types where the file states them. Never a cell.",
-        examples="  tightdp schema init survey.csv\n"
-        "  tightdp schema init folder-of-parquet --out facts.toml\n",
-    )
-    made.add_argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
-    made.add_argument("--out", metavar="TOML", default="schema.toml", help="by default schema.toml")
-    made.add_argument("--force", action="store_true", help="write over a file that is there")
-    _add_header(made)
-    check = command(
-        schema,
-        "check",
-        _check_schema,
-        "print a schema as it is understood, or what is wrong with it",
-        examples="  tightdp schema check schema.toml\n",
-    )
-    check.add_argument("schema", metavar="TOML", nargs="?", default="schema.toml", help="the file")
-    plan = group(commands, "plan", "write down what to release")
-    made = command(
-        plan,
-        "init",
-        _init_plan,
-        "write a plan to change, for a table and its schema",
-        examples="  tightdp plan init survey.csv --schema schema.toml --out plan.toml\n",
-    )
-    made.add_argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
-    made.add_argument("--schema", metavar="TOML", default="schema.toml", help="what is public")
-    made.add_argument("--out", metavar="TOML", default="plan.toml", help="by default plan.toml")
-    made.add_argument("--force", action="store_true", help="write over a file that is there")
-    _add_header(made)
-
-
-def _add_header(made: Any) -> None:
-    """Whether the first line of a CSV file has the names of the columns."""
-    either = made.add_mutually_exclusive_group()
-    either.add_argument(
+_HEADER = (  # whether the first line of a CSV file has the names of the columns
+    argument(
         "--no-header",
         action="store_true",
         help="the CSV file has no header: its first line is a record; columns are c1, c2, ...",
-    )
-    either.add_argument(
+    ),
+    argument(
         "--header",
         action="store_true",
         help="the first line is a header, although it looks like a record",
-    )
-    made.add_argument(
+    ),
+    argument(
         "--delimiter",
         metavar="MARK",
         help='with --no-header: what divides cells, one of "," (by default), ";", "|" and tab; '
         "it is not read off a record",
+    ),
+)
+
+
+def add(commands: Commands) -> None:
+    """Add the two commands."""
+    schema = group(commands, "schema", "write down what is public about a table")
+    command(
+        schema,
+        "init",
+        _init_schema,
+        "write a schema to fill in, from the header of a table",
+        TABLE,
+        argument("--out", metavar="TOML", default="schema.toml", help="by default schema.toml"),
+        FORCE,
+        *_HEADER,
+        more="Reads names of columns, and types where the file states them. Never a cell.",
+        examples="  tightdp schema init survey.csv\n"
+        "  tightdp schema init folder-of-parquet --out facts.toml\n",
+    )
+    command(
+        schema,
+        "check",
+        _check_schema,
+        "print a schema as it is understood, or what is wrong with it",
+        argument("schema", metavar="TOML", nargs="?", default="schema.toml", help="the file"),
+        examples="  tightdp schema check schema.toml\n",
+    )
+    plan = group(commands, "plan", "write down what to release")
+    command(
+        plan,
+        "init",
+        _init_plan,
+        "write a plan to change, for a table and its schema",
+        TABLE,
+        argument("--schema", metavar="TOML", default="schema.toml", help="what is public"),
+        argument("--out", metavar="TOML", default="plan.toml", help="by default plan.toml"),
+        FORCE,
+        *_HEADER,
+        examples="  tightdp plan init survey.csv --schema schema.toml --out plan.toml\n",
     )
 
 
 def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     """The columns of a file; of the first line of one without a header, only their number."""
+    if given.header and given.no_header:
+        fail("`--header` is not allowed with `--no-header`: say which of them is so.")
     columns = read_header(given.data, _delimiter(given))
     if not Path(given.data).name.lower().endswith((".csv", ".csv.gz")):
         if given.no_header:

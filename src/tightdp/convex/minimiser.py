@@ -13,17 +13,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tightdp.convex import decimals as wide
 from tightdp.convex.margin_losses import MarginLoss
 from tightdp.convex.penalties import Penalty
 from tightdp.errors import FloatArray, TightdpError, fail
 
-_UNIT = 2.0**-53
+_UNIT, _EXTENDED_UNIT = 2.0**-53, 2.0**-64
 _FAST_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
+_WIDE_ROWS = 64  # the same for extended doubles
 _SPLIT_ROWS = 1 << 12
 _SPLIT = 2.0**30  # terms are cut into multiples of 2**-30, whose sums are exact, and a small rest
 _STEEPEST = 64.0  # up to this slope
@@ -39,11 +42,12 @@ class ConvergenceError(TightdpError):
 
 
 class Precision(IntEnum):
-    """How sums over rows are made: by products of doubles, without rounding, or wider."""
+    """How sums over rows are made: by products of doubles, without rounding, wider, or at will."""
 
     FAST = 0
     SPLIT = 1
     EXTENDED = 2
+    DECIMAL = 3
 
 
 class Derivatives(NamedTuple):
@@ -110,15 +114,28 @@ class Objective:
             hessian += (x.T * self.loss.majorant(x @ theta, y)) @ x
         return np.asarray(hessian)
 
+    def in_decimals(self, theta: wide.Decimals) -> Derivatives:
+        """The same, with the gradient in decimals, row after row; curvatures are those there."""
+        width, bend = len(theta), 0.0
+        total = Decimal(self.ridge) * theta + wide.decimals(self.noise)
+        hessian = self.ridge * np.eye(width)
+        for x, y in self._blocks(_FAST_ROWS):
+            cells = wide.decimals(x)
+            here = wide.slopes(self.loss, cells @ theta, wide.decimals(y))
+            total = total + here.first @ cells
+            hessian += (x.T * here.second) @ x
+            bend += float(here.second.sum())
+        return Derivatives(total, hessian, bend)
+
     def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
         """Gradient of the smooth part: summed without rounding, or in extended precision."""
         if precision is Precision.EXTENDED:
-            wide: Any = theta.astype(np.longdouble)  # no change if it is so already
-            products: list[Any] = []
-            for x, y in self._blocks(_FAST_ROWS):
+            point: Any = theta.astype(np.longdouble)  # no change if it is so already
+            products: list[Any] = [self.ridge * point]
+            for x, y in self._blocks(_WIDE_ROWS):
                 cells: Any = x.astype(np.longdouble)
-                products.append(self.loss.first(cells @ wide, y) @ cells)
-            return self._total(products, theta)
+                products.append(self.loss.first(cells @ point, y) @ cells)
+            return self._extended_total(products, theta)
         sums = []
         for x, y in self._blocks(_SPLIT_ROWS):
             terms = self.loss.first(x @ theta, y)[:, None] * x
@@ -138,30 +155,60 @@ class Objective:
             ]
         )
 
+    def _extended_total(self, products: list[Any], theta: FloatArray) -> FloatArray:
+        """The sum as an extended double, from extended doubles cut into two doubles each."""
+        high = [part.astype(np.float64) for part in products]
+        low = [np.float64(part - cut) for part, cut in zip(products, high, strict=True)]
+        smooth = self.penalty.gradient(theta)
+        out: Any = np.zeros(len(theta), dtype=np.longdouble)
+        for j in range(len(theta)):
+            column = [float(part[j]) for part in (*high, *low, self.noise, smooth)]
+            first = math.fsum(column)
+            out[j] = np.longdouble(first) + np.longdouble(math.fsum([*column, -first]))
+        return out
+
     def rounding(self, theta: FloatArray, bend: float, precision: Precision) -> float:
         """A bound on the Euclidean floating-point error of the gradient.
 
         Row by row: the margin is off by at most e = (m + 2) u |theta|_1, its slope by e times the
         curvature, by the error of the slope itself and by its rounding, and a term by one rounding
         more; a product over a block of b rows adds (b - 1) u times the slope, and the sum of all
-        blocks is rounded once. ``bend`` is the sum of the curvatures at ``theta``.
+        blocks is rounded once (decimals are summed one after the other: a block of all rows).
+        ``bend`` is the sum of the curvatures at ``theta``.
         """
         n, m = self.rows.shape
-        extended = precision is Precision.EXTENDED
-        unit = float(np.finfo(np.longdouble).eps) / 2.0 if extended else _UNIT
+        unit = self._unit(precision)
         length = float(np.abs(theta).sum())
         steep = min(self.loss.slope(math.inf), length + 1.0)
         if precision is Precision.SPLIT and steep > _STEEPEST:
             return math.inf
         margin = (m + 2) * length * unit
         moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
-        added = 3.0 if precision is Precision.SPLIT else float(min(n, _FAST_ROWS)) + 2.0
-        per_row = (self.loss.rounding + added * steep) * unit
-        stored = 2.0 * _UNIT * n * steep if extended else 0.0  # of blocks, and then of all
+        per_row = (self.loss.rounding + self._roundings(precision) * steep) * unit
         # ridge, noise and penalty: each is rounded once, and so is the sum
-        parts = [self.ridge * theta, self.noise, self.penalty.gradient(theta)]
-        rest = 2.0 * _UNIT * sum(float(np.linalg.norm(part)) for part in parts)
-        return float(math.sqrt(m) * (moved + n * per_row + stored) + rest)
+        rest = unit * float(np.linalg.norm(self.ridge * theta))
+        rest += _UNIT * sum(
+            float(np.linalg.norm(part)) for part in (self.noise, self.penalty.gradient(theta))
+        )
+        return float(math.sqrt(m) * (moved + n * per_row) + 2.0 * rest)
+
+    def _unit(self, precision: Precision) -> float:
+        """The relative error of one operation."""
+        if precision is Precision.DECIMAL:
+            return wide.unit(len(self.rows))
+        if precision is Precision.EXTENDED:  # two doubles hold that much of it, wider or not
+            return max(float(np.finfo(np.longdouble).eps) / 2.0, _EXTENDED_UNIT)
+        return _UNIT
+
+    def _roundings(self, precision: Precision) -> float:
+        """How many roundings of its slope a row meets in a sum over all rows."""
+        n = len(self.rows)
+        return {
+            Precision.FAST: min(n, _FAST_ROWS) + 2.0,
+            Precision.SPLIT: 3.0,
+            Precision.EXTENDED: min(n, _WIDE_ROWS) + 3.0,
+            Precision.DECIMAL: n + 2.0,
+        }[precision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +225,15 @@ def minimise(objective: Objective, tolerance: float) -> Certified:
 
     Newton's method on the residual where it shrinks fast; elsewhere the minimum of a parabola that
     is nowhere below the objective, which always leads down, whatever kinks there are. The gradient
-    is taken in extended precision if doubles cannot certify the tolerance.
+    is taken in extended precision if doubles cannot certify the tolerance, and in as many digits as
+    there must be for that many rows if extended precision cannot; so none are too many.
     """
-    search = _Search(objective)
+    with localcontext(wide.context(len(objective.rows))):
+        return _search(objective, tolerance)
+
+
+def _search(objective: Objective, tolerance: float) -> Certified:
+    search = _Search(objective, tolerance)
     for step in range(_MOST_STEPS):
         size, error = search.size, search.rounding()
         if size + error <= tolerance:
@@ -198,8 +251,8 @@ def minimise(objective: Objective, tolerance: float) -> Certified:
 class _Search:
     """The current point p, with what is known there."""
 
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
+    def __init__(self, objective: Objective, tolerance: float) -> None:
+        self.objective, self.tolerance = objective, tolerance
         self.precision = Precision.FAST
         self.caution = 1.0
         self.moved = 0.0  # in p, since the Hessian was taken
@@ -213,7 +266,10 @@ class _Search:
 
     def _at(self, p: FloatArray, *, near: bool = False) -> tuple[FloatArray, Derivatives, float]:
         """Parameters, derivatives and the size of the residual; ``near`` keeps the Hessian."""
-        theta = self.objective.penalty.prox(p, self.c)[0]
+        theta = self._prox(p)[0]
+        if self.precision is Precision.DECIMAL:  # kinks are seen as finely as the point is known
+            here = self.objective.in_decimals(theta)
+            return theta, here, float(np.linalg.norm(self._residual(p, theta, here)))
         precise = self.precision is not Precision.FAST
         here = self.here
         if not (precise and near):
@@ -222,8 +278,20 @@ class _Search:
             here = here._replace(gradient=self.objective.gradient(theta, self.precision))
         return theta, here, float(np.linalg.norm(self._residual(p, theta, here)))
 
+    def _prox(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.precision is Precision.DECIMAL:
+            return wide.prox(self.objective.penalty, p, Decimal(self.c))
+        return self.objective.penalty.prox(p, self.c)
+
     def _residual(self, p: FloatArray, theta: FloatArray, here: Derivatives) -> FloatArray:
-        return np.asarray(here.gradient + (p - theta) / self.c, dtype=np.float64)
+        c: Any = Decimal(self.c) if self.precision is Precision.DECIMAL else self.c
+        return np.asarray(here.gradient + (p - theta) / c, dtype=np.float64)
+
+    def _alike(self, values: FloatArray) -> FloatArray:
+        """Numbers in the precision of the point."""
+        if self.precision is Precision.DECIMAL:
+            return wide.decimals(values)
+        return values.astype(self.p.dtype)
 
     def _take(self, p: FloatArray, theta: FloatArray, here: Derivatives, size: float) -> None:
         self.p, self.theta, self.here, self.size = p, theta, here, size
@@ -231,22 +299,38 @@ class _Search:
     def rounding(self) -> float:
         """Floating-point error of the residual."""
         # the Hessian may be that of a nearby point: curvatures there differ by less than a tenth
-        found = self.objective.rounding(self.theta, 1.1 * self.here.bend, self.precision)
-        if self.objective.penalty.smooth:
+        objective, theta = self.objective, self.theta
+        exact = self.precision is Precision.DECIMAL
+        theta = theta.astype(np.float64) if exact else theta
+        found = objective.rounding(theta, 1.1 * self.here.bend, self.precision)
+        if objective.penalty.smooth:
             return found
         # a proximal map is rounded, too: 1 / c bounds what that does to the gradient
-        return found + self.objective.penalty.error(self.p) / self.c
+        if exact:
+            far = float(np.linalg.norm(self.p.astype(np.float64)))
+            return found + (len(theta) + 8) * 2.0 * wide.unit(len(objective.rows)) * far / self.c
+        return found + objective.penalty.error(self.p) / self.c
 
     def refine(self) -> bool:
         """Sum more precisely from here on; False if that is not possible."""
-        if self.precision is Precision.EXTENDED:
+        if self.precision is Precision.DECIMAL or (
+            self.precision is Precision.EXTENDED and not self._needs_decimals()
+        ):
             return False
         self.precision = Precision(self.precision + 1)
         self.best = math.inf  # what was less may have been rounding
-        wide = self.precision is Precision.EXTENDED
-        p: Any = self.p.astype(np.longdouble) if wide else self.p  # the point itself gets finer
+        p: Any = self.p  # the point itself gets finer
+        if self.precision is Precision.EXTENDED:
+            p = p.astype(np.longdouble)
+        elif self.precision is Precision.DECIMAL:
+            p = wide.decimals(p)
         self._take(p, *self._at(p, near=True))
         return True
+
+    def _needs_decimals(self) -> bool:
+        """Whether extended precision is too coarse, and more is to be had."""
+        known = wide.has_decimals(self.objective.loss, self.objective.penalty)
+        return known and self.rounding() > 0.5 * self.tolerance
 
     def advance(self) -> None:
         """A Newton step if it shrinks the residual well; else a step that is sure to lead down.
@@ -254,14 +338,15 @@ class _Search:
         The residual must fall below all that Newton steps have reached before: they may lead up in
         the objective, and would else undo what the sure steps gain, in circles.
         """
-        slope = self.objective.penalty.prox(self.p, self.c)[1].astype(np.float64)
+        slope = self._prox(self.p)[1].astype(np.float64)
         rest = (np.eye(len(self.p)) - slope) / self.c
         residual = self._residual(self.p, self.theta, self.here)
-        direction = np.linalg.solve(self.here.hessian @ slope + rest, residual)
+        newton = self.here.hessian @ slope + rest
+        direction = np.asarray(np.linalg.solve(newton, residual), dtype=np.float64)
         moved = self.moved + float(np.abs(direction).sum())
         near = moved <= _NEAR
         for halving in range(_HALVINGS):
-            trial = self.p - direction / 2.0**halving
+            trial = self.p - self._alike(direction / 2.0**halving)
             found = self._at(trial, near=near)
             if found[2] <= min(self.size, self.best) * (1.0 - 0.25 / 2.0**halving):
                 self.best = found[2]
@@ -293,7 +378,7 @@ class _Search:
                 self.caution = max(self.caution / 8.0, _LEAST_CAUTION)
                 break
             self.caution *= 4.0  # beyond 1 where a smooth penalty or rounding asks for it
-        step = (theta + move - self.c * end).astype(self.p.dtype)  # as precise as before
+        step = self._alike(theta + move - self.c * end)  # as precise as before
         self.moved = 0.0
         self._take(step, *self._at(step))
 

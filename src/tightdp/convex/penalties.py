@@ -9,7 +9,15 @@ from collections.abc import Callable
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import DimensionError, FloatArray, check_positive, check_real, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    check_function,
+    check_instance,
+    check_positive,
+    check_within,
+    fail,
+)
 from tightdp.geometry.norm_balls import LpBall
 
 
@@ -132,8 +140,7 @@ class ConvexSet(Penalty):
         accuracy: float = 2.0**-50,
         name: str = "convex set",
     ) -> None:
-        if not callable(project):
-            fail("`project` must be a function from a point to the nearest point of the set.")
+        check_function("project", project, "from a point to the nearest point of the set")
         self._project, self._name = project, str(name)
         self.reach = check_positive("reach", reach)
         self.accuracy = max(check_positive("accuracy", accuracy), 2.0**-52)  # points are doubles
@@ -199,12 +206,9 @@ class Smooth(Penalty):
         strength: float = 0.0,
         name: str = "smooth penalty",
     ) -> None:
-        if not callable(gradient):
-            fail("`gradient` must be a function of the parameters.")
+        check_function("gradient", gradient, "of the parameters")
         self._gradient, self._hessian, self._name = gradient, hessian, name
-        self.strength = check_real("strength", strength)
-        if self.strength < 0:
-            fail(f"`strength` must be >= 0: the penalty must be convex. Got {strength}.")
+        self.strength = check_within("strength", strength, "[0, inf)", "a penalty is convex")
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         return np.asarray(self._gradient(theta), dtype=np.float64)
@@ -223,15 +227,11 @@ class Smooth(Penalty):
 
 def read_penalty(l1: Number, penalty: object, theta_set: object, width: int) -> Penalty:
     """The one penalty that these parameters ask for, in ``width`` dimensions."""
-    weight = check_real("l1", l1)
-    if weight < 0:
-        fail(f"`l1` must be >= 0. Got {weight}.")
+    weight = check_within("l1", l1, "[0, inf)")
     if (weight > 0) + (penalty is not None) + (theta_set is not None) > 1:
         fail("Give at most one of `l1`, `penalty` and `theta_set`.")
     if penalty is not None:
-        if not isinstance(penalty, Penalty):
-            fail(f"`penalty` must be a Penalty, such as Smooth. Got {type(penalty).__name__}.")
-        return penalty
+        return check_instance("penalty", penalty, Penalty, "such as Smooth")
     if theta_set is None:
         return Lasso(weight) if weight > 0 else NoPenalty()
     if isinstance(theta_set, ConvexSet):

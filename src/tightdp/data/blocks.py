@@ -1,22 +1,32 @@
-"""Blocks of quantised rows, and sums over them that are exact.
+"""Blocks of quantised rows: how rows become blocks, on which grid, and sums that are exact.
 
-A :class:`Block` never holds raw cells, and nothing here rounds: products run at the speed of
-floating-point linear algebra only where every partial sum is an integer that a double holds.
+Rows pass through the schema's clamp and grid where they are first seen (:class:`Scan`), in this
+process or inside the workers of Spark. A :class:`Block` never holds raw cells, and nothing here
+rounds: products run at the speed of floating-point linear algebra only where every partial sum is
+an integer that a double holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.data.columns import Chunk
+from tightdp.data.persons import FewRows
 from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
+from tightdp.rules import MOST_BITS
+from tightdp.schema import Interval, Schema
 
 Reducer = Callable[["Block"], NDArray[Any]]
+Keyed = tuple[Integers, Integers]
+Rows = tuple[Schema, tuple[str, ...]]  # the rules by which rows are read, and the columns
 
 _EXACT = 53  # integers up to 2**53 are doubles
 _WORD = 62
@@ -24,6 +34,7 @@ MOST_SUM_BITS = _WORD - 2  # of a product: sums of blocks are multiplied by up t
 _HALF = 13  # cells of at most 26 bits are split into a high and a low half
 _HIGH = 31  # products of at most 62 bits are split into a high and a low half
 _GRAM_ROWS = 16_384  # rows multiplied at a time, in the cache
+_FLOATS = 1 + 2.0**-20  # scaling is done in doubles: a cell beside the middle of two grid points
 
 
 class Block:
@@ -84,6 +95,10 @@ class Block:
         coarse += 0.5
         return np.floor(coarse, out=coarse)
 
+    def part(self, names: tuple[str, ...], start: int) -> Block:
+        """Some columns that stand side by side, as a block of their own."""
+        return Block.of_columns(names, self._doubles[start : start + len(names)])
+
     def _whole(self) -> Integers:
         if self._integers is None:
             self._integers = self._doubles.astype(np.int64)
@@ -91,6 +106,216 @@ class Block:
 
     def __repr__(self) -> str:  # neither cells nor their number
         return f"Block({', '.join(self.names)})"
+
+
+# --- from rows to blocks --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is done to every chunk of rows; public facts only. Made by :meth:`of`.
+
+    Several readings of the rows, each by rules of its own, can share a scan if they agree on the
+    grid and on persons: a column that is read by one rule is read once, and the columns of all
+    stand in a block one after the other.
+
+    Examples
+    --------
+    >>> from tightdp.data.columns import NumberCells
+    >>> schema = Schema({"x": Interval(0, 1), "y": Interval(0, 1)}, rows=2, bits=3)
+    >>> scan = Scan.of([(schema, ("x",)), (schema, ("y", "x"))], rows=10)
+    >>> scan.wanted
+    ('x', 'y')
+    >>> chunk = {"x": NumberCells(np.array([0.0])), "y": NumberCells(np.array([1.0]))}
+    >>> [block.matrix().tolist() for block in scan.blocks([chunk])]
+    [[[-8, 8, -8]]]
+    """
+
+    parts: tuple[Rows, ...]
+    rows: int
+    columns: tuple[tuple[str, int], ...]
+    """What is read: the names of columns, each with the part by whose rule it is read."""
+    places: tuple[tuple[int, ...], ...]
+    """Where the columns of every part stand among these."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Rows], rows: int) -> Self:
+        """A scan for all these readings, in blocks of at most ``rows`` rows."""
+        seen: dict[tuple[str, int], int] = {}  # rules live as long as the schemas
+        columns, places = [], []
+        for i, (schema, names) in enumerate(parts):
+            here = [(name, id(schema[name])) for name in names]
+            columns += [(key[0], i) for key in here if key not in seen]
+            for key in here:
+                seen.setdefault(key, len(seen))
+            places.append(tuple(seen[key] for key in here))
+        return cls(tuple(parts), rows, tuple(columns), tuple(places))
+
+    @property
+    def schema(self) -> Schema:
+        """The facts about rows, persons and the grid, on which all parts agree."""
+        return self.parts[0][0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the blocks: those of all parts."""
+        return tuple(name for _, names in self.parts for name in names)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The columns to read: the person's too, if rows are counted by person."""
+        person = () if self.schema.person is None else (self.schema.person,)
+        return tuple(dict.fromkeys([*self.names, *person]))
+
+    def blocks(self, chunks: Iterable[Chunk]) -> Iterator[Block]:
+        """Quantised blocks of at most ``rows`` rows."""
+        if self.schema.person is not None:
+            yield from self.few(self.keyed(chunks))
+            return
+        every = [place for places in self.places for place in places]
+        for chunk in chunks:
+            cells = self._quantized(chunk)
+            yield Block.of_columns(self.names, cells if len(self.parts) == 1 else cells[every])
+
+    def keyed(self, chunks: Iterable[Chunk]) -> Iterator[Keyed]:
+        """Person keys, shape (m, 2), and quantised rows, shape (m, d); all rows, none dropped."""
+        assert self.schema.person is not None
+        for chunk in chunks:
+            rows = self._quantized(chunk).astype(np.int64).T
+            yield chunk[self.schema.person].keys(), rows
+
+    def few(self, keyed: Iterable[Keyed]) -> Iterator[Block]:
+        """Blocks of the rows that are kept of each person: as many for every part, each part
+        choosing among its own columns, as it does alone.
+        """
+        kept = [FewRows(self.schema.rows_per_person, len(places)) for places in self.places]
+        for keys, rows in keyed:
+            for few, places in zip(kept, self.places, strict=True):
+                few.add(keys, rows[:, list(places)])
+        table = np.concatenate([few.rows() for few in kept], axis=1)
+        for start in range(0, len(table), self.rows):
+            part = table[start : start + self.rows]
+            yield Block.of_columns(self.names, part.T.astype(np.float64, order="C"))
+
+    def _quantized(self, chunk: Chunk) -> FloatArray:
+        """Integers as doubles, shape (d, rows): products of them run as linear algebra."""
+        out = np.empty((len(self.columns), len(chunk[self.columns[0][0]])))
+        for row, (name, i) in zip(out, self.columns, strict=True):
+            chunk[name].quantize(self.parts[i][0][name], self.schema.bits, out=row)
+        return out
+
+
+@dataclass(frozen=True)
+class SharedReducer:
+    """What several reducers make of their parts of the blocks of a scan, one after the other."""
+
+    parts: tuple[Rows, ...]
+    reducers: tuple[Reducer, ...]
+    widths: tuple[int, ...]
+
+    def __call__(self, block: Block) -> Integers:
+        found, start = [], 0
+        for (_, names), reducer, width in zip(self.parts, self.reducers, self.widths, strict=True):
+            found.append(checked_entries(reducer(block.part(names, start)), width))
+            start += len(names)
+        if any(entries.dtype == np.uint64 for entries in found):  # they would be doubles
+            found = [entries.astype(object) for entries in found]
+        return np.concatenate(found)
+
+
+def sum_blocks(blocks: Iterable[Block], reducer: Reducer, width: int) -> list[int]:
+    """The sum over blocks of what the reducer makes of them, and last the number of rows."""
+    totals, rows = Totals(width), 0
+    for block in blocks:
+        totals.add(reducer(block))
+        rows += len(block)
+    return [*totals.values(), rows]
+
+
+def checked_entries(vector: ArrayLike, width: int) -> NDArray[Any]:
+    """What a reducer returned; the shape and the type are checked, never the entries."""
+    entries = np.asarray(vector)
+    if entries.shape != (width,) or entries.dtype.kind not in "iuO":
+        fail(
+            f"A reducer must return {width} integers. "
+            f"Got shape {entries.shape} of {entries.dtype}.",
+            DimensionError,
+        )
+    return entries
+
+
+# --- the grid of a statistic ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    r"""The grid on which the cells of a statistic are integers, and what is lost by rounding to it.
+
+    Columns are scaled to [-1, 1]. Without a public step a cell is rounded to a multiple of
+    :math:`2^{-b}`, so that it moves by at most :math:`\delta = 2^{-b-1}`. With M public steps it
+    is one of -1, -1 + 2/M, ..., 1, all of them multiples of 1/M. The grid is a common multiple of
+    what the columns need, and what has a step is not moved at all.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": Interval(0, 100, step=1), "x": Interval(0, 1)}, rows=9, bits=7)
+    >>> Grid.of(schema, ["age"], bits=7, degree=2)
+    Grid(points=100, bits=7, fine=7, steps={'age': 100})
+    """
+
+    points: int
+    bits: int
+    fine: int
+    steps: Mapping[str, int]
+
+    @classmethod
+    def of(cls, schema: Schema, columns: Sequence[str], bits: int, degree: int) -> Grid:
+        """The grid of some columns for products of ``degree`` cells."""
+        rules = {name: schema[name] for name in columns}
+        numeric = {name: rule for name, rule in rules.items() if isinstance(rule, Interval)}
+        steps = {name: rule.steps for name, rule in numeric.items() if rule.steps is not None}
+        plain = [1 << bits] if len(steps) < len(numeric) or not steps else []
+        points = math.lcm(*steps.values(), *plain)
+        # beyond it products would not be exact: steps are then rounded as other values are
+        room = min(MOST_BITS, MOST_SUM_BITS // max(1, degree))
+        if (points - 1).bit_length() > room:
+            points, steps = 1 << bits, {}
+        return cls(points, bits, schema.bits, steps)
+
+    @property
+    def cell_bits(self) -> int:
+        """A b with all cells of at most ``2**b`` in size."""
+        return (self.points - 1).bit_length()
+
+    def cells(self, block: Block, names: Sequence[str]) -> FloatArray:
+        """Columns as integers on the grid, shape (d, rows), stored as doubles."""
+        if not self.steps:
+            return block.doubles(names, self.fine - self.bits)
+        return np.vstack([np.zeros((0, len(block))), *(self._cells(block, name) for name in names)])
+
+    def _cells(self, block: Block, name: str) -> FloatArray:
+        steps = self.steps.get(name)
+        if steps is None:
+            return block.doubles([name], self.fine - self.bits) * float(self.points >> self.bits)
+        # the nearest place of a step: the schema's grid has at least as many points as steps
+        raw = block.doubles([name]) + 2.0**self.fine
+        places = np.floor(raw * (steps * 0.5 ** (self.fine + 1)) + 0.5)
+        return (2 * places - steps) * float(self.points // steps)
+
+    def rounding(self, name: str) -> float:
+        """How far a scaled cell of a column can be from the integer that stands for it."""
+        if name in self.steps:
+            return 0.0
+        again = 0.5 ** (self.bits + 1) if self.bits < self.fine else 0.0
+        return (0.5 ** (self.fine + 1) + again) * _FLOATS
+
+
+def product_rounding(errors: Sequence[float]) -> float:
+    r"""How far a product of numbers in [-1, 1] moves if they do: :math:`\prod(1+\delta_i)-1`."""
+    return math.prod(1 + error for error in errors) - 1
+
+
+# --- sums that are exact --------------------------------------------------------------------------
 
 
 def exact_gram(matrix: ArrayLike, bits: int) -> NDArray[Any]:
@@ -200,15 +425,9 @@ class Totals:
         self._low = np.zeros(width, dtype=np.int64)
         self._large: list[int] | None = None
 
-    def add(self, vector: object) -> None:
+    def add(self, vector: ArrayLike) -> None:
         """Add one vector; the shape and the type are checked, never the entries."""
-        entries = np.asarray(vector)
-        if entries.shape != (self._width,) or entries.dtype.kind not in "iuO":
-            fail(
-                f"A reducer must return {self._width} integers. "
-                f"Got shape {entries.shape} of {entries.dtype}.",
-                DimensionError,
-            )
+        entries = checked_entries(vector, self._width)
         if entries.dtype.kind == "O" or entries.dtype == np.uint64:
             before = self._large or [0] * self._width
             self._large = [a + int(b) for a, b in zip(before, entries, strict=True)]

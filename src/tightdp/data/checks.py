@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
-from tightdp.data.blocks import Block
-from tightdp.data.cells import Cells, ListedCells
-from tightdp.data.frames import check_frame, scan_sums
-from tightdp.data.scan import Chunk, Scan
+from tightdp.data.blocks import Block, Scan
+from tightdp.data.columns import Cells, Chunk, ListedCells
+from tightdp.data.one_pass import BLOCK_ROWS, scan_sums
+from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
+from tightdp.printed import html_table, text_table
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Interval, Schema
-from tightdp.tables import html_table, text_table
 
-_BLOCK_ROWS = 65_536
 _UNSEEN = "\0unseen"  # a level that no cell has
 _OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5
 _COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(2)))
@@ -174,7 +173,7 @@ def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> 
         fail(next(iter(problems.values())))
     # all rows are looked at, whoever's they are: the column of persons plays no part
     facts = Schema(schema.select(names), schema.rows, bits=schema.bits)
-    look = Look(facts, names, _BLOCK_ROWS)
+    look = Look.of([(facts, names)], BLOCK_ROWS)
     width = len(look.counted)
     *sums, _ = scan_sums(frame, look, _add_up, width, progress=progress)
     counts = np.reshape(sums[1:], (len(names), len(_COUNTS))).tolist()
@@ -220,11 +219,10 @@ class Look(Scan):
         for chunk in chunks:
             counts = [float(len(chunk[self.names[0]]))]
             for name, rule in rules.items():
-                counts += (
-                    _category(chunk[name], rule)
-                    if isinstance(rule, Category)
-                    else (_interval(chunk[name], rule))
-                )
+                if isinstance(rule, Category):
+                    counts += _category(chunk[name], rule)
+                else:
+                    counts += _interval(chunk[name], rule)
             yield Block.of_columns(self.counted, np.array([counts]).T)
 
 

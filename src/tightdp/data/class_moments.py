@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Block
-from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.statistics import Statistic, check_fits, check_schema
+from tightdp.data.blocks import Block, Grid, product_rounding
+from tightdp.data.statistics import Statistic, check_fits
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, check_schema
 
 _EXACT = 53  # integers up to 2**53 are doubles
 
@@ -101,7 +100,7 @@ class ClassMoments(Statistic):
     ----------
     schema : Schema
     features : sequence of str
-        Numeric columns or categories.
+        Columns of numbers or levels.
     target : str
         A category: the classes.
 

@@ -1,34 +1,232 @@
-"""One column of any library, opened once: its length, whether its type can be read, and its cells.
+"""Columns and their cells: what every engine hands over, and the one reading of it.
 
-A mapping, a pandas frame, and the ``X`` and ``y`` of an estimator are columns side by side, and
-each comes through :func:`open_column`. What is read of a column follows from its type, and within
-it from the cell alone: nothing here converts a column as a whole, for one missing cell would then
-decide how all others are read (numpy makes doubles of integers with a null, and all integers above
-2**53 that are close become one).
+Every engine's columns become :class:`NumberCells`, :class:`ListedCells`, :class:`CodedCells` or the
+cells of :mod:`~tightdp.data.library_columns`, and each cell is read from itself alone, by the rules
+of :mod:`tightdp.values`, whatever the engine and whatever stands beside it:
+
+- In a numeric column a number counts as the nearest double; one too large for a double is
+  infinite. Where an interval states how numbers are written, texts with digits are numbers if they
+  are written so, and missing if not.
+- A level of a category is its value, however it is stored (:class:`~tightdp.Category`): a text is
+  the level with the same letters, and whatever else is or reads as a number is the level of that
+  value. 1, 1.0, True and "1" are one level, whether the schema writes it as 1 or as "1".
+
+A mapping, a matrix and a pandas frame are columns side by side, and so are the ``X`` and ``y`` of
+an estimator. Nothing here raises on account of a cell, and no ``repr`` shows one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.arrow import arrow_cells, digit_cells, pyarrow, unreadable_type
-from tightdp.data.cells import (
-    Cells,
-    CodedCells,
-    JoinedCells,
-    ListedCells,
-    NumberCells,
-    array_cells,
-    unreadable_array,
-)
-from tightdp.errors import DimensionError, fail, require
+from tightdp.errors import DimensionError, FloatArray, Integers, fail
+from tightdp.schema import Category, Interval, Schema
+from tightdp.values import exact_value, nearest_double, person_words, plain_cell, unmarked
 
-_POLARS_REST = ("Boolean", "String", "Categorical", "Enum", "Null")
+_SMALL_RANGE = 1024
+
+
+class Cells(ABC):
+    """Some cells of one column."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        """The nearest doubles, NaN where a cell is missing or no number, as the rule writes it."""
+
+    @abstractmethod
+    def codes(self, rule: Category) -> Integers:
+        """Places among the levels of a category."""
+
+    @abstractmethod
+    def keys(self) -> Integers:
+        """Two words for every cell, shape (len, 2), equal where cells are; -1, -1 where missing."""
+
+    @abstractmethod
+    def values(self) -> list[Any]:
+        """The cells as plain numbers and texts, None where missing."""
+
+    def quantize(self, rule: Interval | Category, bits: int, out: FloatArray) -> None:
+        """Write what the schema makes of the cells: grid integers or level codes, as doubles."""
+        if isinstance(rule, Category):
+            out[:] = self.codes(rule)
+        else:
+            rule.to_grid(self.numbers(rule), bits, out)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class NumberCells(Cells):
+    """Cells in a numeric or boolean array, with a mask where some are missing.
+
+    >>> NumberCells(np.array([1, 0, 7])).codes(Category([0, "1"]))
+    array([1, 0, 2])
+    """
+
+    def __init__(self, values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> None:
+        self._values, self._missing = values, missing
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        with np.errstate(all="ignore"):
+            out: FloatArray = self._values.astype(np.float64, copy=self._missing is not None)
+        if self._missing is not None:
+            out[self._missing] = np.nan
+        return out
+
+    def codes(self, rule: Category) -> Integers:
+        distinct, places = _distinct(self._values)
+        out = rule.codes(distinct)[places]
+        if self._missing is not None:
+            out[self._missing] = rule.codes([None])[0]
+        return out
+
+    def keys(self) -> Integers:
+        values = self._values
+        out = np.zeros((len(values), 2), dtype=np.int64)
+        if values.dtype.kind == "f":
+            values = self.numbers()
+            with np.errstate(all="ignore"):  # some NaN make numpy raise its voice
+                whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
+        else:
+            whole = values <= np.iinfo(np.int64).max
+        out[whole, 1] = values[whole].astype(np.int64)
+        for place in np.flatnonzero(~whole):
+            out[place] = person_words(values[place].item())
+        if self._missing is not None:
+            out[self._missing] = -1
+        return out
+
+    def values(self) -> list[Any]:
+        gone = np.zeros(len(self), dtype=bool) if self._missing is None else self._missing
+        return [
+            None if out else plain_cell(v)
+            for v, out in zip(self._values.tolist(), gone, strict=True)
+        ]
+
+
+class ListedCells(Cells):
+    """Cells of any kind, as Python objects.
+
+    >>> ListedCells(["1", "2.5", "many", None]).numbers()
+    array([1. , 2.5, nan, nan])
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        cells = self._values
+        if rule is not None and not rule.plain:
+            cells = [unmarked(cell, rule.decimal, rule.thousands) for cell in cells]
+        return np.array([*map(nearest_double, cells)], dtype=np.float64)
+
+    def codes(self, rule: Category) -> Integers:
+        return rule.codes(self._values)
+
+    def keys(self) -> Integers:
+        return np.array([*map(person_words, self._values)], dtype=np.int64).reshape(-1, 2)
+
+    def values(self) -> list[Any]:
+        return [*map(plain_cell, self._values)]
+
+
+class CodedCells(Cells):
+    """Cells that are given by their places among other cells; -1 is missing.
+
+    >>> CodedCells(ListedCells(["1", "2.5"]), np.array([1, -1, 0, 1])).numbers()
+    array([2.5, nan, 1. , 2.5])
+    """
+
+    def __init__(self, levels: Cells, places: NDArray[Any]) -> None:
+        self._levels, self._places = levels, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        return np.append(self._levels.numbers(rule), np.nan)[self._places]
+
+    def codes(self, rule: Category) -> Integers:
+        return np.append(self._levels.codes(rule), rule.codes([None]))[self._places]
+
+    def keys(self) -> Integers:
+        return np.append(self._levels.keys(), [[-1, -1]], axis=0)[self._places]
+
+    def values(self) -> list[Any]:
+        levels = [*self._levels.values(), None]
+        return [levels[place] for place in self._places]
+
+
+class JoinedCells(Cells):
+    """Parts of a column, each read by itself.
+
+    >>> JoinedCells([ListedCells(["1"]), NumberCells(np.array([2]))]).numbers()
+    array([1., 2.])
+    """
+
+    def __init__(self, parts: Sequence[Cells]) -> None:
+        self._parts = parts or [ListedCells([])]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        return np.concatenate([part.numbers(rule) for part in self._parts])
+
+    def codes(self, rule: Category) -> Integers:
+        return np.concatenate([part.codes(rule) for part in self._parts])
+
+    def keys(self) -> Integers:
+        return np.concatenate([part.keys() for part in self._parts])
+
+    def values(self) -> list[Any]:
+        return [value for part in self._parts for value in part.values()]
+
+
+def array_cells(array: NDArray[Any]) -> Cells:
+    """The cells of a one-dimensional numpy array of a readable type, masked or not."""
+    missing = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    plain = np.asarray(array)
+    if plain.dtype.kind in "biuf":
+        return NumberCells(plain, missing)
+    cells = ListedCells(plain.tolist())
+    if missing is None:
+        return cells
+    return CodedCells(cells, np.where(missing, -1, np.arange(len(plain))))
+
+
+def unreadable_array(dtype: np.dtype[Any]) -> str | None:
+    """The name of a numpy type whose cells are neither numbers, text nor objects."""
+    return None if dtype.kind in "biufOUT" else str(dtype)
+
+
+def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Values that cover all cells, as Python numbers, and the place of each cell among them."""
+    if values.dtype.kind in "biu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < _SMALL_RANGE:
+            shifted = values.astype(np.int64) - low if high < 2**63 else values - values.min()
+            return list(range(low, high + 1)), shifted.astype(np.intp)
+    distinct, places = np.unique(values, return_inverse=True)
+    return [exact_value(value) for value in distinct.tolist()], places.reshape(-1)
+
+
+# --- one column -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -43,36 +241,29 @@ class Column:
         return self.length
 
 
-def libraries(thing: object) -> set[tuple[str, str]]:
-    """The library and the name of every class of an object, without importing anything."""
-    return {
-        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(thing).mro()
-    }
-
-
 def open_column(data: Any) -> Column:
     """A one-dimensional array, a sequence, or a column of pandas, polars, pyarrow.
+
+    What is read of a column follows from its type, and within it from the cell alone: nothing
+    converts a column as a whole, for one missing cell would then decide how all others are read
+    (numpy makes doubles of integers with a null, and all integers above 2**53 that are close become
+    one).
 
     >>> column = open_column([2**53 + 1, None, 2.5])
     >>> len(column), column.cells(0, 3).numbers()[1:]
     (3, array([nan, 2.5]))
     """
-    known = libraries(data)
-    names = {package for package, _ in known}
-    if "narwhals" in names:
-        return open_column(data.to_native())
     if isinstance(data, np.ndarray):
         return _of_array(data)
-    if "pandas" in names and hasattr(data, "dtype"):
-        return _of_pandas(getattr(data, "array", data))
-    if ("polars", "Series") in known:
-        return _of_polars(data)
-    if "pyarrow" in names and hasattr(data, "type"):
-        return _of_arrow(data)
+    if isinstance(data, (list, tuple)):
+        return _of_array(np.fromiter(data, dtype=object, count=len(data)))
+    from tightdp.data.library_columns import open_library  # which is built on what is here
+
+    found = open_library(data)
+    if found is not None:
+        return found
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes, bytearray)):
         return _of_array(np.fromiter(data, dtype=object, count=len(data)))
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        return _of_arrow(pyarrow().chunked_array(data))
     return _of_array(as_objects(data))
 
 
@@ -98,88 +289,99 @@ def _of_array(array: NDArray[Any]) -> Column:
     )
 
 
-def _of_arrow(array: Any) -> Column:
-    return Column(
-        len(array),
-        unreadable_type(array.type),
-        lambda start, stop: arrow_cells(array[start:stop]),
-    )
+# --- columns side by side -------------------------------------------------------------------------
+
+Chunk = dict[str, Cells]
 
 
-# --- pandas --------------------------------------------------------------------------------------
+class Engine(ABC):
+    """A table of some engine.
 
+    ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
+    differ in their case for one.
+    """
 
-def _of_pandas(array: Any) -> Column:
-    return Column(
-        len(array),
-        _unreadable_pandas(array.dtype),
-        lambda start, stop: _pandas_cells(array[start:stop]),
-    )
+    once = False
+    caseless = False
 
+    @abstractmethod
+    def names(self) -> list[Any]:
+        """The names of the columns, as the engine has them."""
 
-def _unreadable_pandas(dtype: Any) -> str | None:
-    if isinstance(dtype, np.dtype):
-        return unreadable_array(dtype)
-    kind = type(dtype).__name__
-    if kind == "NumpyEADtype":
-        return unreadable_array(dtype.numpy_dtype)
-    if kind == "CategoricalDtype":
-        return _unreadable_pandas(dtype.categories.dtype)
-    if kind == "ArrowDtype":
-        return unreadable_type(dtype.pyarrow_dtype)
-    if kind == "StringDtype" or (kind != "IntervalDtype" and dtype.kind in "biuf"):
+    @abstractmethod
+    def unreadable(self, name: str) -> str | None:
+        """The name of the column's type if its cells are neither numbers nor text."""
+
+    @abstractmethod
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """The named columns, at most ``rows`` rows at a time, each row once."""
+
+    def known_rows(self) -> int | None:
+        """The number of rows, where no row need be read to know it."""
         return None
-    return str(dtype)
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        """Raise if it is known that these columns cannot be read, whatever the rows."""
+        return
 
 
-def _pandas_cells(array: Any) -> Cells:
-    """The cells of a pandas array, by its type."""
-    dtype, kind = array.dtype, type(array.dtype).__name__
-    if kind == "NumpyEADtype":
-        return array_cells(array.to_numpy())
-    if kind == "CategoricalDtype":
-        levels = open_column(array.categories)
-        return CodedCells(levels.cells(0, len(levels)), np.asarray(array.codes))
-    if kind == "ArrowDtype" or getattr(dtype, "storage", "python") != "python":
-        return arrow_cells(array.__arrow_array__())
-    if kind == "SparseDtype":
-        return _sparse_cells(array)
-    if dtype.kind in "biuf" and hasattr(dtype, "numpy_dtype"):
-        values = array.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
-        return NumberCells(values, np.asarray(array.isna()))
-    return array_cells(np.asarray(array, dtype=object))
+class ColumnTable(Engine):
+    """Columns by name, each of any library."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = {name: open_column(column) for name, column in columns.items()}
+        if len({len(column) for column in self._columns.values()}) > 1:
+            fail("All columns must have the same length.", DimensionError)
+
+    @classmethod
+    def of_array(cls, array: NDArray[Any], schema: Schema) -> ColumnTable:
+        """A structured array, or a matrix whose columns are those of the schema, in its order."""
+        if array.dtype.names is not None and array.ndim == 1:
+            return cls({name: array[name] for name in array.dtype.names})
+        names = list(schema)
+        if array.ndim == 1 and len(names) == 1:
+            array = array.reshape(-1, 1)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            got = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} axes"
+            fail(
+                f"An array must have one column for each of the {len(names)} of the schema, in "
+                f"that order. Got {got}: select columns, or pass a mapping of names to arrays.",
+                DimensionError,
+            )
+        return cls({name: array[:, j] for j, name in enumerate(names)})
+
+    def names(self) -> list[Any]:
+        return list(self._columns)
+
+    def unreadable(self, name: str) -> str | None:
+        return self._columns[name].unreadable
+
+    def known_rows(self) -> int | None:
+        return next((len(column) for column in self._columns.values()), None)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        return _side_by_side({name: self._columns[name] for name in names}, rows)
 
 
-def _sparse_cells(array: Any) -> Cells:
-    """What is stored, and the fill value elsewhere; pandas would find one type for both."""
-    stored = array.sp_values
-    places = np.full(len(array), len(stored))
-    places[array.sp_index.to_int_index().indices] = np.arange(len(stored))
-    return CodedCells(JoinedCells([array_cells(stored), ListedCells([array.fill_value])]), places)
+class PandasTable(Engine):
+    """A pandas frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def names(self) -> list[Any]:
+        return list(self._frame.columns)
+
+    def unreadable(self, name: str) -> str | None:
+        return open_column(self._frame[name]).unreadable
+
+    def known_rows(self) -> int | None:
+        return len(self._frame)
+
+    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
+        return _side_by_side({name: open_column(self._frame[name]) for name in names}, rows)
 
 
-# --- polars --------------------------------------------------------------------------------------
-
-
-def _of_polars(series: Any) -> Column:
-    wide = wide_polars(series.dtype)
-    pyarrow()  # before anything is paid for
-
-    def cells(start: int, stop: int) -> Cells:
-        part = series[start:stop]
-        if wide:
-            return digit_cells(part.cast(require("polars", "polars").String).to_arrow())
-        return arrow_cells(part.to_arrow())
-
-    return Column(len(series), unreadable_polars(series.dtype), cells)
-
-
-def unreadable_polars(kind: Any) -> str | None:
-    """The name of a polars type whose cells are neither numbers nor text."""
-    name = kind.base_type().__name__
-    return None if kind.is_numeric() or name in _POLARS_REST else str(name)
-
-
-def wide_polars(kind: Any) -> bool:
-    """Whether integers have 128 bits, which Arrow has not: their digits are read."""
-    return kind.base_type().__name__ in ("Int128", "UInt128")
+def _side_by_side(columns: Mapping[str, Column], rows: int) -> Iterator[Chunk]:
+    for start in range(0, len(next(iter(columns.values()))), rows):
+        yield {name: column.cells(start, start + rows) for name, column in columns.items()}

@@ -1,4 +1,4 @@
-"""One thin adaptor per engine: names, types and chunks of cells of a table.
+"""One thin adaptor for each engine and kind of file: names, types and chunks of cells of a table.
 
 A table is recognised by the modules of its class, so that no library is imported that is not
 already in use. Types are checked before anything is read; nothing here looks at a cell.
@@ -8,127 +8,58 @@ from __future__ import annotations
 
 import glob
 import operator
-from abc import ABC, abstractmethod
+import os
+import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tightdp.accepted import TableLike
-from tightdp.data.arrow import batch_cells, pyarrow, unreadable_type
-from tightdp.data.cells import Cells, ListedCells
-from tightdp.data.columns import (
-    Column,
+from tightdp.data.columns import Chunk, Engine, ListedCells, PandasTable
+from tightdp.data.csv_files import CsvFile, check_names, check_opens, read_names, read_rows
+from tightdp.data.library_columns import (
+    batch_cells,
     libraries,
-    open_column,
+    pyarrow,
     unreadable_polars,
+    unreadable_type,
     wide_polars,
 )
-from tightdp.data.csv_files import CsvFile
-from tightdp.data.csv_lines import check_opens, read_names, read_rows
-from tightdp.data.streams import opened, reading, unread
-from tightdp.errors import DataError, DimensionError, fail, require
+from tightdp.errors import DataError, fail, require
 from tightdp.paths import check_file, check_path
-from tightdp.schema import Schema
 
-Chunk = dict[str, Cells]
-
-
-class Engine(ABC):
-    """A table of some engine.
-
-    ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
-    differ in their case for one.
-    """
-
-    once = False
-    caseless = False
-
-    @abstractmethod
-    def names(self) -> list[Any]:
-        """The names of the columns, as the engine has them."""
-
-    @abstractmethod
-    def unreadable(self, name: str) -> str | None:
-        """The name of the column's type if its cells are neither numbers nor text."""
-
-    @abstractmethod
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """The named columns, at most ``rows`` rows at a time, each row once."""
-
-    def known_rows(self) -> int | None:
-        """The number of rows, where no row need be read to know it."""
-        return None
-
-    def check_ready(self) -> None:
-        """Raise if the engine is known not to be able to read, whatever the rows."""
-        return
+_LOCK = threading.RLock()  # a reader that is set free while it is held may be asked about again
+_READ: set[int] = set()  # identities of readers that were read here, as long as they live
+_OPEN: dict[int, Any] = {}  # the reader of an object that gives a stream, not read yet
 
 
-class ColumnTable(Engine):
-    """Columns by name, each of any library."""
-
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        self._columns = {name: open_column(column) for name, column in columns.items()}
-        if len({len(column) for column in self._columns.values()}) > 1:
-            fail("All columns must have the same length.", DimensionError)
-
-    @classmethod
-    def of_array(cls, array: NDArray[Any], schema: Schema) -> ColumnTable:
-        """A structured array, or a matrix whose columns are those of the schema, in its order."""
-        if array.dtype.names is not None and array.ndim == 1:
-            return cls({name: array[name] for name in array.dtype.names})
-        names = list(schema)
-        if array.ndim == 1 and len(names) == 1:
-            array = array.reshape(-1, 1)
-        if array.ndim != 2 or array.shape[1] != len(names):
-            got = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} axes"
-            fail(
-                f"An array must have one column for each of the {len(names)} of the schema, in "
-                f"that order. Got {got}: select columns, or pass a mapping of names to arrays.",
-                DimensionError,
-            )
-        return cls({name: array[:, j] for j, name in enumerate(names)})
-
-    def names(self) -> list[Any]:
-        return list(self._columns)
-
-    def unreadable(self, name: str) -> str | None:
-        return self._columns[name].unreadable
-
-    def known_rows(self) -> int | None:
-        return next((len(column) for column in self._columns.values()), None)
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        return _side_by_side({name: self._columns[name] for name in names}, rows)
-
-
-class PandasTable(Engine):
-    """A pandas frame."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def names(self) -> list[Any]:
-        return list(self._frame.columns)
-
-    def unreadable(self, name: str) -> str | None:
-        return open_column(self._frame[name]).unreadable
-
-    def known_rows(self) -> int | None:
-        return len(self._frame)
-
-    def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        return _side_by_side({name: open_column(self._frame[name]) for name in names}, rows)
-
-
-def _side_by_side(columns: Mapping[str, Column], rows: int) -> Iterator[Chunk]:
-    for start in range(0, len(next(iter(columns.values()))), rows):
-        yield {name: column.cells(start, start + rows) for name, column in columns.items()}
+def recognise_engine(frame: Any) -> Engine:
+    """The table that an engine or a file holds, or a clear error."""
+    roots = libraries(frame)
+    known = {package for package, _ in roots}
+    if "narwhals" in known:
+        return recognise_engine(frame.to_native())
+    if isinstance(frame, (str, Path)):
+        return _file(Path(frame))
+    if isinstance(frame, CsvFile):
+        return _file(frame.path, frame)
+    if ("pandas", "DataFrame") in roots:
+        return PandasTable(frame)
+    if ("polars", "DataFrame") in roots or ("polars", "LazyFrame") in roots:
+        return PolarsTable(frame)
+    if ("duckdb", "DuckDBPyRelation") in roots:
+        return DuckTable(frame)
+    if "pyarrow" in known and not {("pyarrow", "Table"), ("pyarrow", "RecordBatch")} & roots:
+        return _arrow_source(frame, roots)
+    if hasattr(frame, "__arrow_c_stream__"):
+        return _in_memory(_whole(frame)) if "pyarrow" in known else _stream(frame)
+    fail(
+        "The table must be a numpy array, a mapping of arrays, a pandas, polars, pyarrow or Spark "
+        f"frame, a DuckDB relation, or a path. Got {type(frame).__name__}."
+    )
 
 
 class ArrowTable(Engine):
@@ -161,11 +92,19 @@ class DatasetTable(ArrowTable):
     _OWN = frozenset({"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"})
 
     def __init__(
-        self, schema: Any, dataset: Callable[[], Any], count: Callable[[], int] | None = None
+        self,
+        schema: Any,
+        dataset: Callable[[], Any],
+        count: Callable[[], int] | None = None,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
             schema, lambda names, rows: _scan(self._readable(dataset()), names, rows), count
         )
+        self._ready = ready
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        self._ready()
 
     def _readable(self, dataset: Any) -> Any:
         """Without what would stop the scan, even if nobody asks for it."""
@@ -205,7 +144,7 @@ class PolarsTable(Engine):
     def known_rows(self) -> int | None:
         return getattr(self._frame, "height", None)  # lazy frames have none
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
@@ -244,7 +183,7 @@ class DuckTable(Engine):
         kind = str(self._types[name])
         return None if kind in self._WHOLE | self._UNSIGNED | self._REST else kind
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
@@ -268,13 +207,19 @@ class CsvTable(Engine):
     """
 
     def __init__(self, path: Path, stated: CsvFile | None = None) -> None:
+        self._path, self._stamp = path, _stamps([path])
         if stated is not None:
             check_opens(path)
-        self._path, self._header = path, read_names(path) if stated is None else [*stated.names]
+        self._header = read_names(path) if stated is None else [*stated.names]
         self._stated = None if stated is None else (stated.names, stated.delimiter)
 
     def names(self) -> list[Any]:
         return list(self._header)
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        if _stamps([self._path]) != self._stamp:  # another file is there now
+            check_file("frame", self._path)
+            check_names(self._path, names, self._stated)
 
     def unreadable(self, name: str) -> str | None:
         return None
@@ -298,6 +243,10 @@ class Stack(Engine):
         kinds = (table.unreadable(name) for table in self._tables)
         return next((kind for kind in kinds if kind is not None), None)
 
+    def check_ready(self, names: Sequence[str]) -> None:
+        for table in self._tables:
+            table.check_ready(names)
+
     def known_rows(self) -> int | None:
         counts = [table.known_rows() for table in self._tables]
         known = [count for count in counts if count is not None]
@@ -306,36 +255,6 @@ class Stack(Engine):
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         for table in self._tables:
             yield from table.chunks(names, rows)
-
-
-def recognise(frame: Any, schema: Schema) -> Engine:
-    """The table behind whatever the user passed, or a clear error."""
-    roots = libraries(frame)
-    known = {package for package, _ in roots}
-    if "narwhals" in known:
-        return recognise(frame.to_native(), schema)
-    if isinstance(frame, (str, Path)):
-        return _file(Path(frame))
-    if isinstance(frame, CsvFile):
-        return _file(frame.path, frame)
-    if isinstance(frame, np.ndarray):
-        return ColumnTable.of_array(frame, schema)
-    if isinstance(frame, Mapping) and frame:
-        return ColumnTable(frame)
-    if ("pandas", "DataFrame") in roots:
-        return PandasTable(frame)
-    if ("polars", "DataFrame") in roots or ("polars", "LazyFrame") in roots:
-        return PolarsTable(frame)
-    if ("duckdb", "DuckDBPyRelation") in roots:
-        return DuckTable(frame)
-    if "pyarrow" in known and not {("pyarrow", "Table"), ("pyarrow", "RecordBatch")} & roots:
-        return _arrow_source(frame, roots)
-    if hasattr(frame, "__arrow_c_stream__"):
-        return _in_memory(_whole(frame)) if "pyarrow" in known else _stream(frame)
-    fail(
-        "The table must be a numpy array, a mapping of arrays, a pandas, polars, pyarrow or Spark "
-        f"frame, a DuckDB relation, or a path. Got {type(frame).__name__}."
-    )
 
 
 def _arrow_source(frame: Any, roots: set[tuple[str, str]]) -> Engine:
@@ -362,11 +281,11 @@ def _in_memory(table: Any) -> Engine:
 
 def _reader(reader: object) -> Engine:
     """A record batch reader, which can be read once; it is asked nothing but its schema."""
-    return ReaderTable(unread(reader).schema, lambda names, rows: reading(reader))
+    return ReaderTable(_unread(reader).schema, lambda names, rows: _reading(reader))
 
 
 def _stream(frame: TableLike) -> Engine:
-    return _reader(opened(frame, pyarrow().RecordBatchReader.from_stream))
+    return _reader(_opened(frame, pyarrow().RecordBatchReader.from_stream))
 
 
 def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
@@ -380,30 +299,39 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
 
 def _file(path: Path, stated: CsvFile | None = None) -> Engine:
     """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
-    ends = "".join(check_path("frame", path).suffixes[-2:]).lower()
+    files = parquet_files("frame", path)
+    return CsvTable(path, stated) if files is None else _parquet(files)
+
+
+def parquet_files(name: str, path: Path) -> list[str] | None:
+    """The Parquet files behind a path, a folder or a pattern; None if it is a CSV file."""
+    ends = "".join(check_path(name, path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
-        return _parquet(path, glob.glob(str(path), recursive=True))
-    if not path.exists():
+        found = glob.glob(str(path), recursive=True)
+    elif not path.exists():
         fail(f"There is no file or folder {str(path)!r}.")
-    if path.is_dir():
-        return _parquet(path, map(str, path.rglob("*.parquet")))
-    check_file("frame", path)
-    if ends.endswith(".parquet"):
-        return _parquet(path, [str(path)])
-    if ends.endswith((".csv", ".csv.gz")):
-        return CsvTable(path, stated)
-    fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}.")
+    elif path.is_dir():
+        found = [*map(str, path.rglob("*.parquet"))]
+    else:
+        found = [str(check_file(name, path))]
+        if ends.endswith((".csv", ".csv.gz")):
+            return None
+        if not ends.endswith(".parquet"):
+            fail(
+                f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}."
+            )
+    files = sorted(file for file in found if Path(file).is_file())
+    if not files:
+        fail(f"There is no Parquet file in {str(path)!r}.")
+    return files
 
 
-def _parquet(path: Path, found: Iterable[str]) -> Engine:
+def _parquet(files: list[str]) -> Engine:
     """Files by their types, for each month may have others: Arrow would cast, and fail on a cell.
 
     A column that a file lacks is missing there. Memory is that of the largest row group, whatever
     reads it; Arrow is the quickest.
     """
-    files = sorted(file for file in found if Path(file).is_file())
-    if not files:
-        fail(f"There is no Parquet file in {str(path)!r}.")
     alike: dict[Any, list[str]] = {}
     for file in files:
         alike.setdefault(_kind(file), []).append(file)
@@ -413,13 +341,26 @@ def _parquet(path: Path, found: Iterable[str]) -> Engine:
     return Stack([_parquet_alike(group, kind, absent) for kind, group in alike.items()])
 
 
+def _stamps(files: Iterable[str | Path]) -> list[tuple[int, ...] | None]:
+    """What shows, without a look into them, that files are others than before; None: it is gone."""
+    found: list[tuple[int, ...] | None] = []
+    for file in files:
+        try:
+            facts = os.stat(file)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    return found
+
+
 def _kind(file: str) -> Any:
     """Names and types of the columns of a Parquet file."""
     return require("pyarrow.parquet", "pyarrow").read_schema(file).remove_metadata()
 
 
 def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Engine:
-    full = kind
+    full, seen = kind, _stamps(files)
     for name, field in absent.items():
         full = full if name in full.names else full.append(field)
 
@@ -427,9 +368,70 @@ def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> En
         make = require("pyarrow.dataset", "pyarrow").dataset
         return make(files, schema=full, format="parquet")
 
-    def unchanged() -> Any:
-        if any(_kind(file) != kind for file in files):
+    def check() -> None:
+        if not all(Path(file).is_file() and _kind(file) == kind for file in files):
             fail("A Parquet file has changed since its columns were checked.", DataError)
+
+    def unchanged() -> Any:
+        check()
         return fresh()
 
-    return DatasetTable(full, unchanged, lambda: int(fresh().count_rows()))  # the footers know
+    def ready() -> None:
+        if _stamps(files) != seen:
+            check()
+
+    # the footers know how many rows there are
+    return DatasetTable(full, unchanged, lambda: int(fresh().count_rows()), ready)
+
+
+# --- tables that can be read once -----------------------------------------------------------------
+#
+# Nobody can ask an Arrow reader whether it has rows left, except by reading; and whether a table is
+# empty is private under add-remove neighbours, so no answer may decide about a payment. What can be
+# known without a look at the data is which readers this process has read itself. A reader that
+# somebody else has read is an empty table here.
+
+
+def _unread(reader: object) -> Any:
+    """The reader, if it was not read here; else an error, before anything is paid for."""
+    if id(reader) in _READ:
+        fail(
+            "This reader was read before, and can be read only once: nothing is left in it. Make a "
+            "new one, or pass a table (`reader.read_all()` before the first use)."
+        )
+    return reader
+
+
+def _reading(reader: object) -> Any:
+    """The same reader, marked as read from now on."""
+    with _LOCK:  # of two threads with one reader the second is told so
+        _unread(reader)
+        _READ.add(id(reader))
+    weakref.finalize(reader, _READ.discard, id(reader))
+    return reader
+
+
+def _opened(frame: TableLike, opener: Callable[[Any], Any]) -> Any:
+    """The reader of an object that gives a stream: one and the same until it is read.
+
+    Some objects give a stream once. The check before the payment and the reading after it must not
+    both ask for one.
+    """
+    with _LOCK:
+        reader = _OPEN.get(id(frame))
+        if reader is None or id(reader) in _READ:
+            reader = opener(frame)
+            if _remembered(frame):
+                _OPEN[id(frame)] = reader
+        return reader
+
+
+def _remembered(frame: TableLike) -> bool:
+    """Whether the object can be told from one that is later made at the same place."""
+    if id(frame) in _OPEN:
+        return True
+    try:
+        weakref.finalize(frame, _OPEN.pop, id(frame), None)
+    except TypeError:  # it has no room for it: a stream is asked for whenever one is needed
+        return False
+    return True

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import Bins, Reducer, Statistic
+from tightdp.data.histograms import Bins
+from tightdp.data.statistics import Reducer, Statistic
 from tightdp.errors import WideIntegers
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.data.blocks import Block, gram_of_doubles
+from tightdp.data.blocks import Block, Grid, gram_of_doubles, product_rounding
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.statistics import Statistic, check_schema
+from tightdp.data.statistics import SCALED, Statistic, distinct, named_columns
 from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import MomentBody
@@ -31,7 +30,7 @@ from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema
 
 Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
@@ -254,6 +253,38 @@ class RegressionMoments(Statistic):
                 places = np.array(self.places[name]) - 1
                 free[np.ix_(places, places)] = False
         return free
+
+
+class Moments(RegressionMoments):
+    """First and second moments of features and a target, all scaled to [-1, 1].
+
+    The entries are those of :class:`~tightdp.MomentBody`: sums, twice the sums of squares, and sums
+    of products, for linear regression.
+
+    Examples
+    --------
+    >>> schema = Schema({"a": Interval(0, 1), "y": Interval(-5, 5)}, rows=100)
+    >>> Moments(schema, ["a"], "y").names
+    ('a', '2*a^2', 'y', 'a*y')
+    """
+
+    def __init__(
+        self, schema: Schema, features: Sequence[str], target: str, *, kind: str | None = None
+    ) -> None:
+        x = named_columns(schema, features, Interval, "features")
+        named_columns(schema, [target], Interval, "target")
+        super().__init__(schema, x, target, joint=True, square=False)
+        self._kind = kind
+        distinct(self.names)
+
+    @property
+    def units(self) -> str:
+        return SCALED
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace.moments(
+            len(self.features), kind=self._kind, neighbors=self.schema.neighbors
+        )
 
 
 def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tightdp.data.csv_lines import read_names
+from tightdp.data.csv_files import read_names
+from tightdp.data.engines import parquet_files
 from tightdp.data.spark import check_workers
 from tightdp.errors import TightdpError, fail, require
 from tightdp.paths import check_file, check_path
@@ -64,20 +65,16 @@ def read_header(path: str | Path, delimiter: str | None = None) -> list[HeaderCo
     ['age', 'region']
     """
     place = check_path("path", path)
-    if not place.exists():
-        fail(f"There is no file or folder {str(place)!r}.")
-    if not place.is_dir():
-        check_file("path", place)
+    files = parquet_files("path", place)
     try:
-        if place.is_dir() or place.suffix.lower() == ".parquet":
-            return _parquet_header(place)
-        if place.name.lower().endswith((".csv", ".csv.gz")):
+        if files is None:
             return [HeaderColumn(name, "") for name in read_names(place, delimiter)]
+        schema = require("pyarrow.parquet", "pyarrow").read_schema(files[0])
     except TightdpError:
         raise
     except (OSError, ValueError):
         fail(f"The header of {str(place)!r} cannot be read: open the file and check it.")
-    fail(f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {place.name!r}.")
+    return [HeaderColumn(field.name, _kind(str(field.type))) for field in schema]
 
 
 def check_names(columns: Sequence[HeaderColumn]) -> None:
@@ -109,14 +106,6 @@ def looks_like_data(name: str) -> bool:
     return (
         not word or word in _NO_NAMES or "@" in word or _NUMBER_OR_DATE.fullmatch(word) is not None
     )
-
-
-def _parquet_header(place: Path) -> list[HeaderColumn]:
-    files = sorted(filter(Path.is_file, place.rglob("*.parquet"))) if place.is_dir() else [place]
-    if not files:
-        fail(f"There is no Parquet file in {str(place)!r}.")
-    schema = require("pyarrow.parquet", "pyarrow").read_schema(files[0])
-    return [HeaderColumn(field.name, _kind(str(field.type))) for field in schema]
 
 
 def _kind(type_name: str) -> str:

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.arrow import batch_cells, pyarrow
-from tightdp.data.blocks import Block, Reducer, one_blas_thread
-from tightdp.data.engines import Engine
-from tightdp.data.scan import Chunk, Keyed, Scan, sum_blocks
+from tightdp.data.blocks import Block, Keyed, Reducer, Scan, one_blas_thread, sum_blocks
+from tightdp.data.columns import Chunk, Engine
+from tightdp.data.library_columns import batch_cells, pyarrow
 from tightdp.errors import DataError, fail
 
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
@@ -26,7 +25,7 @@ _REST = frozenset({"boolean", "float", "double", "decimal", "string", "varchar",
 _FORM = "word string, payload binary"
 _DONE, _FAILED = "done", "failed"
 _PARTITIONS = 200  # as many as Spark makes by itself
-_FAILED_KEY = -2  # the key of no person, see cells.Cells.keys
+_FAILED_KEY = -2  # the key of no person, see columns.Cells.keys
 
 
 class SparkTable(Engine):
@@ -45,7 +44,7 @@ class SparkTable(Engine):
         kind = str(self._types[name])
         return None if kind in _WHOLE | _REST else kind
 
-    def check_ready(self) -> None:
+    def check_ready(self, names: Any) -> None:
         check_workers(self._frame.sparkSession)
 
     def chunks(self, names: object, rows: int) -> Iterator[Chunk]:
@@ -176,7 +175,7 @@ def partitions(setting: str | None) -> int:
 
 
 def _keyed_names(scan: Scan) -> list[str]:
-    return ["first", "second", *(f"cell{j}" for j in range(len(scan.names)))]
+    return ["first", "second", *(f"cell{j}" for j in range(len(scan.columns)))]
 
 
 def _batch(names: list[str], table: Any) -> Any:

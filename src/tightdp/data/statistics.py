@@ -2,7 +2,7 @@
 
 A :class:`Statistic` turns a block of quantised rows into integers and knows its sensitivity space
 from the same facts, so that the formula and the bound on its change cannot drift apart. All numeric
-cells are integers on a grid (:mod:`~tightdp.data.grids`), scaled to [-1, 1]; all entries of one
+cells are integers on a :class:`~tightdp.data.blocks.Grid`, scaled to [-1, 1]; all entries of one
 statistic share one ``resolution``, so that one lattice noise serves them all.
 """
 
@@ -13,40 +13,43 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
-from tightdp.data.blocks import Block, gram_of_doubles, grouped_sums, rows_that_fit
-from tightdp.data.frames import integer_sums
-from tightdp.data.grids import Grid, product_rounding
-from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.blocks import (
+    Block,
+    Grid,
+    gram_of_doubles,
+    grouped_sums,
+    product_rounding,
+    rows_that_fit,
+)
+from tightdp.data.one_pass import IntegerSum
 from tightdp.errors import (
     DimensionError,
     FloatArray,
     Integers,
-    check_array,
     check_choice,
     check_count,
     fail,
     quoted,
-    shown,
 )
 from tightdp.geometry.combine import Product
-from tightdp.geometry.moment_sampling import MomentLayout as Layout
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.row_terms import read_term, read_terms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.parameters import Recorded
 from tightdp.privacy import Neighbors
-from tightdp.schema import Category, Interval, Schema, decimal_value
+from tightdp.schema import Category, Interval, Schema, check_schema
 
 UNIT = Interval(-1.0, 1.0)
 
-_SCALED = "numeric columns are scaled so that their bounds are -1 and 1"
+SCALED = "numeric columns are scaled so that their bounds are -1 and 1"
 MOST_ENTRIES = 4096  # of a statistic: covariances are matrices
 _MOST_BINS = 1 << 16
 
@@ -122,7 +125,14 @@ class Statistic(Recorded, ABC):
 
     def grid(self, bits: int) -> Grid:
         """The grid of the cells that are multiplied; only steps make it finer than ``2**-bits``."""
-        return Grid.of(self.schema, self.columns, bits, self.degree)
+        if bits not in self._grids:
+            self._grids[bits] = Grid.of(self.schema, self.columns, bits, self.degree)
+        return self._grids[bits]
+
+    @cached_property
+    def _grids(self) -> dict[int, Grid]:
+        """Grids that were asked for: public facts, the same whoever asks first."""
+        return {}
 
     def resolution(self, bits: int) -> int:
         """Lattice points per unit of the scaled statistic."""
@@ -155,17 +165,7 @@ class Statistic(Recorded, ABC):
         fine = (
             self.schema.bits if bits is None else check_count("bits", bits, most=self.schema.bits)
         )
-        wanted = self.integer_sum(fine)
-        return integer_sums(
-            frame,
-            wanted.schema,
-            wanted.columns,
-            wanted.reducer,
-            width=wanted.width,
-            degree=wanted.degree,
-            cell_bits=wanted.cell_bits,
-            progress=progress,
-        )
+        return self.integer_sum(fine).read(frame, progress=progress)
 
     def integer_sum(self, bits: int) -> IntegerSum:
         """What :meth:`measure` sums, to be announced where several statistics share a pass."""
@@ -189,23 +189,15 @@ class Statistic(Recorded, ABC):
         return f"{type(self).__name__}({text})"
 
 
+@dataclass(frozen=True)
 class Reducer:
-    """The contributions of a statistic at one grid, as a function that can be sent to workers."""
+    """The contributions of a statistic, the very object, at one grid; it can be sent to workers."""
 
-    def __init__(self, statistic: Statistic, bits: int) -> None:
-        self.statistic, self.bits = statistic, bits
+    statistic: Statistic
+    bits: int
 
     def __call__(self, block: Block) -> Integers:
         return self.statistic.contributions(block, self.bits)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether it is about the same statistic, the very object, at the same grid."""
-        if not isinstance(other, Reducer):
-            return NotImplemented
-        return self.statistic is other.statistic and self.bits == other.bits
-
-    def __hash__(self) -> int:
-        return hash((id(self.statistic), self.bits))
 
 
 class Products(Statistic):
@@ -244,14 +236,16 @@ class Products(Statistic):
         self.columns = tuple(dict.fromkeys(itertools.chain.from_iterable(factors)))
         self._degree = max(sum(level is None for _, level in e) for e in self._entries.values())
         check_fits(self)
+        self._numeric = [name for name in self.columns if isinstance(schema[name], Interval)]
         self._groups = [self._group(term) for term in factors]
+        self._restored = list(self._find_restored())
 
-    def _group(self, term: tuple[str, ...]) -> tuple[list[str], list[str], NDArray[np.intp]]:
-        """Numeric columns and categories of a term, and the places of its entries."""
-        numeric = [name for name in term if isinstance(self.schema[name], Interval)]
+    def _group(self, term: tuple[str, ...]) -> tuple[list[int], list[str], NDArray[np.intp]]:
+        """Places of the numeric columns of a term, its categories, and places of its entries."""
+        numeric = [self._numeric.index(name) for name in term if name in self._numeric]
         place = {name: j for j, name in enumerate(self.names)}
-        places = np.array([place[label] for label, _ in _entries(term, self.schema)])
-        return numeric, [name for name in term if name not in numeric], places
+        places = [place[label] for label, _ in _entries(term, self.schema)]
+        return numeric, [name for name in term if name not in self._numeric], np.array(places)
 
     @property
     def degree(self) -> int:
@@ -260,18 +254,15 @@ class Products(Statistic):
     @property
     def units(self) -> str:
         numeric = {name for name in self.names if any(f[1] is None for f in self._entries[name])}
-        return _SCALED if numeric - {self.names[i] for i, _, _ in self._restored()} else ""
+        return SCALED if numeric - {self.names[i] for i, _, _ in self._restored} else ""
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        names = [name for name in self.columns if isinstance(self.schema[name], Interval)]
-        place = {name: j for j, name in enumerate(names)}
         grid = self.grid(bits)
-        cells = grid.cells(block, names)
-        pairs = any(len(numeric) == 2 and not levels for numeric, levels, _ in self._groups)
+        cells = grid.cells(block, self._numeric)
+        pairs = any(len(at) == 2 and not levels for at, levels, _ in self._groups)
         gram = gram_of_doubles(cells, grid.cell_bits) if pairs else None
         out = np.zeros(len(self.names), dtype=np.int64)
-        for numeric, levels, places in self._groups:
-            at = [place[name] for name in numeric]
+        for at, levels, places in self._groups:
             if gram is not None and len(at) == 2 and not levels:
                 sums = gram[at[0], at[1]]
             else:
@@ -342,12 +333,12 @@ class Products(Statistic):
         among the entries, and otherwise the entry stays scaled too.
         """
         out = np.array(values, dtype=np.float64)
-        for i, column, counted in self._restored():
+        for i, column, counted in self._restored:
             rows = self.schema.rows if counted is None else values[counted]
             out[i] = column.half * values[i] + column.middle * rows
         return out
 
-    def _restored(self) -> Iterator[tuple[int, Interval, int | None]]:
+    def _find_restored(self) -> Iterator[tuple[int, Interval, int | None]]:
         """Entries that come back in user units, their column, and the entry that counts rows."""
         place = {frozenset(self._entries[name]): i for i, name in enumerate(self.names)}
         for factors, i in place.items():
@@ -387,7 +378,7 @@ class Sums(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        super().__init__(schema, _named(schema, columns, Interval))
+        super().__init__(schema, named_columns(schema, columns, Interval))
 
 
 class Counts(Products):
@@ -405,265 +396,7 @@ class Counts(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        super().__init__(schema, _named(schema, columns, Category, joint=True))
-
-
-class SumsAndRows(Statistic):
-    """Sums of numeric columns and the number of rows, for means when that number is private.
-
-    Under add-remove a row moves (sums, rows) by +-(x, 1), x in [-1, 1]^d, whose hull is the cube.
-
-    Examples
-    --------
-    >>> SumsAndRows(Schema({"x": Interval(0, 1)}, rows=9, neighbors="add-remove")).names
-    ('x', 'rows')
-    """
-
-    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        self.schema = check_schema(schema)
-        if schema.neighbors is Neighbors.REPLACE_ONE:
-            fail("Under replace-one the number of rows is public: use Sums.")
-        self.columns = tuple(_named(schema, columns, Interval))
-        self.names = (*self.columns, "number of rows" if "rows" in self.columns else "rows")
-
-    @property
-    def degree(self) -> int:
-        return 1
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        grid = self.grid(bits)
-        cells = grid.cells(block, self.columns)
-        return np.array([*cells.sum(axis=1), len(block) * grid.points], dtype=np.int64)
-
-    def row_rounding(self, grid: Grid) -> FloatArray:
-        return np.array([*map(grid.rounding, self.columns), 0.0])
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace.of(dict.fromkeys(self.names, UNIT), neighbors="add-remove")
-
-    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
-        sums = [([j], [name]) for j, name in enumerate(self.columns)]
-        return [*sums, ([len(self.columns)], [])]
-
-
-class SumsAndSquares(Statistic):
-    """(sum x, 2 sum x^2) of every column, scaled to [-1, 1]: what variances are made of.
-
-    Examples
-    --------
-    >>> SumsAndSquares(Schema({"x": Interval(0, 1)}, rows=9)).names
-    ('x', '2*x^2')
-    """
-
-    def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        self.schema = check_schema(schema)
-        self.columns = tuple(_named(schema, columns, Interval))
-        self._images = [SquareImage(name) for name in self.columns]
-        names = itertools.chain.from_iterable(image.names for image in self._images)
-        self.names = distinct(tuple(names))
-
-    multi_affine = False
-
-    @property
-    def degree(self) -> int:
-        return 2
-
-    def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
-        return [([2 * j, 2 * j + 1], [name]) for j, name in enumerate(self.columns)]
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        grid = self.grid(bits)
-        sums, gram = sums_and_gram(block, self.columns, grid)
-        return np.stack([sums * grid.points, 2 * np.diag(gram)], axis=1).ravel().astype(np.int64)
-
-    def row_rounding(self, grid: Grid) -> FloatArray:
-        errors = np.array([grid.rounding(name) for name in self.columns])
-        squares = [2 * product_rounding([error, error]) for error in errors]
-        return np.column_stack([errors, squares]).ravel()
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        whole = self._images[0] if len(self._images) == 1 else ProductImage(self._images)
-        return SensitivitySpace(whole, self.schema.neighbors)
-
-
-class Bins(Interval):
-    """A rule that puts cells into the bins of an interval instead of on its grid.
-
-    Bin i holds the values from edge i to edge i + 1, the right one excluded but for the last; a
-    cell is compared with the edges themselves, after the clamp and, where there is a step, after
-    it has been rounded to a step.
-
-    >>> Bins(Interval(0, 10), [0, 5, 10]).to_grid(np.array([4.9, 5, 99, np.nan]), 16, np.empty(4))
-    array([0., 1., 1., 1.])
-    """
-
-    __slots__ = ("_inner", "edges", "interval")
-    interval: Interval
-    edges: FloatArray
-    _inner: FloatArray
-
-    def __init__(self, interval: Interval, edges: ArrayLike) -> None:
-        super().__init__(
-            interval.low, interval.high, interval.missing, interval.decimal, interval.thousands
-        )
-        object.__setattr__(self, "interval", interval)
-        object.__setattr__(self, "edges", np.asarray(edges, dtype=np.float64))
-        inner = self.edges[1:-1]
-        if interval.step is not None:  # the first value of a bin, for values come in steps
-            inner = interval.at_least(inner)
-        object.__setattr__(self, "_inner", inner)
-
-    def __reduce__(self) -> Any:
-        return Bins, (self.interval, self.edges)
-
-    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
-        values = self.interval.clamp(np.asarray(cells, dtype=np.float64))
-        out[...] = np.searchsorted(self._inner, values, side="right")
-        return out
-
-
-class Histogram(Statistic):
-    """Counts of a numeric column in public bins.
-
-    Parameters
-    ----------
-    schema : Schema
-    column : str
-    bins : int or increasing edges
-        So many equal bins of the interval, or the inner and outer edges; the first and the last
-        edge are moved to the bounds of the column. Cells are compared with the edges themselves:
-        counts are exact however narrow the bins are.
-
-    Examples
-    --------
-    >>> Histogram(Schema({"x": Interval(0, 10)}, rows=9), "x", bins=2).names
-    ('x[0, 5)', 'x[5, 10]')
-    """
-
-    def __init__(self, schema: Schema, column: str, bins: int | ArrayLike) -> None:
-        self.schema = check_schema(schema)
-        interval = schema[column]
-        if not isinstance(interval, Interval):
-            fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
-        self.columns, self.edges = (column,), _edges(interval, column, bins)
-        self.bins = Bins(interval, self.edges)
-        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
-        closing = [")"] * (len(ends) - 1) + ["]"]
-        self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
-
-    @property
-    def degree(self) -> int:
-        return 0
-
-    @property
-    def reading(self) -> Schema:
-        # with all other columns: those of a matrix are told by their order
-        return self.schema.ruled({**self.schema.columns, self.columns[0]: self.bins})
-
-    def extreme_cells(self, column: str) -> Integers:
-        """All bins: rows are read into them."""
-        return np.arange(len(self.names))
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        return np.bincount(block[self.columns[0]], minlength=len(self.names)).astype(np.int64)
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
-
-    def touched(self) -> int:
-        """The cell that a row leaves and the one that it enters."""
-        return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
-
-
-def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray:
-    """The edges of the bins, from bound to bound."""
-    if isinstance(bins, (int, np.integer)):
-        count = check_count("bins", bins, least=2)
-        if count > _MOST_BINS:
-            fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
-        low, high = decimal_value(interval.low), decimal_value(interval.high)
-        # in decimals: the third of ten bins of [0, 1] begins at 0.3, not beside it
-        edges = np.array([float(low + (high - low) * i / count) for i in range(count + 1)])
-    else:
-        edges = check_array("bins", bins, 1)
-        if len(edges) > _MOST_BINS:
-            fail(f"`bins` must have at most {_MOST_BINS} edges. Got {len(edges)}.")
-        if len(edges) < 3 or not (np.diff(edges) > 0).all():
-            fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
-    edges[[0, -1]] = interval.low, interval.high
-    if not (np.diff(edges) > 0).all():
-        fail(
-            f"`bins` must have their inner edges within the bounds of {column!r}, and so far apart "
-            "that doubles tell them apart: use fewer bins."
-        )
-    return edges
-
-
-class Moments(Statistic):
-    """First and second moments of features and a target, all scaled to [-1, 1].
-
-    The entries are those of :class:`~tightdp.MomentBody`: sums, twice the sums of squares, and sums
-    of products, for linear regression.
-
-    Examples
-    --------
-    >>> schema = Schema({"a": Interval(0, 1), "y": Interval(-5, 5)}, rows=100)
-    >>> Moments(schema, ["a"], "y").names
-    ('a', '2*a^2', 'y', 'a*y')
-    """
-
-    def __init__(
-        self, schema: Schema, features: Sequence[str], target: str, *, kind: str | None = None
-    ) -> None:
-        self.schema = check_schema(schema)
-        x = _named(schema, features, Interval, "features")
-        self.columns = (*x, *_named(schema, [target], Interval, "target"))
-        if len(set(self.columns)) < len(self.columns):
-            fail("`features` and `target` must be distinct columns.")
-        self._layout = Layout(len(self.columns) - 1)
-        self._kind = kind
-        label = ["1", *self.columns]
-        names = ["" for _ in range(self._layout.dim)]
-        for i, j in self._layout.edges:
-            names[self._layout.pair[i, j]] = label[j] if i == 0 else f"{label[i]}*{label[j]}"
-        for j, place in enumerate(self._layout.square):
-            names[place] = f"2*{self.columns[j]}^2"
-        self.names = distinct(tuple(names))
-        self._ends = np.array(self._layout.edges).T
-        self._places = self._layout.pair[tuple(self._ends)]
-
-    @property
-    def units(self) -> str:
-        return _SCALED
-
-    multi_affine = False
-
-    @property
-    def degree(self) -> int:
-        return 2
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        grid = self.grid(bits)
-        sums, gram = sums_and_gram(block, self.columns, grid)
-        whole = np.zeros((len(sums) + 1,) * 2, dtype=np.int64)
-        whole[0, 1:], whole[1:, 1:] = sums * grid.points, gram
-        out = np.empty(self._layout.dim, dtype=np.int64)
-        out[self._places] = whole[tuple(self._ends)]
-        out[self._layout.square] = 2 * np.diag(gram)[:-1]  # the target is not squared
-        return out
-
-    def row_rounding(self, grid: Grid) -> FloatArray:
-        cell = np.array([0.0, *map(grid.rounding, self.columns)])
-        whole = np.array([[product_rounding([a, b]) for b in cell] for a in cell])
-        out = np.empty(self._layout.dim)
-        out[self._places] = whole[tuple(self._ends)]
-        out[self._layout.square] = 2 * np.diag(whole)[1:-1]
-        return out
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace.moments(
-            len(self.columns) - 1, kind=self._kind, neighbors=self.schema.neighbors
-        )
+        super().__init__(schema, named_columns(schema, columns, Category, joint=True))
 
 
 def sums_and_gram(
@@ -679,19 +412,6 @@ def check_fits(statistic: Statistic) -> None:
     rows_that_fit(statistic.grid(statistic.schema.bits).cell_bits, statistic.degree, 1)
 
 
-def check_schema(schema: object) -> Schema:
-    """A Schema, or a clear error."""
-    if not isinstance(schema, Schema):
-        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-    return schema
-
-
-def _texts(edges: FloatArray) -> list[str]:
-    """The edges in as few digits, from six on, as tell them apart."""
-    texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
-    return next(found for found in texts if len(set(found)) == len(edges))
-
-
 def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of the entries, if each says which one it is."""
     if len(set(names)) < len(names):
@@ -703,7 +423,7 @@ def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _named(
+def named_columns(
     schema: Schema,
     columns: Any,
     kind: type[Interval] | type[Category],

@@ -1,25 +1,27 @@
-"""A table of any engine, opened once: what holds it is recognised, names and types are known.
+"""A table of any engine, opened once: what holds it is recognised, names and types are checked.
 
 All that is checked before a payment and all that is read after it goes through one
 :class:`Table`, so that a file is not opened again for every question. Nothing here reads a row, and
-a table keeps nothing that was read.
+a table keeps nothing that was read. What can go wrong depends on the schema, on names and on types,
+never on cells; what an engine says of a failure is withheld, because it may quote cells.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from tightdp.accepted import TableLike
-from tightdp.data.engines import CsvTable, Engine, recognise
-from tightdp.data.scan import Scan
+from tightdp.data.columns import ColumnTable, Engine
+from tightdp.data.engines import CsvTable, recognise_engine
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, fail
-from tightdp.schema import Schema
+from tightdp.privacy import Neighbors
+from tightdp.schema import Schema, check_schema
 
 T = TypeVar("T")
 
@@ -43,11 +45,12 @@ class Table:
     ('y',)
     """
 
-    __slots__ = ("__weakref__", "_engine", "_places", "frame")
+    __slots__ = ("__weakref__", "_checked", "_engine", "_places", "frame")
 
     frame: Any
     _engine: Engine
     _places: tuple[str, ...] | None  # the names of the columns of a matrix, which has none itself
+    _checked: dict[tuple[int, tuple[str, ...]], Schema]  # what was asked for and is there
 
     @classmethod
     def open(cls, frame: TableLike, schema: Schema) -> Table:
@@ -57,40 +60,37 @@ class Table:
         """
         if isinstance(frame, Table):
             return frame
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        check_schema(schema)
         table = cls.__new__(cls)
-        table.frame, table._engine = frame, guard(lambda: _recognise(frame, schema))
+        table.frame, table._engine = frame, guard(lambda: recognise(frame, schema))
         table._places = tuple(schema) if isinstance(frame, np.ndarray) else None
+        table._checked = {}
         return table
 
     def engine(self, schema: Schema) -> Engine:
         """The adaptor of the engine that holds the rows."""
         if self._places is None or self._places == tuple(schema):
             return self._engine
-        return guard(lambda: _recognise(self.frame, schema))  # a matrix, under other names
+        return guard(lambda: recognise(self.frame, schema))  # a matrix, under other names
 
     def columns(self, schema: Schema, columns: Sequence[str]) -> tuple[Engine, tuple[str, ...]]:
-        """The engine, and the columns to read, after all checks that need no row."""
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
+        """The engine, and the columns to read, after all checks that need no row.
+
+        What is asked for again is not checked again, but for a file that is another by now.
+        """
+        check_schema(schema)
         if isinstance(columns, str) or not list(columns):
             fail("`columns` must be a non-empty list of names.")
         names = tuple(dict.fromkeys(columns))
-        schema.select(names)
+        known = (id(schema), names) in self._checked
+        if not known:
+            schema.select(names)
         engine = self.engine(schema)
-        present = guard(engine.names)
-        for name in Scan(schema, names, 1).wanted:
-            _check_present(name, present, in_words=not isinstance(engine, CsvTable))
-            if engine.caseless:
-                _check_case(name, present)
-            kind = guard(lambda name=name: engine.unreadable(name))  # type: ignore[misc]
-            if kind is not None:
-                fail(
-                    f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
-                    "convert it to a number or to text first."
-                )
-        guard(engine.check_ready)
+        wanted = names if schema.person is None else (*names, schema.person)
+        if not known:
+            _check_columns(engine, wanted)
+            self._checked[id(schema), names] = schema
+        guard(lambda: engine.check_ready(wanted))
         return engine, names
 
     def __repr__(self) -> str:  # neither cells nor their number
@@ -100,13 +100,98 @@ class Table:
         fail("A table that is open is not stored, copied or sent: open it where it is read.")
 
 
-def _recognise(frame: Any, schema: Schema) -> Engine:
+def recognise(frame: Any, schema: Schema) -> Engine:
+    """The adaptor for what the user passed: columns side by side, an engine, or a file."""
+    if isinstance(frame, np.ndarray):
+        return ColumnTable.of_array(frame, schema)
+    if isinstance(frame, Mapping) and frame:
+        return ColumnTable(frame)
     homes = [base.__module__ for base in type(frame).mro() if base.__name__ == "DataFrame"]
     if any(home.startswith("pyspark.pandas") for home in homes):
-        frame = frame.to_spark()
-    elif not any(home.startswith("pyspark.sql") for home in homes):
-        return recognise(frame, schema)
-    return SparkTable(frame)
+        return SparkTable(frame.to_spark())
+    if any(home.startswith("pyspark.sql") for home in homes):
+        return SparkTable(frame)
+    return recognise_engine(frame)
+
+
+# --- checks that read no row ----------------------------------------------------------------------
+
+
+def check_frame(frame: TableLike, schema: Schema, columns: Sequence[str]) -> None:
+    """Raise if the table lacks a column or has one of a type that cannot be read; reads no row.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"income": Interval(0, 1e5)}, rows=3)
+    >>> check_frame({"incom": np.zeros(3)}, schema, ["income"])
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table has no column 'income'. Did you mean 'incom'?
+    """
+    Table.open(frame, schema).columns(schema, columns)
+
+
+def check_public_rows(frame: TableLike, schema: Schema) -> None:
+    """Raise if the number of rows is public, known without reading one, and not what was said.
+
+    Under replace-one neighbours sums and means rely on it. Where the engine would have to read the
+    table to count (CSV, lazy frames, relations, Spark), the rows are counted in the one pass, and a
+    :class:`~tightdp.PublicFactWarning` says afterwards that the number is another.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> check_public_rows({"x": np.zeros(3)}, Schema({"x": Interval(0, 1)}, rows=4))
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table has 3 rows and the schema says 4. ...
+    """
+    if schema.neighbors is not Neighbors.REPLACE_ONE:
+        return
+    rows = guard(Table.open(frame, schema).engine(schema).known_rows)
+    if rows is not None and rows != schema.rows:
+        fail(other_rows(rows, schema))
+
+
+def check_read_again(frame: TableLike, schema: Schema, times: int) -> None:
+    """Raise if the rows can be read once only and are wanted more often; reads no row.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from tightdp.schema import Interval
+    >>> reader = pa.table({"x": [1.0]}).to_reader()
+    >>> check_read_again(reader, Schema({"x": Interval(0, 1)}, rows=1), times=2)
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: The table is a stream, which can be read once, and ...
+    """
+    if times > 1 and Table.open(frame, schema).engine(schema).once:
+        fail(
+            f"The table is a stream, which can be read once, and this release reads it {times} "
+            "times: pass a table, such as `reader.read_all()`."
+        )
+
+
+def other_rows(rows: int, schema: Schema) -> str:
+    """What is said of a table with another number of rows than is stated."""
+    return (
+        f"The table has {rows} rows and the schema says {schema.rows}. Under replace-one "
+        "neighbours the number of rows is a public fact that sums and means rely on: correct "
+        "`rows`, or use neighbors='add-remove' if it is private."
+    )
+
+
+def _check_columns(engine: Engine, names: Sequence[str]) -> None:
+    present = guard(engine.names)
+    for name in names:
+        _check_present(name, present, in_words=not isinstance(engine, CsvTable))
+        if engine.caseless:
+            _check_case(name, present)
+        kind = guard(lambda name=name: engine.unreadable(name))  # type: ignore[misc]
+        if kind is not None:
+            fail(
+                f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
+                "convert it to a number or to text first."
+            )
 
 
 def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None:

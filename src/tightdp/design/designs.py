@@ -30,14 +30,14 @@ from tightdp.errors import (
     check_flag,
     check_list,
     check_positive,
-    check_real,
+    check_within,
     exact_amount,
     fail,
 )
 from tightdp.exact.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
+from tightdp.printed import html_facts, text_facts
 from tightdp.privacy import text_down, text_up
-from tightdp.tables import html_facts, text_facts
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256
@@ -231,8 +231,7 @@ def design_noise(
     check_choice("method", method, METHODS)
     limit = None if time_limit is None else check_positive("time_limit", time_limit)
     count = None if cells is None else check_count("cells", cells, least=2, most=20_000)
-    if not 1e-7 <= check_real("gap", gap) <= 1:
-        fail(f"`gap` must lie in [1e-7, 1]. Got {gap}.")
+    check_within("gap", gap, "[1e-7, 1]")
     target = min(gap, 1e-6) if integer else gap
     edges = None if partition is None else _edges(partition, problem, count)
     unit, factor = problem.unit()  # a power scales with the sensitivity

@@ -16,7 +16,7 @@ from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.design import verifier
-from tightdp.errors import check_choice, exact_fraction, fail
+from tightdp.errors import check_choice, exact_fraction, fail, fraction_within
 
 NAMES = ("l1", "l2")
 _SAMPLES = 8  # points of a user's function in each cell
@@ -235,9 +235,7 @@ def asymmetric(*, right: object = 2, left: object = 1) -> Loss:
 
 def pinball(quantile: object) -> Loss:
     """``quantile * x`` above zero and ``(1 - quantile) * abs(x)`` below, 0 < quantile < 1."""
-    share = exact_fraction("quantile", quantile)
-    if not 0 < share < 1:
-        fail(f"`quantile` must lie strictly between 0 and 1. Got {quantile}.")
+    share = fraction_within("quantile", quantile, "(0, 1)")
     return sides(right=share, left=1 - share, name=f"pinball({float(share):g})")
 
 
@@ -247,9 +245,7 @@ def threshold(at: object) -> Loss:
     >>> threshold(1).values(Fraction(1, 2), 0, 3, up=True)
     [Fraction(0, 1), Fraction(0, 1), Fraction(1, 1)]
     """
-    bound = exact_fraction("at", at)
-    if not bound > 0:
-        fail(f"`at` must be a finite number > 0. Got {at}.")
+    bound = fraction_within("at", at, "(0, inf)")
     return Loss(f"threshold({float(bound):g})", {"kind": "threshold", "at": str(bound)})
 
 

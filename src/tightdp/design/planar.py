@@ -14,18 +14,17 @@ from tightdp.design.planar_grid import LOSSES, PlanarGrid
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.planar_programs import propose_bound, propose_noise
 from tightdp.design.programs import InfeasibleError
+from tightdp.design.records import check_promise
 from tightdp.errors import (
     UndecidedError,
     check_choice,
     check_count,
     check_flag,
     check_positive,
-    exact_amount,
+    check_within,
     exact_fraction,
     fail,
-    shown,
 )
-from tightdp.exact.rates import check_epsilon
 
 _WEIGHT_BITS = 52
 _ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared
@@ -77,13 +76,11 @@ def design_planar_noise(
     >>> 0 < design.lower < design.upper, str(design.guarantee())
     (True, 'epsilon = 1, delta = 0.3, replace-one neighbours, exact')
     """
-    asked, spare = check_epsilon(epsilon), _check_delta(delta)
-    if asked > 30:
-        fail(f"`epsilon` must be at most 30 for a designed noise. Got {shown(epsilon)}.")
+    asked, spare = check_promise(epsilon, delta)
     check_positive("sensitivity", sensitivity)
-    width = _support(asked, spare) if support is None else check_positive("support", support)
-    if width < 1:
-        fail(f"`support` must be at least 1, the radius of the ball. Got {width}.")
+    width = _support(asked, spare)
+    if support is not None:
+        width = check_within("support", support, "[1, inf)", "1 is the radius of the ball")
     task = _PlaneTask(
         epsilon=asked,
         delta=spare,
@@ -188,13 +185,6 @@ def _bound(task: _PlaneTask, cells: int) -> PlanarBound:
         delta=float(task.delta),
     )
     return PlanarBound.rounded(proposal, cells)
-
-
-def _check_delta(delta: Number) -> Fraction:
-    number = exact_amount("delta", delta)
-    if not Fraction(1, 10**6) <= number < 1:
-        fail(f"`delta` must lie in [1e-6, 1). Got {shown(delta)}.")
-    return number
 
 
 def _support(epsilon: Fraction, delta: Fraction) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.design.losses import Loss, as_loss
-from tightdp.errors import exact_amount, exact_fraction, fail, shown
+from tightdp.errors import amount_within, exact_fraction, fail, fraction_within, shown
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
 
@@ -70,9 +70,8 @@ class NoiseProblem:
         second_loss: tuple[Any, Any] | None = None,
     ) -> NoiseProblem:
         """Checked parameters."""
-        budget, slack = check_epsilon(epsilon), exact_amount("delta", delta)
-        if not 0 <= slack < 1:
-            fail(f"`delta` must lie in [0, 1). Got {shown(delta)}. With 1, nothing is protected.")
+        budget = check_epsilon(epsilon)
+        slack = amount_within("delta", delta, "[0, 1)", "with 1, nothing is protected")
         if 0 < slack < Fraction(1, 10**12):
             fail(f"`delta` must be 0 or at least 1e-12. Got {shown(delta)}. Take 0.")
         if budget > 20:
@@ -123,9 +122,7 @@ class NoiseProblem:
 def _support(given: object, sensitivity: Fraction) -> Fraction | None:
     if given is None:
         return None
-    bound = exact_fraction("support", given)
-    if not bound > 0:
-        fail(f"`support` must be a finite number > 0. Got {shown(given)}.")
+    bound = fraction_within("support", given, "(0, inf)")
     if bound > 10**6 * sensitivity:
         fail("`support` must be at most 1e6 sensitivities. Leave it out for no bound.")
     return bound

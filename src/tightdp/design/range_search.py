@@ -17,6 +17,7 @@ from tightdp.design.programs import InfeasibleError
 from tightdp.design.range_bound import RangeBound
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_programs import RangeProgram, RangeSolution, Triple
+from tightdp.design.records import check_promise
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -24,14 +25,14 @@ from tightdp.errors import (
     check_choice,
     check_count,
     check_flag,
+    check_length,
     check_list,
     check_positive,
-    exact_amount,
     exact_fraction,
     fail,
+    fraction_within,
     shown,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.range_noise import needed_shifts
 
 _TOTAL = 1 << 52
@@ -121,13 +122,8 @@ def design_data_dependent_noise(
     (0.8153, (0, 1, 2, 3, 4, 5, 6, 7, 8))
     """
     name = check_choice("loss", loss, LOSSES)
-    asked, spare = check_epsilon(epsilon), exact_amount("delta", delta)
-    if asked > 30:
-        fail(f"`epsilon` must be at most 30 for a designed noise. Got {shown(epsilon)}.")
-    if not Fraction(1, 10**6) <= spare < 1:
-        fail(f"`delta` must lie in [1e-6, 1). Got {shown(delta)}.")
-    check_positive("sensitivity", sensitivity)
-    change = exact_fraction("sensitivity", sensitivity)
+    asked, spare = check_promise(epsilon, delta)
+    change = fraction_within("sensitivity", sensitivity, "(0, inf)")
     reach = check_count("resolution", resolution, most=128)
     low, count = _range(query_range, change / reach)
     edges = _edges(partition, low, change / reach, count)
@@ -135,8 +131,7 @@ def design_data_dependent_noise(
     unit = (change / reach) ** (1 if name == "l1" else 2)
     most = None
     if instance_optimal is not None:
-        check_positive("instance_optimal", instance_optimal)
-        most = exact_fraction("instance_optimal", instance_optimal)
+        most = fraction_within("instance_optimal", instance_optimal, "(0, inf)")
     task = _RangeTask(
         epsilon=asked,
         delta=spare,
@@ -217,8 +212,7 @@ def _weights(weights: object, edges: tuple[int, ...]) -> tuple[Fraction, ...]:
     given = [Fraction(size) for size in sizes]
     if weights is not None:
         given = [exact_fraction("weights", w) for w in check_list("weights", weights, "numbers")]
-    if len(given) != len(sizes):
-        fail(f"`weights` must have {len(sizes)} entries. Got {len(given)}.", DimensionError)
+    check_length("weights", len(given), len(sizes))
     if min(given) < 0 or sum(given) == 0:
         fail("`weights` must be >= 0, not all 0.")
     total = sum(given)

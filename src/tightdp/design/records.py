@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, Self
 
+from tightdp.accepted import Number
 from tightdp.design.verifier import Refuted, read
-from tightdp.errors import UndecidedError, fail
+from tightdp.errors import UndecidedError, amount_within, fail
 from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 
@@ -82,6 +84,12 @@ class ProvedDesign(ABC):
     def from_json(cls, text: str) -> Self:
         """The design in a JSON text; refused when its proofs do not hold."""
         return cls.from_dict(read_record(text))
+
+
+def check_promise(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
+    """The epsilon and delta that a noise in cells can be designed for."""
+    most = amount_within("epsilon", epsilon, "(0, 30]", "a designed noise has no use for more")
+    return check_epsilon(most), amount_within("delta", delta, "[1e-6, 1)")
 
 
 def read_record(text: str) -> Any:

@@ -69,22 +69,30 @@ class Search:
             return self._integers()
         if self.cells is not None:
             return self._given_cells(self.cells)
-        cells = self._first_cells()
+        return self._refine(self._first_cells(), self._round, self._finer)
+
+    def _refine(
+        self, cells: int, step: Callable[[int], None], finer: Callable[[int, float], int | None]
+    ) -> Searched:
+        """Take a step on grids that ``finer`` tells, until the bounds meet or time is up."""
         limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
             try:
-                self._round(cells)
+                step(cells)
             except OutOfTimeError:
                 break
             self.deadline = limit
             now = self._gap()
-            if now <= self.gap or self._late():
+            more = None if now <= self.gap or self._late() else finer(cells, now)
+            if more is None:
                 break
-            growth = math.sqrt(min(now, 10.0) / self.gap) * 1.1
-            cells = self._aligned(math.ceil(cells * min(max(growth, 1.25), 3.0)))
-            if 2 * cells * self.reach_units > _MOST_CELLS:
-                break
+            cells = more
         return self._found()
+
+    def _finer(self, cells: int, now: float) -> int | None:
+        growth = math.sqrt(min(now, 10.0) / self.gap) * 1.1
+        more = self._aligned(math.ceil(cells * min(max(growth, 1.25), 3.0)))
+        return None if 2 * more * self.reach_units > _MOST_CELLS else more
 
     def _given_cells(self, count: int) -> Searched:
         """One grid; with a time limit a coarse one first, so that there is an answer."""
@@ -152,21 +160,13 @@ class Search:
 
         self.upper = staircase(self.problem)
         cells = int(self.problem.sensitivity) if self.problem.integer else self._first_cells()
-        limit, self.deadline = self.deadline, self._first_limit()
-        for _ in range(_MOST_ROUNDS):
-            try:
-                self._improve_lower(cells)
-            except OutOfTimeError:
-                break
-            self.deadline = limit
-            now = self._gap()
-            if now <= self.gap or self._late():
-                break
-            if self.problem.integer:
-                self.widening *= 1.5
-            else:
-                cells = math.ceil(cells * min(max(math.sqrt(now / self.gap) * 1.1, 1.25), 3.0))
-        return self._found()
+        return self._refine(cells, self._improve_lower, self._finer_or_wider)
+
+    def _finer_or_wider(self, cells: int, now: float) -> int:
+        if self.problem.integer:
+            self.widening *= 1.5
+            return cells
+        return math.ceil(cells * min(max(math.sqrt(now / self.gap) * 1.1, 1.25), 3.0))
 
     # --- one bound ----------------------------------------------------------------------------
 

@@ -23,7 +23,13 @@ from tightdp.noise.law import check_sensitivity
 
 @dataclass(frozen=True)
 class WorstEvent:
-    """A shift, an upper bound of its shortfall within 2**-60, and the intervals of its event."""
+    """A shift, an upper bound of its shortfall within 2**-60, and the intervals of its event.
+
+    Made by :func:`worst_event`.
+
+    >>> worst_event([0, 1], [1], epsilon=1, sensitivity=Fraction(1, 2)).intervals
+    ((Fraction(1, 2), Fraction(1, 1)),)
+    """
 
     shift: Fraction
     shortfall: Fraction

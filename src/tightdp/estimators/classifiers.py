@@ -14,12 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import TableLike
+from tightdp.convex.margin_losses import margins
 from tightdp.data.columns import open_column
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, fail
 from tightdp.estimators.inputs import Bounds, Column, Problem, target_cells
 from tightdp.estimators.private_estimator import M, PrivateEstimator
-from tightdp.mechanisms.scaled_rows import margins
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Category, Schema

@@ -9,10 +9,9 @@ from typing import Any
 from tightdp.errors import FloatArray
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.regions import pulled
-from tightdp.printed import bare, interval_head, value_and_interval
+from tightdp.printed import bare, html_table, interval_head, text_table, value_and_interval
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Schema
-from tightdp.tables import html_table, text_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

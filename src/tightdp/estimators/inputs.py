@@ -20,8 +20,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import as_objects, libraries, open_column
-from tightdp.data.frames import blocks
+from tightdp.data.columns import as_objects, open_column
+from tightdp.data.library_columns import libraries
+from tightdp.data.one_pass import blocks
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
@@ -45,7 +46,7 @@ class Problem:
     Attributes
     ----------
     frame : table
-        Anything that :func:`~tightdp.data.frames.blocks` reads.
+        Anything that :func:`~tightdp.data.one_pass.blocks` reads.
     schema : Schema
         Facts about the features and the target, in this order; ``schema.rows`` is the public n.
     features : tuple of str

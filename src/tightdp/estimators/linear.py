@@ -28,7 +28,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     r"""Least squares under differential privacy, with intervals that count all the noise.
 
     One pass sums the products of a constant, the features and the target, exactly; exact integer
-    noise makes the sums private (:class:`~tightdp.mechanisms.split.SplitMechanism` has the
+    noise makes the sums private (:class:`~tightdp.mechanisms.least_squares.SplitMechanism` has the
     density); everything else is computed from the noisy sums and the known law of the noise.
 
     **Privacy.**

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import TableLike
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import (
     FloatArray,

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import (
-    DimensionError,
     FloatArray,
     InfeasibleSamplingError,
     UndecidedError,
     check_array,
     check_choice,
     check_count,
+    check_length,
     fail,
 )
 from tightdp.geometry.linear_programs import LP_SLACK, maximize
@@ -319,11 +319,7 @@ def regression_moments(X: ArrayLike, y: ArrayLike) -> FloatArray:
     """
     features = check_array("X", X, 2)
     target = check_array("y", y, 1)
-    if len(target) != len(features):
-        fail(
-            f"`y` must have one entry per row of `X`. Got {len(target)} for {len(features)} rows.",
-            DimensionError,
-        )
+    check_length("y", len(target), len(features), "entries, one per row of `X`")
     layout = MomentLayout(features.shape[1])
     z = np.column_stack([np.ones(len(features)), features, target])
     out = np.empty((len(features), layout.dim))

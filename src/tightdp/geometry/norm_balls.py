@@ -29,6 +29,7 @@ from tightdp.errors import (
     FloatArray,
     check_array,
     check_count,
+    check_instance,
     check_positive,
     check_real,
     fail,
@@ -471,8 +472,7 @@ def half_signs(dim: int) -> FloatArray:
 def check_balls(name: str, *balls: object) -> None:
     """Refuse anything that is not a norm ball."""
     for ball in balls:
-        if not isinstance(ball, NormBall):
-            fail(f"`{name}` must be a NormBall. Got {type(ball).__name__}.")
+        check_instance(name, ball, NormBall)
 
 
 def check_radius(radius: ArrayLike, dim: int, name: str = "radius") -> FloatArray:

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import (
     DegenerateBodyError,
-    DimensionError,
     FloatArray,
     InfeasibleSamplingError,
     check_array,
+    check_length,
     fail,
 )
 from tightdp.geometry.combine import rejection
@@ -111,8 +111,7 @@ class Polytope(NormBall):
     def from_inequalities(cls, A: ArrayLike, b: ArrayLike) -> Self:
         """The polytope ``{x : A x <= b}``, which must be bounded and symmetric."""
         rows, right = check_array("A", A, 2), check_array("b", b, 1)
-        if len(rows) != len(right):
-            fail(f"`b` must have {len(rows)} entries. Got {len(right)}.", DimensionError)
+        check_length("b", len(right), len(rows))
         if not (right > 0).all():
             fail(
                 "`b` must be positive: otherwise the origin is not inside and the set is not "

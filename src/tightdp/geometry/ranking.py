@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import DimensionError, check_choice, check_positive, fail
+from tightdp.errors import check_choice, check_filled, check_positive, fail
 from tightdp.geometry.containment import Containment, GaugeRange, containment
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.orders import (
@@ -21,7 +21,7 @@ from tightdp.geometry.orders import (
     volume_order,
 )
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
-from tightdp.tables import html_notes, html_table, text_table
+from tightdp.printed import html_notes, html_table, text_table
 
 LP_NAMES: dict[str, float] = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 
@@ -225,8 +225,7 @@ def _calibrated(
         named = [(str(name), candidate) for name, candidate in candidates.items()]
     else:
         named = [(c if isinstance(c, str) else repr(c), c) for c in candidates]
-    if not named:
-        fail("`candidates` must not be empty.", DimensionError)
+    check_filled("candidates", named)
     if len({name for name, _ in named}) < len(named):
         fail("`candidates` must be distinct.")
     out: dict[str, tuple[NormBall, Sensitivity]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.errors import DimensionError, FloatArray, check_array, check_choice, fail
+from tightdp.errors import FloatArray, check_array, check_choice, check_filled, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.geometry.row_images import (
     BoxImage,
@@ -100,8 +100,7 @@ def read_terms(domain: Domain, terms: Iterable[str] | None) -> list[tuple[str, .
     """The columns of every term, checked against the domain."""
     _check_domain(domain)
     parsed = [read_term(domain, term) for term in (domain if terms is None else terms)]
-    if not parsed:
-        fail("`terms` must not be empty.", DimensionError)
+    check_filled("terms", parsed)
     if len({frozenset(factors) for factors in parsed}) < len(parsed):
         fail("`terms` must be distinct: the same sum twice needs noise only once.")
     return parsed

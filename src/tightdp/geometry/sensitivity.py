@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.errors import MOST_DIM, DimensionError, FloatArray, check_array, check_count, fail
+from tightdp.errors import (
+    MOST_DIM,
+    DimensionError,
+    FloatArray,
+    check_array,
+    check_count,
+    check_instance,
+    check_length,
+    fail,
+)
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
@@ -191,8 +200,7 @@ class SensitivitySpace:
         labels = (
             tuple(names) if names is not None else tuple(f"t{j}" for j in range(array.shape[1]))
         )
-        if len(labels) != array.shape[1]:
-            fail(f"`names` must have {array.shape[1]} entries. Got {len(labels)}.", DimensionError)
+        check_length("names", len(labels), array.shape[1])
         return cls(FiniteImage(array, [{"point": i} for i in range(len(array))], labels), neighbors)
 
     # --- facts ------------------------------------------------------------------------------
@@ -354,5 +362,4 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificat
 
 def check_space(space: object) -> None:
     """Refuse anything that is not a sensitivity space."""
-    if not isinstance(space, SensitivitySpace):
-        fail(f"`space` must be a SensitivitySpace. Got {type(space).__name__}.")
+    check_instance("space", space, SensitivitySpace)

@@ -12,11 +12,9 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from tightdp.accepted import Number
-from tightdp.errors import exact_amount, fail
-from tightdp.errors import shown as parameter
+from tightdp.errors import amount_within, fail
 from tightdp.privacy import Neighbors, text_down, text_up
 
-LARGEST = Fraction(1 << 20)
 DENOMINATOR_BITS = 2048  # every float has a denominator of at most 1074 bits
 _ROUNDING, _SMALLEST = Fraction(1, 1 << 51), Fraction(1, 1 << 1073)  # two steps of doubles
 _SHOWN = 60
@@ -119,14 +117,8 @@ def shown(number: Fraction, most: int = _SHOWN, *, left: bool = False) -> str:
 
 def check_cap(epsilon: Number, delta: Number) -> Budget:
     """The caps of a ledger: epsilon > 0 and 0 <= delta < 1."""
-    cap = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
-    if not 0 < cap.epsilon <= LARGEST:
-        fail(
-            f"`epsilon` must lie in (0, 2**20]. Got {parameter(epsilon)}: it is the most "
-            "that may be spent."
-        )
-    if not 0 <= cap.delta < 1:
-        fail(f"`delta` must lie in [0, 1). Got {parameter(delta)}.")
+    most = amount_within("epsilon", epsilon, "(0, 2**20]", "it is the most that may be spent")
+    cap = Budget(most, amount_within("delta", delta, "[0, 1)"))
     if _up(cap.epsilon) != cap.epsilon or _up(cap.delta) != cap.delta:
         fail("`epsilon` and `delta` must be rationals of moderate size: use floats or decimals.")
     return cap
@@ -134,11 +126,8 @@ def check_cap(epsilon: Number, delta: Number) -> Budget:
 
 def check_amount(epsilon: Number, delta: Number) -> Budget:
     """What a request asks for: epsilon >= 0, 0 <= delta < 1, not both 0."""
-    asked = Budget(exact_amount("epsilon", epsilon), exact_amount("delta", delta))
-    if not 0 <= asked.epsilon <= LARGEST:
-        fail(f"`epsilon` must lie in [0, 2**20]. Got {parameter(epsilon)}.")
-    if not 0 <= asked.delta < 1:
-        fail(f"`delta` must lie in [0, 1). Got {parameter(delta)}.")
+    spent = amount_within("epsilon", epsilon, "[0, 2**20]")
+    asked = Budget(spent, amount_within("delta", delta, "[0, 1)"))
     if asked == NOTHING:
         fail("`epsilon` and `delta` must not both be 0: what costs nothing needs no ledger.")
     return Budget(_up(asked.epsilon), _up(asked.delta))

@@ -22,15 +22,15 @@ from tightdp.errors import (
     PendingError,
     check_count,
     check_flag,
+    check_instance,
     check_positive,
     fail,
 )
-from tightdp.ledger import files, owners, store
+from tightdp.ledger import charges, files, store
 from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost, unrounded
 from tightdp.ledger.charges import Charge, Receipt
 from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
-from tightdp.ledger.entries import Entry
-from tightdp.ledger.requests import Asked, Terms, check_key, check_record, check_text
+from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_record, check_text
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.views import LedgerView
 from tightdp.privacy import Guarantee, Neighbors
@@ -215,8 +215,7 @@ class Ledger(LedgerView):
             The epsilon and delta that those of the guarantee, which are floats, were rounded up
             from: three releases at 1/3 cost 1.
         """
-        if not isinstance(guarantee, Guarantee):
-            fail(f"`guarantee` must be a Guarantee. Got {type(guarantee).__name__}.")
+        check_instance("guarantee", guarantee, Guarantee)
         price = unrounded(check_amount(guarantee.epsilon, guarantee.delta), exactly)
         if protects is None and guarantee.rows_per_person is not None:
             fail(
@@ -372,7 +371,7 @@ class Ledger(LedgerView):
         return change.append(
             "spend",
             _now(),
-            request.body(owners.this_process()) | unit,
+            request.body(charges.this_process()) | unit,
             key=key,
             partition=request.partition,
             cell=request.cell,
@@ -462,8 +461,7 @@ class Ledger(LedgerView):
         return spent.number
 
     def _end(self, receipt: Receipt, kind: str, body: dict[str, Any]) -> None:
-        if not isinstance(receipt, Receipt):
-            fail(f"`receipt` must be a Receipt. Got {type(receipt).__name__}.")
+        check_instance("receipt", receipt, Receipt)
         number = receipt.entry.counter
         with self._store.write() as change:
             spent = change.entry(number)
@@ -516,7 +514,7 @@ class Ledger(LedgerView):
         if end is not None and end.kind == "release":
             record: dict[str, Any] = end.facts()["record"]
             return record
-        if end is None and owners.is_alive(str(spent.facts()["owner"])):
+        if end is None and charges.is_alive(str(spent.facts()["owner"])):
             fail(
                 f"The release of key {key!r} is in progress: entry {spent.number} has paid for it "
                 "and not stored it yet. Ask again later with the same key; it costs nothing more. "

@@ -1,10 +1,15 @@
-"""What a spend gives back: a receipt, and a block of code that must end with a stored release."""
+"""What a spend gives back: a receipt, and a block of code that must end with a stored release; and
+who computes that release now."""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tightdp.errors import LedgerError, fail
@@ -145,3 +150,50 @@ class Charge:
                 "Its budget is burned: store the release before you leave the block.",
                 LedgerError,
             )
+
+
+# --- who computes a release -----------------------------------------------------------------------
+# Enough to tell a dead process from a busy one, no more. A wrong answer costs a wait or a clearer
+# message, never a release: nothing here guards the budget.
+
+
+def this_process() -> str:
+    """Machine, process id and start of the process.
+
+    >>> is_alive(this_process())
+    True
+    """
+    return _name(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _name(pid: int) -> str:
+    return f"{platform.node()}/{pid}/{_facts(pid)[1]}"
+
+
+def is_alive(owner: str) -> bool:
+    """Whether the process may still be at work; on other machines the answer is yes."""
+    try:
+        node, number, start = owner.rsplit("/", 2)
+        pid = int(number)
+    except ValueError:
+        return False
+    if node != platform.node() or os.name != "posix" or pid <= 0:
+        return True
+    try:
+        os.kill(pid, 0)  # asks, sends nothing
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    state, started = _facts(pid)
+    return state not in ("Z", "X") and (not start or not started or start == started)
+
+
+def _facts(pid: int) -> tuple[str, str]:
+    """State and start time (ticks since boot) of a process where the system tells them."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return words[0], words[19]
+    except (OSError, IndexError):
+        return "", ""

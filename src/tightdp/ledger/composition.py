@@ -37,8 +37,7 @@ from typing import Any, NoReturn
 
 from tightdp.errors import BudgetError, fail
 from tightdp.ledger.amounts import NOTHING, Budget
-from tightdp.ledger.entries import Entry, canonical
-from tightdp.ledger.requests import check_text
+from tightdp.ledger.entries import Entry, canonical, check_text
 from tightdp.privacy import Neighbors
 
 

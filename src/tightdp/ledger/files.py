@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tightdp.errors import LedgerError, fail
-from tightdp.paths import check_path
+from tightdp.paths import check_path, said_by_system
 from tightdp.randomness import SecureSource
 
 # SQLite's write-ahead log needs memory shared by all processes and locks that work.
@@ -103,7 +103,7 @@ def create(place: Path, fill: Callable[[Path], None]) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        fail(f"The ledger {place} could not be made: {error.strerror}.", LedgerError)
+        fail(f"The ledger {place} could not be made: {said_by_system(error)}.", LedgerError)
     finally:
         for ending in ("", "-wal", "-shm", "-journal"):
             draft.with_name(draft.name + ending).unlink(missing_ok=True)
@@ -117,7 +117,9 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        fail(f"The folder {folder} could not be synchronised: {error.strerror}.", LedgerError)
+        fail(
+            f"The folder {folder} could not be synchronised: {said_by_system(error)}.", LedgerError
+        )
     finally:
         os.close(handle)
 
@@ -144,12 +146,17 @@ def has_log(place: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def check_room(place: Path) -> None:
-    """Refuse to pay where the release that is paid for might not fit on the disk."""
+def has_room(place: Path) -> bool:
+    """Whether the disk has room for a release, or does not say."""
     disk = os.statvfs(place.parent) if hasattr(os, "statvfs") else None
     if disk is None or not disk.f_blocks:  # a file system that does not say how large it is
-        return
-    if disk.f_bavail * disk.f_frsize < _ROOM:
+        return True
+    return disk.f_bavail * disk.f_frsize >= _ROOM
+
+
+def check_room(place: Path) -> None:
+    """Refuse to pay where the release that is paid for might not fit on the disk."""
+    if not has_room(place):
         fail(
             f"The disk of the ledger {place} is full but for less than 1 MiB: a release might not "
             "fit after its payment. Nothing was paid for it; make room.",

@@ -374,6 +374,8 @@ def _explain(error: Exception, place: Path | None) -> NoReturn:
         raise error
     where = "in memory" if place is None else str(place)
     code = getattr(error, "sqlite_errorname", "") or ""
+    if code.startswith("SQLITE_IOERR") and place is not None and not files.has_room(place):
+        code = "SQLITE_FULL"  # SQLite does not tell a full disk from a broken one everywhere
     cause = next((text for name, text in _CAUSES.items() if code.startswith(name)), str(error))
     detail = f" ({error})" if cause != str(error) else ""
     fail(f"The ledger {where} failed: {cause}{detail}. Nothing may be released.", LedgerError)

@@ -10,8 +10,7 @@ from tightdp.errors import LedgerError, TightdpError, fail
 from tightdp.ledger.amounts import NOTHING, Budget, cost, from_text
 from tightdp.ledger.charges import Head
 from tightdp.ledger.composition import Partition, advance
-from tightdp.ledger.entries import NO_HASH, Entry, statements
-from tightdp.ledger.requests import Terms
+from tightdp.ledger.entries import NO_HASH, Entry, Terms, statements
 from tightdp.ledger.store import Transaction
 from tightdp.privacy import Neighbors
 

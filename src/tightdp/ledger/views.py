@@ -1,22 +1,57 @@
-"""The side of a ledger that only looks: what is spent, by what, and whether it all holds."""
+"""The side of a ledger that only looks: what is spent, by what, and whether it all holds; its
+history, as text and as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import Number
-from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown
-from tightdp.ledger import owners
+from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown, visible
+from tightdp.ledger import charges
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
-from tightdp.ledger.history import HistoryRow, as_html, as_text, summary
-from tightdp.ledger.requests import Terms
+from tightdp.ledger.entries import Terms
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.tight import tight_epsilon
 from tightdp.ledger.verification import verify
-from tightdp.privacy import Neighbors
+from tightdp.printed import html_facts, html_table, text_facts, text_table
+from tightdp.privacy import Neighbors, marks, text_up
+
+_HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
+_LEFT = {1, 2, 3, 6, 7}
+_WIDEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One spend: when, what for, what it cost, and whether its release is ``stored``, ``burned``
+    or ``pending``."""
+
+    entry: int
+    time: str
+    label: str
+    key: str | None
+    cost: Budget
+    partition: tuple[str, str] | None
+    seeded: bool
+    state: str
+    approximate: bool = False
+
+    def cells(self) -> tuple[str, ...]:
+        """What the table shows."""
+        return (
+            str(self.entry),
+            self.time,
+            visible(self.label, _WIDEST),
+            visible(self.key or "", _WIDEST),
+            text_up(self.cost.epsilon),
+            text_up(self.cost.delta),
+            visible("/".join(self.partition), _WIDEST) if self.partition else "",
+            ", ".join([self.state, *marks(self.seeded, self.approximate)]),
+        )
 
 
 class LedgerView:
@@ -147,7 +182,7 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
     rows = []
     for entry in look.selected(where):
         end, facts = look.end_of(entry.number), entry.facts()
-        alive = end is None and owners.is_alive(str(facts["owner"]))
+        alive = end is None and charges.is_alive(str(facts["owner"]))
         state = "pending" if alive else "burned"
         place = (entry.partition, entry.cell or "") if entry.partition is not None else None
         rows.append(
@@ -176,3 +211,32 @@ def _head(receipt: object, identity: str) -> Head:
     if receipt["ledger"] != identity:
         fail("The receipt is of another ledger: verify it there.", LedgerError)
     return Head(int(receipt["entry"]), str(receipt["hash"]))
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def summary(terms: str, spent: Budget, left: Budget) -> list[tuple[str, str]]:
+    """The lines above the table."""
+    return [("ledger", terms), ("spent", spent.text(20)), ("remaining", left.text(20, left=True))]
+
+
+def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
+    """The summary and the latest of ``count`` spends."""
+    text = text_facts(lines)
+    if not rows:
+        return "\n".join(text)
+    head, rule, *body = text_table([_HEAD, *(row.cells() for row in rows)], left=_LEFT)
+    return "\n".join([*text, "", head, rule, *_earlier(rows, count), *body])
+
+
+def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count: int) -> str:
+    """The same for a notebook."""
+    facts = html_facts(lines)
+    if not rows:
+        return facts
+    return facts + html_table([_HEAD, *(row.cells() for row in rows)], *_earlier(rows, count))
+
+
+def _earlier(rows: Sequence[HistoryRow], count: int) -> list[str]:
+    return [f"... and {count - len(rows)} earlier"] if count > len(rows) else []

@@ -13,12 +13,20 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.data.shared_pass import IntegerSum
+from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.design.designs import Design
 from tightdp.design.planar_law import PlanarDesign
-from tightdp.errors import DimensionError, FloatArray, check_choice, check_confidence, fail
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_instance,
+    check_length,
+    check_most,
+    fail,
+)
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
@@ -126,13 +134,9 @@ class AdditiveMechanism(Mechanism):
         epsilon: Number | None = None,
         delta: Number = 0,
     ) -> None:
-        if not isinstance(statistic, Statistic):
-            fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
-        if len(statistic) > MOST_ENTRIES:
-            fail(
-                f"`statistic` must have at most {MOST_ENTRIES} entries. Got {len(statistic)}: take "
-                "fewer bins, categories or levels."
-            )
+        check_instance("statistic", statistic, Statistic)
+        fewer = "take fewer bins, categories or levels"
+        check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
         self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
@@ -362,10 +366,8 @@ class DataDependentMechanism(Mechanism):
     """
 
     def __init__(self, statistic: Statistic, *, design: RangeDesign) -> None:
-        if not isinstance(statistic, Statistic):
-            fail(f"`statistic` must be a Statistic. Got {type(statistic).__name__}.")
-        if len(statistic) != 1:
-            fail(f"`statistic` must have one entry. Got {len(statistic)}.", DimensionError)
+        check_instance("statistic", statistic, Statistic)
+        check_length("statistic", len(statistic), 1, "entry")
         if not hasattr(design, "verify") or not hasattr(design, "low"):
             fail(f"`design` must be a DataDependentDesign. Got {type(design).__name__}.")
         design.verify()  # [P1]

@@ -11,23 +11,26 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     Integers,
     check_choice,
     check_count,
     check_flag,
-    check_positive,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
-from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import DEPENDS, Draft
-from tightdp.schema import OTHER_HELP, Category, Interval, Schema
+from tightdp.schema import (
+    Schema,
+    column_of_two_levels,
+    numeric_column,
+)
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.step_noise import StepNoise, step_noise
 
@@ -147,7 +150,7 @@ class CoordinateDescent(Mechanism):
         self.target = last if target is None else target
         self.features = tuple(names if features is None else features)
         self._check_facts()
-        self.l1, self.l2 = (_penalty(name, value) for name, value in (("l1", l1), ("l2", l2)))
+        self.l1, self.l2 = check_within("l1", l1, "[0, inf)"), check_within("l2", l2, "[0, inf)")
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
         self.average = check_flag("average", average)
         self.design = DesignMatrix(schema, self.features, self.target, intercept=self.fit_intercept)
@@ -162,14 +165,8 @@ class CoordinateDescent(Mechanism):
         if not self.features:
             fail("There is no feature: the schema names the target only.")
         for name in self.features:
-            if not isinstance(self.schema[name], Interval):
-                fail(f"Column {name!r} must be numeric (an Interval): code its levels as numbers.")
-        label = self.schema[self.target]
-        if not isinstance(label, Category) or len(label.levels) != 2:
-            fail(
-                f"The target {self.target!r} must be a Category with exactly two levels. "
-                f"{OTHER_HELP}."
-            )
+            numeric_column(self.schema, name)
+        column_of_two_levels(self.schema, self.target)
 
     def _passes(self, passes: object) -> int:
         if not isinstance(passes, str):
@@ -184,10 +181,7 @@ class CoordinateDescent(Mechanism):
         if isinstance(size, str):
             check_choice("step_size", size, ["auto"])
             return best_step(self.passes, self.width, self._moved**2 * self.noise.variance())[0]
-        size = check_positive("step_size", size)
-        if not size < 8:
-            fail(f"`step_size` must be below 8, or steps overshoot. Got {size}.")
-        return size
+        return check_within("step_size", size, "(0, 8)", "longer steps overshoot")
 
     @property
     def _moved(self) -> float:
@@ -212,7 +206,7 @@ class CoordinateDescent(Mechanism):
     @property
     def _slopes(self) -> int:
         """How many rows differ where one does: it is replaced by another, or there or not."""
-        return 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
+        return self.neighbors.rows_apart
 
     @property
     def steps(self) -> int:
@@ -343,13 +337,6 @@ def _total_slope(margins: Integers, z: Integers, bits: int) -> int:
     chunks = range(0, len(margins), _CHUNK)
     parts = ((margins[i : i + _CHUNK], z[i : i + _CHUNK]) for i in chunks)
     return sum(int(_slope(margin, bits) @ cells) for margin, cells in parts)
-
-
-def _penalty(name: str, value: object) -> float:
-    number = check_real(name, value)
-    if number < 0:
-        fail(f"`{name}` must be >= 0. Got {value}.")
-    return number
 
 
 # --- how many passes, and how long steps --------------------------------------------------------

@@ -12,16 +12,17 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.class_moments import ClassMoments
-from tightdp.data.joint_histograms import JointHistogram
+from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.design.designs import Design
 from tightdp.errors import (
     FloatArray,
+    amount_within,
     check_choice,
     check_confidence,
     check_list,
-    check_real,
-    exact_amount,
+    check_most,
+    check_within,
     fail,
 )
 from tightdp.exact.rates import check_epsilon
@@ -74,9 +75,7 @@ class CellCounts(Reading):
         "does not grow with the number of cells as a share of the budget for each would."
     )
 
-    @property
-    def picture(self) -> str:
-        return "bars"
+    picture = "bars"
 
     def __init__(
         self,
@@ -152,8 +151,7 @@ def public_cells(
                 rows_per_person=schema.rows_per_person,
             )
     cells = JointHistogram(schema, columns, bins)
-    if len(cells) > MOST_CELLS:
-        fail(f"`bins` must make at most {MOST_CELLS} cells. Got {len(cells)}: take fewer bins.")
+    check_most("bins", len(cells), MOST_CELLS, "cells", "take fewer bins")
     return cells
 
 
@@ -256,10 +254,7 @@ def check_count_share(share: Number | str) -> Fraction | None:
     if isinstance(share, str):
         check_choice("count_share", share, ["auto"])
         return None
-    exact = exact_amount("count_share", share)
-    if not 0 < exact < 1:
-        fail(f"`count_share` must lie strictly between 0 and 1, or be 'auto'. Got {share}.")
-    return exact
+    return amount_within("count_share", share, "(0, 1)", "or leave it at 'auto'")
 
 
 class ClassTables(Reading):
@@ -310,8 +305,8 @@ class ClassTables(Reading):
         var_smoothing: Number = 1e-3,
     ) -> None:
         self.schema, self.target = schema, target
-        self.alpha = _at_least("alpha", alpha, 1e-10)
-        self.var_smoothing = _at_least("var_smoothing", var_smoothing, 1e-12)
+        self.alpha = check_within("alpha", alpha, "[1e-10, inf)")
+        self.var_smoothing = check_within("var_smoothing", var_smoothing, "[1e-12, inf)")
         self.statistic = ClassMoments(schema, features, target)
         options: dict[str, Any] = {
             "noise": noise,
@@ -369,10 +364,3 @@ class ClassTables(Reading):
             about="computed from noisy counts and sums; intervals are not known",
             unknown=tuple(names),
         )
-
-
-def _at_least(name: str, value: object, least: float) -> float:
-    number = check_real(name, value)
-    if not number >= least:
-        fail(f"`{name}` must be at least {least:g}. Got {value}.")
-    return number

@@ -14,26 +14,35 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
-from tightdp.data.frames import check_frame, check_public_rows
-from tightdp.errors import FloatArray, InfeasibleSamplingError, check_confidence, fail
+from tightdp.data.table import check_frame, check_public_rows
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    check_confidence,
+    check_filled,
+    check_increasing,
+    check_list,
+    fail,
+)
 from tightdp.exact.band_paths import exp_up
 from tightdp.exact.level_sums import LevelSums
 from tightdp.exact.tilted import below_exp
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.gradients.gradient import KNormGradient
 from tightdp.mechanisms.gradients.plane_lines import chosen
-from tightdp.mechanisms.quantiles import check_schema, check_tau, numeric, share_name
+from tightdp.mechanisms.quantiles import UNORDERED, check_tau, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema
+from tightdp.schema import Schema, check_schema, numeric_column
 
 Vector = NDArray[np.int64]
 
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
+_SHARES = "numbers strictly between 0 and 1"
 _PLACES = 52  # bits of the integer weights of a step, less where there are many
 _SPARE = 64  # places of the bound on ratios
 _CHUNK = 4096  # pieces whose runs are summed together
@@ -284,9 +293,7 @@ class KNormQuantiles(KNormGradient):
         "with the range of the column."
     )
 
-    @property
-    def picture(self) -> str:
-        return "range"
+    picture = "range"
 
     def __init__(
         self, schema: Schema, column: str, taus: Sequence[Any], *, epsilon: Number
@@ -298,7 +305,13 @@ class KNormQuantiles(KNormGradient):
         largest = Fraction(2)
         if schema.neighbors is Neighbors.ADD_REMOVE:
             largest = 2 * schema.rows_per_person * (1 - min(steps))
-        self._set_up(numeric(schema, column), largest, epsilon, schema.neighbors, schema.bits)
+        self._set_up(
+            numeric_column(schema, column, UNORDERED),
+            largest,
+            epsilon,
+            schema.neighbors,
+            schema.bits,
+        )
         self.finer = finer_bits(schema)
         check_work(schema.rows, len(self.taus))
 
@@ -366,13 +379,9 @@ class KNormQuantiles(KNormGradient):
 
 def check_taus(taus: object) -> list[Fraction]:
     """Increasing shares strictly between 0 and 1."""
-    if isinstance(taus, (str, bytes)) or not hasattr(taus, "__iter__"):
-        fail("`taus` must be a list of numbers strictly between 0 and 1.")
-    shares = [check_tau(tau) for tau in taus]
-    if not shares:
-        fail("`taus` must hold at least one number.")
-    if any(b <= a for a, b in pairwise(shares)):
-        fail("`taus` must increase.")
+    shares = [check_tau(tau) for tau in check_list("taus", taus, _SHARES)]
+    check_filled("taus", shares, "number")
+    check_increasing("taus", shares)
     return shares
 
 

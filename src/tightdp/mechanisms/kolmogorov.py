@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_frame
-from tightdp.data.joint_histograms import JointHistogram
-from tightdp.data.statistics import Histogram
+from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.table import check_frame
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -130,9 +129,7 @@ class KolmogorovSample(Mechanism):
         "distribution function and that of the table: no cell is noised on its own."
     )
 
-    @property
-    def picture(self) -> str:
-        return "bars"
+    picture = "bars"
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,15 +12,9 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.data.blocks import Block
-from tightdp.data.statistics import (
-    Counts,
-    Histogram,
-    Statistic,
-    Sums,
-    SumsAndRows,
-    SumsAndSquares,
-    check_schema,
-)
+from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.histograms import Histogram
+from tightdp.data.statistics import Counts, Statistic, Sums
 from tightdp.errors import FloatArray, Integers, check_real, fail
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -27,7 +22,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, check_schema, require_public_rows
 from tightdp.values import exact_value, plain_cell
 
 
@@ -100,9 +95,7 @@ class MeanMechanism(ColumnMechanism):
     def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
         return mean_statistic(schema, columns)
 
-    @property
-    def picture(self) -> str:
-        return "range"
+    picture = "range"
 
     def read(self, release: Release) -> Release:
         """Means from the noisy sums."""
@@ -146,8 +139,7 @@ def mean_statistic(schema: Schema, columns: Iterable[str]) -> Sums | SumsAndRows
 
 def variance_statistic(schema: Schema, columns: Iterable[str]) -> SumsAndSquares:
     """What a variance is made of."""
-    if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
-        fail("`variance` needs replace-one neighbours: the number of rows must be public.")
+    require_public_rows(check_schema(schema), "`variance`")
     return SumsAndSquares(schema, columns)
 
 
@@ -356,8 +348,7 @@ class RowsWhere(Statistic):
         self,
         schema: Schema,
         column: str,
-        *,
-        levels: Sequence[Any] | None = None,
+        levels: object = None,
         low: object = None,
         high: object = None,
     ) -> None:
@@ -401,8 +392,13 @@ class RowsWhere(Statistic):
 def _chosen(rule: Category, levels: object) -> list[Any]:
     """The levels of the rule that are meant: 1, 1.0 and "1" are one level, as in a cell."""
     listed = list(levels) if isinstance(levels, (list, tuple)) else []
-    numbers = {exact_value(level): level for level in rule.levels}
-    numbers.pop(None, None)  # texts that are no numbers are themselves alone
+    values = [exact_value(level) for level in rule.levels]
+    times = Counter(values)
+    numbers = {
+        value: level
+        for value, level in zip(values, rule.levels, strict=True)
+        if value is not None and times[value] == 1  # a number is neither "1" nor "01"
+    }
     meant = [_same(level, rule.levels, numbers) for level in listed]
     if not meant or None in meant or not len(set(meant)) == len(meant) < len(rule.levels):
         shown = ", ".join(map(str, rule.levels))
@@ -469,8 +465,7 @@ class ShareMechanism(Reading):
         epsilon: Number,
         delta: Number = 0,
     ) -> None:
-        if check_schema(schema).neighbors is not Neighbors.REPLACE_ONE:
-            fail("`share` needs replace-one neighbours: the number of rows must be public.")
+        require_public_rows(check_schema(schema), "`share`")
         self.schema = schema
         self.statistic = RowsWhere(schema, column, levels=levels, low=low, high=high)
         self.rows = AdditiveMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)

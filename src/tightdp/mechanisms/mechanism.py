@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.data.frames import check_read_again
 from tightdp.data.made_up import made_up_table
-from tightdp.data.shared_pass import IntegerSum
-from tightdp.data.table import Table
+from tightdp.data.one_pass import IntegerSum
+from tightdp.data.table import Table, check_read_again
 from tightdp.errors import (
     FloatArray,
     LedgerError,
     PendingError,
     PublicFactWarning,
     check_confidence,
+    check_filled,
     check_flag,
+    check_instance,
     fail,
     held_warnings,
 )
@@ -34,7 +36,7 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
-from tightdp.ledger.requests import FINGERPRINTS
+from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
 from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
@@ -50,6 +52,15 @@ _MOST_ROWS = 20_000
 _LONGEST_LABEL = 500
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
+
+
+class Purchase(NamedTuple):
+    """Who pays for a release, under which key, at which level and with whose random bits."""
+
+    ledger: Ledger | None = None
+    key: str | None = None
+    confidence: float = 0.95
+    rng: RandomLike = None
 
 
 class Mechanism(Recorded, ABC):
@@ -254,24 +265,19 @@ class Mechanism(Recorded, ABC):
         spend. Where an interval is drawn for its level, another level is another request.
         """
         check_flag("progress", progress)
-        started = self.start(frame, ledger=ledger, key=key, confidence=confidence, rng=rng)
-        with started, held_warnings():
+        asked = Purchase(ledger, key, confidence, rng)
+        with self.start(frame, **asked._asdict()) as started, held_warnings():
             return started.finish(progress=progress)
 
-    def start(
-        self,
-        frame: TableLike,
-        *,
-        ledger: Ledger | None = None,
-        key: str | None = None,
-        confidence: float = 0.95,
-        rng: RandomLike = None,
-    ) -> Started:
+    def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, and draw what needs no rows: the first half of :meth:`release`.
+
+        ``ledger``, ``key``, ``confidence`` and ``rng`` are those of a release.
 
         Releases that are all started before the first is finished can share one reading of the
         rows. Use it in a ``with`` block, which burns what is paid for and not finished.
         """
+        ledger, key, confidence, rng = Purchase(**options)  # and nothing misspelt
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         table = frame
@@ -331,7 +337,7 @@ class Started:
     ('x',)
     """
 
-    __slots__ = ("_mechanism", "_publish", "_stack", "_stored", "_table")
+    __slots__ = ("_lock", "_mechanism", "_publish", "_stack", "_stored", "_table")
 
     def __init__(
         self,
@@ -345,6 +351,7 @@ class Started:
         self._mechanism, self._table, self._publish = mechanism, table, publish
         self._stack = ExitStack() if stack is None else stack
         self._stored = stored
+        self._lock = threading.Lock()
 
     @property
     def integer_sums(self) -> Sequence[IntegerSum]:
@@ -356,12 +363,13 @@ class Started:
 
         ``table`` stands for the one of the start, which may share its reading with others.
         """
-        if self._stored is None:
-            if self._publish is None:
-                fail("A release is finished once.", LedgerError)
-            publish, self._publish = self._publish, None
-            with self._stack:
-                self._stored = publish(self._table if table is None else table, progress)
+        with held_warnings(), self._lock:  # of two threads one reads, both get its release
+            if self._stored is None:
+                if self._publish is None:
+                    fail("A release is finished once.", LedgerError)
+                publish, self._publish = self._publish, None
+                with self._stack:
+                    self._stored = publish(self._table if table is None else table, progress)
         return self._mechanism.read(self._stored)
 
     def __enter__(self) -> Self:
@@ -399,16 +407,15 @@ def warn_of_delta(delta: Fraction, schema: Schema) -> None:
 
 def _known(ledger: object, key: str | None) -> bool:
     """Whether the ledger holds the release of the key, or will in a moment."""
-    if key is not None and not isinstance(key, str):
-        fail(f"`key` must be a text. Got {type(key).__name__}.")
+    if key is not None:
+        check_instance("key", key, str, words="a text")
     if ledger is None:
         if key is not None:
             fail("`key` needs a `ledger` that remembers it.")
         return False
-    if not isinstance(ledger, Ledger):
-        fail(f"`ledger` must be a Ledger. Got {type(ledger).__name__}: open it with tdp.Ledger.")
+    book = check_instance("ledger", ledger, Ledger, "open it with tdp.Ledger")
     try:
-        return key is not None and ledger.find(key) is not None
+        return key is not None and book.find(key) is not None
     except PendingError:
         return True
 
@@ -489,8 +496,7 @@ class Together(Mechanism):
 
     def __init__(self, parts: Sequence[Mechanism]) -> None:
         self.parts = tuple(parts)
-        if not self.parts:
-            fail("`parts` must hold at least one mechanism.")
+        check_filled("parts", self.parts, "mechanism")
         if any(part.source is not part for part in self.parts):
             fail("`parts` must be drawn themselves: give the `source` of one that only reads.")
         self.neighbors = self.parts[0].neighbors
@@ -522,7 +528,7 @@ class Together(Mechanism):
 
     def check(self, frame: TableLike) -> None:
         for part in self.parts:
-            part.check(frame)
+            part.check(part._opened(frame))
             schema = part.public_facts()
             if schema is not None:
                 check_read_again(frame, schema, len(self.parts))
@@ -551,5 +557,7 @@ class Together(Mechanism):
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         each = 1 - (1 - confidence) / len(self.parts)
-        first, *others = (part.draw(frame, rng, each, progress) for part in self.parts)
+        first, *others = (
+            part.draw(part._opened(frame), rng, each, progress) for part in self.parts
+        )
         return first.beside(*others)

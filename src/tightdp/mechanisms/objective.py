@@ -20,9 +20,11 @@ from tightdp.convex.calibration import (
     best_share,
     calibrate,
 )
+from tightdp.convex.decimals import has_decimals
 from tightdp.convex.margin_losses import LogisticLoss, read_loss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
+from tightdp.data.design_matrix import ScaledRows
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -30,7 +32,7 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_probability,
-    check_real,
+    check_within,
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
@@ -39,10 +41,8 @@ from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
-from tightdp.mechanisms.information import NoisyInformation
-from tightdp.mechanisms.logistic_intervals import Cloud
+from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
-from tightdp.mechanisms.scaled_rows import MOST_TIMES, ScaledRows
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
@@ -51,6 +51,7 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema
 
+MOST_TIMES = 4  # rows used with functions of one's own, in units of those that the schema states
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
 _LEAST_EPSILON = Fraction(1, 1 << 33)
 _LEVEL_BITS, _FINEST_BITS = 44, 40
@@ -75,7 +76,7 @@ SHARE_HELP = (
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
 )
-_LARGEST_RIDGE = 1e100  # beyond, steps of the minimiser are lost to rounding
+_RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
 class Draws(NamedTuple):
@@ -106,7 +107,7 @@ class ObjectivePerturbation(Mechanism):
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema; under add-remove
-    this needs the stated bound on rows to be true within a factor of four [P5].
+    for tables of any number of rows, whatever number is stated.
     Needs: [P1] losses of one margin, :math:`|\phi'| \le G` and :math:`\phi''` bounded on the
     margins of :math:`\Theta`; [P2] :math:`\|x\|_K \le 1` and :math:`|x|^2 \le m` for all rows (of
     the indicators of a category at most one is 1, so it counts as one column in m here);
@@ -114,9 +115,11 @@ class ObjectivePerturbation(Mechanism):
     within a public distance :math:`\tau` of the minimiser, and output noise that pays for it. The
     search for it cannot go in circles and has found the point in tens of thousands of hostile
     tables; were it to stop short, the budget would stay spent and the error would tell so much.
-    [P5] Under add-remove, a table of at most four times the public bound on its rows. Of a larger
-    one the first so many are used, for which the distance can be kept; one row more then drives
-    another one out, and the loss is that of two changes, at most 2 epsilon.
+    [P5] Under add-remove, a distance :math:`\tau` that holds for any number of rows. With losses
+    and penalties of this package sums are made with as many digits as the rows that are there ask
+    for [step 7]. A loss, penalty or set of one's own is known to the digits of a double only: then
+    the first rows are used, four times as many as stated at most, and the calibration is that of a
+    replaced row [step 8].
     Proof:
 
     1. *One coordinate for all penalties.* Put :math:`p = \hat\theta + \nu` with :math:`\nu` the
@@ -145,6 +148,21 @@ class ObjectivePerturbation(Mechanism):
        :math:`\tau`; so the law of the output is within :math:`e^{\pm a}` of
        :math:`k * \mathrm{law}(\hat\theta)`, to which steps 1-4 apply: 2a more in all, 1/128 of
        epsilon.
+    7. *Any number of rows* [P5]. :math:`\tau`, the grid and k come from the stated number N and are
+       fixed before data are read; steps 1-4 do not know the true n. Left to show: a residual of
+       :math:`\gamma\tau - |U|` can be certified however far n is above N. With d digits operations
+       err by a factor of :math:`1 \pm u`, :math:`u = 10^{1-d}/2`, ``exp`` and ``sqrt`` included,
+       and the residual by at most
+       :math:`\sqrt m\, n u\, ((m + 2) c |\theta|_1 + 16 + (n + 2) G)`, c the largest curvature,
+       plus some u of the pull of the ridge and of the prox. By
+       :math:`\gamma |\theta|^2 / 2 \le n \phi(0) + |V| |\theta|` this is at most :math:`n^2 u`
+       times a number that the rows do not enter; with d = 40 + twice the digits of n, at most
+       :math:`10^{-39}` times that number, where the tolerance is above :math:`2^{-48}`. The
+       certificate relies on none of this: it counts the error that it has.
+    8. *Functions of one's own* [P5]. Let f(D) be the first 4N rows of D, and D' be D without one
+       row. Then f(D') is f(D), or f(D) without that row, or f(D) with another one in its place (the
+       next row moves up). Steps 1-6 hold for each: :math:`s + G` covers s in step 2, and in step 3
+       one row comes and one goes. A person with k rows makes k such steps.
 
     Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
     what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
@@ -230,32 +248,35 @@ class ObjectivePerturbation(Mechanism):
     ) -> None:
         self.loss = read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
-        self.rows = ScaledRows(schema, features, target, loss=self.loss, intercept=fit_intercept)
+        self.rows = ScaledRows(
+            schema,
+            features,
+            target,
+            loss=repr(self.loss),
+            binary=isinstance(self.loss, LogisticLoss),
+            intercept=fit_intercept,
+        )
         self._budgets(interval_share, schema.rows_per_person)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
         self._plain_penalty = l1 == 0 and penalty is None and theta_set is None
         self.ball = _read_ball(noise, self.rows)
+        self._all_rows = has_decimals(self.loss, self.penalty)
         self.facts = PublicFacts(
             self.loss,
             len(self.names),
             reach=_reach(theta_set),
-            replace_one=schema.neighbors is Neighbors.REPLACE_ONE,
+            replace_one=self._replaces(),  # [P5]
             rows_per_person=schema.rows_per_person,
             accounting=accounting,
             squared_length=self.rows.squared_length,  # [P2]
         )
-        least = check_real("ridge", ridge)
-        if not 0 <= least <= _LARGEST_RIDGE:
-            fail(f"`ridge` must lie in [0, {_LARGEST_RIDGE:g}]. Got {least}.")
-        self._asked_ridge = least
+        least = self._asked_ridge = check_within("ridge", ridge, _RIDGES)
         self._calibrate(noise_share, least)
         self.information = self._information()
 
     def _budgets(self, share: Number, rows_per_person: int) -> None:
-        part = check_real("interval_share", share)
-        if not 0 <= part < 1:
-            fail(f"`interval_share` must lie in [0, 1). Got {part}.")
+        part = check_within("interval_share", share, "[0, 1)")
         if part > 0 and rows_per_person > 1:
             fail(f"`interval_share` would buy nothing. {DEPENDENT}")
         if part > 0 and not isinstance(self.loss, LogisticLoss):
@@ -268,6 +289,10 @@ class ObjectivePerturbation(Mechanism):
                 f"{float(self._for_estimate)}."
             )
 
+    def _replaces(self) -> bool:
+        """Whether a neighbour may put another row in the place of one, among those used [P5]."""
+        return self.schema.neighbors is Neighbors.REPLACE_ONE or not self._all_rows
+
     def _information(self) -> NoisyInformation | None:
         if self._for_information is None:
             return None
@@ -276,7 +301,7 @@ class ObjectivePerturbation(Mechanism):
             self._for_information,
             self.loss,
             rows=self.schema.rows,
-            replace_one=self.facts.replace_one,
+            replace_one=self.schema.neighbors is Neighbors.REPLACE_ONE,  # it sums over all rows
             rows_per_person=self.schema.rows_per_person,
         )
 
@@ -316,10 +341,7 @@ class ObjectivePerturbation(Mechanism):
         if isinstance(noise_share, str):
             check_choice("noise_share", noise_share, ("auto",))
             return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
-        share = check_real("noise_share", noise_share)
-        if not 0 < share <= 1:
-            fail(f"`noise_share` must lie in (0, 1] or be 'auto'. Got {share}.")
-        return share
+        return check_within("noise_share", noise_share, "(0, 1]", "or leave it at 'auto'")
 
     def _output(self, convexity: float) -> None:
         """Tolerance of the solver, and the exact noise that pays for it [step 6]."""
@@ -481,6 +503,9 @@ class ObjectivePerturbation(Mechanism):
 
     def perturbed(self, rows: FloatArray, target: FloatArray, draws: Draws) -> tuple[int, ...]:
         """The released integers, in units of 1 / resolution of the scaled parameters."""
+        if not self._all_rows:  # [P5]
+            most = MOST_TIMES * self.schema.rows
+            rows, target = rows[:most], target[:most]
         tilt = np.array([int(z) / self.noise_resolution for z in draws.noise])
         ridge = self.calibration.ridge  # [P3]
         objective = Objective(rows, target, self.loss, ridge, tilt, self.penalty)

@@ -10,26 +10,27 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
-from tightdp.data.frames import check_frame, check_public_rows
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
+    amount_within,
     check_choice,
     check_confidence,
     check_probability,
-    exact_amount,
     fail,
 )
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.gradients.gradient import KNormGradient
-from tightdp.mechanisms.ranks import Ranks
+from tightdp.mechanisms.ranks import Ranks, rank_reach, rank_sensitivity
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema, numeric_column
 
+UNORDERED = "categories have no order"
 COVERS = ("none", "sample", "population")
 _FINEST = 1 << 20
 _POINTS = 20_001  # of a law that a preview integrates
@@ -100,9 +101,7 @@ class KNormQuantile(KNormGradient):
         "with the range of the column."
     )
 
-    @property
-    def picture(self) -> str:
-        return "range"
+    picture = "range"
 
     def __init__(
         self,
@@ -121,7 +120,13 @@ class KNormQuantile(KNormGradient):
                 "depends on the number of rows, which is private under add-remove. Use 'sample'."
             )
         largest = rank_sensitivity(schema, max(self.tau, 1 - self.tau))
-        self._set_up(numeric(schema, column), largest, epsilon, schema.neighbors, schema.bits)
+        self._set_up(
+            numeric_column(schema, column, UNORDERED),
+            largest,
+            epsilon,
+            schema.neighbors,
+            schema.bits,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -300,11 +305,7 @@ class KNormMedian(KNormQuantile):
 
 def check_tau(tau: Number) -> Fraction:
     """A share strictly between 0 and 1, as a fraction with a denominator up to 2**20."""
-    given = exact_amount("tau", tau)
-    if not 0 < given < 1:
-        fail(
-            f"`tau` must lie strictly between 0 and 1. Got {tau}: extremes have no private answer."
-        )
+    given = amount_within("tau", tau, "(0, 1)", "extremes have no private answer")
     near = given.limit_denominator(_FINEST)
     if not 0 < near < 1:
         fail(f"`tau` must lie at least 2**-20 inside (0, 1). Got {tau}.")
@@ -319,32 +320,6 @@ def share_name(column: str, tau: Fraction) -> str:
     """
     short = f"{float(tau):g}"
     return f"{column}[{short if Fraction(short) == tau else tau}]"
-
-
-def check_schema(schema: object) -> Schema:
-    if not isinstance(schema, Schema):
-        fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-    return schema
-
-
-def numeric(schema: Schema, column: str) -> Interval:
-    """The public interval of a numeric column."""
-    rule = schema[column]
-    if not isinstance(rule, Interval):
-        fail(f"Column {column!r} must be an Interval: categories have no order.")
-    return rule
-
-
-def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
-    """Change of a rank gradient: 1 for a row replaced, ``added`` for every row of a person."""
-    if schema.neighbors is Neighbors.REPLACE_ONE:
-        return Fraction(1)
-    return schema.rows_per_person * added
-
-
-def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
-    """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
-    return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 
 
 def _around(aim: float, rate: float, confidence: float) -> tuple[float, float]:

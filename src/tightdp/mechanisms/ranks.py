@@ -1,21 +1,32 @@
-"""How the rows of one column lie on the public grid, and laws that depend on ranks alone."""
+"""How the rows of one column lie on a public grid, laws of ranks alone, and bounds from them."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.accepted import TableLike
-from tightdp.data.frames import Block, integer_sums, quantized_matrix
+from tightdp.accepted import Number, TableLike
+from tightdp.data.blocks import Block
+from tightdp.data.one_pass import integer_sums, quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
+from tightdp.errors import FloatArray, check_instance, check_within, fail
+from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential.pieces import PieceLaw
-from tightdp.schema import Schema
+from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.preview import Preview
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource
+from tightdp.release import DEPENDS, Draft, Release
+from tightdp.schema import Interval, Schema
 
 _DENSE = 1 << 20  # grids up to this size are counted point by point if there are many rows
 _MANY = 1 << 18  # fewer rows are cheaper to fetch than to count by blocks
 _WORD = 1 << 62
+_SIZES = "[1e-60, 1e60]"  # as for the bounds of a column
 
 
 class _Occupancy:
@@ -115,3 +126,205 @@ class Ranks:
         levels[1] = max(0, num - upto[0])
         levels[-2] = max(0, below[-1] - num)
         return PieceLaw(starts, self.edge + 1, levels, rate / den)
+
+
+def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
+    """Change of a rank gradient: 1 for a row replaced, ``added`` for every row of a person."""
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        return Fraction(1)
+    return schema.rows_per_person * added
+
+
+def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
+    """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
+    return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
+
+
+class Magnitudes(Interval):
+    """A rule that puts cells into signed dyadic bins instead of on an even grid.
+
+    Bin 0 holds the numbers below ``2**least`` in size, bin i > 0 those in
+    ``[2**(least+i-1), 2**(least+i))``, bin -i their mirror images; the outermost bins hold
+    everything beyond, infinities included. Missing cells are zeros.
+
+    >>> rule = Magnitudes(0)
+    >>> rule.to_grid(np.array([0.3, 1.0, 7.9, -8.0, np.inf, np.nan]), 3, np.empty(6)).tolist()
+    [0.0, 1.0, 3.0, -4.0, 8.0, 0.0]
+    >>> rule.edges(3, 4)
+    (4.0, 16.0)
+    """
+
+    __slots__ = ("least",)
+    least: int
+
+    def __init__(self, least: int) -> None:
+        super().__init__(-1.0, 1.0, 0.0)
+        object.__setattr__(self, "least", least)
+
+    def __reduce__(self) -> Any:
+        return Magnitudes, (self.least,)
+
+    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
+        numbers = np.where(np.isnan(cells), 0.0, cells)
+        _, exponents = np.frexp(numbers)
+        bins = np.clip(exponents.astype(np.float64) - self.least, 0.0, 2.0**bits)
+        bins[numbers == 0] = 0.0  # whose exponent is 0
+        bins[np.isinf(numbers)] = 2.0**bits
+        out[...] = np.copysign(bins, numbers) + 0.0
+        return out
+
+    def edges(self, low: int, high: int) -> tuple[float, float]:
+        """The lower edge of one bin and the upper edge of another."""
+        return -self._top(-low), self._top(high)
+
+    def _top(self, i: int) -> float:
+        """Upper edge of bin i."""
+        if i >= 0:
+            return math.ldexp(1.0, self.least + i)
+        return -math.ldexp(1.0, self.least - i - 1)
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return f"signed powers of two from 2^{self.least}, missing -> 0"
+
+
+class BoundsFinder(Mechanism):
+    r"""Releases a dyadic interval that holds all but a few rows of a column.
+
+    Rows are put into signed dyadic bins (:class:`Magnitudes`). Two bins are released, each with
+    weight :math:`\exp\{-\frac{\epsilon}{4\Delta} s(t)\}`, s the distance of their ranks from
+    :math:`x + 1` and :math:`n - x - 1`; x is the public rank error at the confidence asked for. So,
+    with that probability, at most 2x + 1 rows are cut off at either side, and neither end lies
+    beyond the bin of the outermost row.
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under the stated neighbour relation.
+    Needs: a public range of magnitudes.
+    Proof: binning is row by row. Replacing a row changes counts of bins at or below t by at most 1;
+    adding one changes N(t) by at most 1 and n - N(t) by at most 1: sensitivity 1, times the rows
+    of a person. Each end is the exponential mechanism of :class:`~tightdp.KNormQuantile` with half
+    of epsilon; epsilons add.
+    Numerics: ``exact``.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        *,
+        rows: int,
+        neighbors: str | Neighbors,
+        epsilon: Number,
+        smallest: object,
+        largest: object,
+        person: str | None = None,
+        rows_per_person: int = 1,
+    ) -> None:
+        check_instance("column", column, str, words="the name of a column")
+        low = check_within("smallest", smallest, _SIZES)
+        high = check_within("largest", largest, _SIZES)
+        if not low < high:
+            fail(f"`smallest` must be smaller than `largest`. Got {low} and {high}.")
+        self.rule = Magnitudes(math.frexp(low)[1] - 1)
+        span = math.frexp(high)[1] - self.rule.least
+        bits = max(1, (span - 1).bit_length())
+        self.schema = Schema(
+            {column: self.rule},
+            rows,
+            neighbors=neighbors,
+            bits=bits,
+            person=person,
+            rows_per_person=rows_per_person,
+        )
+        self.column = column
+        self.epsilon, self.neighbors = check_epsilon(epsilon), Neighbors.of(neighbors)
+        self.rate = self.epsilon / (4 * rank_sensitivity(self.schema, Fraction(1)))
+
+    @property
+    def law(self) -> str:
+        return f"signed dyadic bins with weight exp(-{self.rate} * s), s the distance of their rank"
+
+    def label(self) -> str:
+        return f"find_bounds({self.column!r})"
+
+    def _reach(self, confidence: float) -> int:
+        """At most twice so many rows, and one, lie beyond either bound, with this probability."""
+        return math.ceil(rank_reach(self.schema.resolution, (1 - confidence) / 2, self.rate))
+
+    def check(self, frame: TableLike) -> None:
+        check_frame(frame, self.schema, [self.column])
+        check_public_rows(frame, self.schema)
+
+    names = ("low", "high")
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Nothing: bounds are powers of two, and how many rows they cut off is in the law."""
+        return self._silent(confidence, "bounds are powers of two, chosen by the rows")
+
+    def draws_level(self) -> bool:
+        return True  # the ranks that are aimed at
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
+        aim = self._reach(confidence) + 1
+        ends = [
+            ranks.law(Fraction(target), self.rate).draw(rng) for target in (aim, ranks.rows - aim)
+        ]
+        return Draft.of(("low", "high"), self.rule.edges(min(ends), max(ends)), ends, 1, DEPENDS)
+
+
+def find_bounds(
+    frame: TableLike,
+    column: str,
+    *,
+    epsilon: Number,
+    rows: int,
+    neighbors: str | Neighbors = "replace-one",
+    person: str | None = None,
+    rows_per_person: int = 1,
+    smallest: float = 2.0**-20,
+    largest: float = 2.0**40,
+    **options: Any,
+) -> Release:
+    """Pay for bounds of a column when only its order of magnitude is public.
+
+    The bounds are powers of two (or zero crossings of them); with probability ``confidence`` they
+    cut off no more than a public number of rows at either side, a few dozen at epsilon = 1. Give
+    them to an :class:`Interval` and go on.
+
+    Parameters
+    ----------
+    frame : table
+    column : str
+    epsilon : float, Fraction or Decimal
+        Paid for the bounds, whatever is released later.
+    rows : int
+        The public number of rows (replace-one), or a bound on it (add-remove).
+    neighbors : {"replace-one", "add-remove"}
+    person, rows_per_person :
+        As for :class:`Schema`, where a person can have several rows.
+    smallest, largest : float
+        Public: numbers smaller than the first count as zero, numbers larger than the second as so
+        large. Both are rounded to powers of two.
+    options :
+        ``ledger``, ``key``, ``confidence``, ``rng``, ``progress``.
+
+    Examples
+    --------
+    >>> table = {"x": np.linspace(3, 900, 5000)}
+    >>> release = find_bounds(table, "x", epsilon=1.0, rows=5000, confidence=1 - 1e-7)
+    >>> release.names, float(release["high"])
+    (('low', 'high'), 1024.0)
+    >>> Interval(*release.value).width <= 1024.5
+    True
+    """
+    finder = BoundsFinder(
+        column,
+        rows=rows,
+        neighbors=neighbors,
+        epsilon=epsilon,
+        smallest=smallest,
+        largest=largest,
+        person=person,
+        rows_per_person=rows_per_person,
+    )
+    return finder.release(frame, **options)

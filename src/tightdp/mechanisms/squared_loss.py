@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import Block, check_frame, check_public_rows, integer_sums
+from tightdp.data.blocks import Block
+from tightdp.data.one_pass import integer_sums
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
 from tightdp.mechanisms.mechanism import Mechanism
-from tightdp.mechanisms.quantiles import check_schema, numeric
-from tightdp.privacy import Neighbors
+from tightdp.mechanisms.quantiles import UNORDERED
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema, numeric_column, require_public_rows
 
 _FINEST = 20
 
@@ -78,11 +79,10 @@ class SquaredLossMean(Mechanism):
         self, schema: Schema, column: str, *, epsilon: Number, output: Interval | None = None
     ) -> None:
         self.schema, self.column = check_schema(schema), column
-        self.interval = numeric(schema, column)
+        self.interval = numeric_column(schema, column, UNORDERED)
         if output is not None and output != self.interval:
             fail("`output` must be the range of the column: on any other range this law leaks.")
-        if schema.neighbors is not Neighbors.REPLACE_ONE:
-            fail("The squared loss needs neighbors='replace-one': the number of rows is public.")
+        require_public_rows(schema, "The squared loss")
         if schema.bits > _FINEST:
             fail(f"`bits` of the schema must be at most {_FINEST}: its points are listed.")
         self.epsilon, self.neighbors = check_epsilon(epsilon), schema.neighbors

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, check_positive, check_real, fail
+from tightdp.convex.margin_losses import margins
+from tightdp.errors import (
+    FloatArray,
+    check_probability,
+    check_within,
+    fail,
+)
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
-from tightdp.mechanisms.scaled_rows import margins
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics
@@ -112,9 +117,7 @@ class TunedPerturbation(Mechanism):
         fit_intercept: bool = True,
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
-        part = check_real("score_share", score_share)
-        if not 0 < part < 1:
-            fail(f"`score_share` must lie strictly between 0 and 1. Got {part}.")
+        part = check_probability("score_share", score_share)
         each = self.epsilon / _COST  # [P1]
         for_errors = each * Fraction(part)
         self.candidates = [
@@ -130,7 +133,7 @@ class TunedPerturbation(Mechanism):
         ]
         first = self.candidates[0]
         self.schema, self.neighbors, self.rows = schema, schema.neighbors, first.rows
-        self.stop = _stopping(check_positive("runs", runs))
+        self.stop = _stopping(check_within("runs", runs, "(1, 10000]", "the mean number of fits"))
         self.on_errors = LatticeNoise(BoxBody([1]), for_errors, schema.rows_per_person)
         self.resolution = max(candidate.resolution for candidate in self.candidates)
 
@@ -217,8 +220,6 @@ def logarithmic(stop: Fraction, rng: RandomSource) -> int:
 
 def _stopping(runs: float) -> Fraction:
     """The stopping probability for which K has about this mean; a public number."""
-    if not 1 < runs <= 1e4:
-        fail(f"`runs`, the mean number of fits, must lie above 1 and below 10000. Got {runs:g}.")
     low, high = math.log(1.0 / _GRID), math.log1p(-1.0 / _GRID)
     for _ in range(100):
         middle = (low + high) / 2

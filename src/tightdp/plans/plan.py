@@ -18,12 +18,13 @@ from typing import Any
 from tightdp.accepted import TableLike
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
-from tightdp.data.frames import share_pass
+from tightdp.data.one_pass import share_pass
 from tightdp.errors import (
     BudgetError,
     BurnedError,
     ParameterError,
     PendingError,
+    check_flag,
     fail,
     held_warnings,
 )
@@ -31,9 +32,9 @@ from tightdp.ledger import Budget, Ledger
 from tightdp.mechanisms.mechanism import Started
 from tightdp.plans.plan_text import Planned, read, refuse
 from tightdp.preview import Preview
+from tightdp.printed import escaped, html_notes
 from tightdp.privacy import text_up
 from tightdp.schema import Schema
-from tightdp.tables import escaped, html_notes
 
 Watch = Callable[[str, int, int], None]
 
@@ -355,11 +356,14 @@ class Plan:
 
         With ``one_pass`` the rows are read once for all releases that are made of sums. The numbers
         have the same law. As nothing is read before it is paid for, these releases are all paid
-        for first, each with its own entry in the ledger; so a run that is killed while it reads, or
-        a table that cannot be read to its end, loses them all; without ``one_pass``, one.
+        for first, each with its own entry in the ledger; so a run that is killed while it pays or
+        reads, or a table that cannot be read to its end, loses all that it has paid for; without
+        ``one_pass``, one.
 
         ``watch`` is called with the name, number and count of every release before its turn.
         """
+        check_flag("one_pass", one_pass)
+        check_flag("progress", progress)
         with self._open() as ledger:
             known = self._known(ledger)
             refused = self._refusals(ledger)
@@ -425,8 +429,8 @@ class Plan:
         with ExitStack() as paid:
             started: list[tuple[Planned, Started]] = []
             for planned in group:
-                turn(planned)
                 try:
+                    turn(planned)
                     with _noted(planned, lost):
                         started.append((planned, paid.enter_context(self._start(planned, ledger))))
                 except Exception as error:

@@ -29,7 +29,7 @@ from tightdp.errors import (
     visible,
 )
 from tightdp.ledger.amounts import Budget, check_cap
-from tightdp.ledger.requests import check_key
+from tightdp.ledger.entries import check_key
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.request import Request

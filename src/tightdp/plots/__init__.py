@@ -5,14 +5,22 @@ is changed. What is drawn as a space or a ball is exact; sampled movements are d
 labelled as samples, and are never turned into an outline.
 """
 
-from tightdp.plots.audit_pictures import plot_audit
-from tightdp.plots.coefficient_pictures import plot_coefficients
-from tightdp.plots.density_pictures import plot_density, plot_rates
 from tightdp.plots.design_pictures import plot_design, plot_design_bounds, plot_suboptimality
-from tightdp.plots.gradient_pictures import plot_median_rates, plot_plane_law, plot_quantile_law
-from tightdp.plots.guarantee_pictures import plot_power
+from tightdp.plots.gradient_pictures import (
+    plot_median_rates,
+    plot_plane_law,
+    plot_quantile_law,
+    plot_rates,
+)
 from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
-from tightdp.plots.release_pictures import plot_previews, plot_release
+from tightdp.plots.release_pictures import (
+    plot_audit,
+    plot_coefficients,
+    plot_density,
+    plot_power,
+    plot_previews,
+    plot_release,
+)
 from tightdp.plots.shape_pictures import (
     outline,
     plot_example_sensitivity,

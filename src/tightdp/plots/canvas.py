@@ -1,4 +1,7 @@
-"""What all pictures share: axes, colours, legends and labels."""
+"""What all pictures share, those of reports included: colours, labels, legends and axes.
+
+Nothing here needs matplotlib before something is drawn with it: reports are made without.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tightdp.errors import DimensionError, FloatArray, fail, require
+from tightdp.printed import axis_mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +25,9 @@ NAMED = {
     "hull": ("#D55E00", "-"),
 }
 OTHERS = [("#E69F00", (0, (5, 1))), ("#882255", "--"), ("#999933", "-."), ("#000000", ":")]
+ACCENT, COOL = NAMED["hull"][0], NAMED["l1"][0]  # what is shown, and what it is seen against
+STYLES = [NAMED["hull"], NAMED["l1"], NAMED["l2"], NAMED["linf"], *OTHERS]  # for lines in a row
+_LONG_TITLE = 56
 SYMBOLS = {"l1": r"$\ell_1$", "l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
 
 
@@ -53,6 +60,38 @@ def styles_for(names: Sequence[str]) -> dict[str, tuple[str, Any]]:
     """A colour and a line style for every name: fixed for the known ones."""
     strangers = [name for name in names if name not in NAMED]
     return {**NAMED, **{name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}}
+
+
+def finish(
+    ax: Axes, x: str, y: str, title: str, columns: int = 2, *, legend_title: str | None = None
+) -> Axes:
+    """Labels, title and the legend below; no lines above and to the right. The axes come back."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_title(title, pad=12, fontsize=11 if len(title) > _LONG_TITLE else None)
+    ax.spines[["top", "right"]].set_visible(False)
+    legend_below(ax, columns, legend_title)
+    return ax
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Rows from the top, each with its name, and numbers below as reports write them."""
+    if ax.get_xscale() == "linear":
+        ax.xaxis.set_major_formatter(lambda value, _: axis_mark(value))
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+
+
+def shortened(name: str, most: int) -> str:
+    """A name that is not longer than so many letters: what is cut is its middle.
+
+    >>> shortened("P(region=North | smoker=yes)", 20)
+    'P(region=N…oker=yes)'
+    """
+    if len(name) <= most:
+        return name
+    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def finish_plane(ax: Axes) -> None:

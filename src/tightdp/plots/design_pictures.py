@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tightdp.design.designs import Design
+from tightdp.design.problem import NoiseProblem
 from tightdp.design.suboptimality import suboptimality
 from tightdp.errors import DimensionError, fail
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import ContinuousLaw
 from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.piecewise import PiecewiseNoise
-from tightdp.plots.canvas import INK, NAMED, OTHERS, SPACE, axes_for, legend_below
+from tightdp.plots.canvas import ACCENT, COOL, INK, OTHERS, SPACE, axes_for, finish
 from tightdp.privacy import text_up
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def plot_design(
     x = np.linspace(-1.25 * reach, 1.25 * reach, _POINTS)
     ax.fill_between(x, np.asarray(law.density(x)), step="mid", color=SPACE, alpha=0.45)
     label = f"designed, E = {text_up(design.upper, 4)}"
-    ax.step(x, np.asarray(law.density(x)), where="mid", color=NAMED["hull"][0], label=label)
+    ax.step(x, np.asarray(law.density(x)), where="mid", color=ACCENT, label=label)
     for (name, other), (colour, style) in zip(given.items(), OTHERS, strict=False):
         value = suboptimality_value(other, design)
         ax.plot(
@@ -61,19 +62,17 @@ def plot_design(
         )
     if isinstance(law, PiecewiseNoise) and law.atom:
         top = ax.get_ylim()[1]
-        ax.plot([0, 0], [0, top], color=NAMED["hull"][0], linewidth=2.4)
+        ax.plot([0, 0], [0, top], color=ACCENT, linewidth=2.4)
         ax.annotate(
             f"P(0) = {law.atom_share:.3f}", (0, top), xytext=(6, -12), textcoords="offset points"
         )
     ax.set_ylim(bottom=0.0)
-    ax.set_xlabel("noise")
-    ax.set_ylabel("density")
-    problem = design.problem
+    return finish(ax, "noise", "density", f"{_asked(design.problem)}, gap {design.gap:.2%}")
+
+
+def _asked(problem: NoiseProblem) -> str:
     spent = f"epsilon = {text_up(problem.epsilon)}, delta = {text_up(problem.delta)}"
-    ax.set_title(f"{spent}, loss {problem.loss.name}, gap {design.gap:.2%}", pad=12)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2)
-    return ax
+    return f"{spent}, loss {problem.loss.name}"
 
 
 def suboptimality_value(law: ContinuousLaw, design: Design) -> float:
@@ -124,18 +123,12 @@ def plot_design_bounds(designs: Mapping[int, Design], ax: Axes | None = None) ->
     lower = np.array([designs[k].lower for k in cells])
     ax = axes_for(ax, (7.2, 4.6))
     ax.fill_between(cells, lower, upper, color=SPACE, alpha=0.35)
-    ax.plot(cells, upper, "o-", color=NAMED["hull"][0], label="designed noise (upper bound)")
-    ax.plot(cells, lower, "s--", color=NAMED["l1"][0], label="no noise is better (lower bound)")
+    ax.plot(cells, upper, "o-", color=ACCENT, label="designed noise (upper bound)")
+    ax.plot(cells, lower, "s--", color=COOL, label="no noise is better (lower bound)")
     ax.set_xscale("log", base=2)
     ax.set_xticks(cells, [str(k) for k in cells])
-    ax.set_xlabel("cells of the noise")
-    ax.set_ylabel("expected loss")
-    problem = designs[cells[0]].problem
-    spent = f"epsilon = {text_up(problem.epsilon)}, delta = {text_up(problem.delta)}"
-    ax.set_title(f"{spent}, loss {problem.loss.name}", pad=12)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2)
-    return ax
+    title = _asked(designs[cells[0]].problem)
+    return finish(ax, "cells of the noise", "expected loss", title)
 
 
 def plot_suboptimality(
@@ -162,9 +155,5 @@ def plot_suboptimality(
         ax.plot(epsilons, 100 * np.array(excess), "o", linestyle=style, color=colour, label=name)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     ax.set_xscale("log")
-    ax.set_xlabel("epsilon")
-    ax.set_ylabel("worse than the optimum, at least (%)")
-    ax.set_title(f"delta = {text_up(delta)}, loss {loss}", pad=12)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2)
-    return ax
+    y = "worse than the optimum, at least (%)"
+    return finish(ax, "epsilon", y, f"delta = {text_up(delta)}, loss {loss}")

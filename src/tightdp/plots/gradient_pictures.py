@@ -1,4 +1,4 @@
-"""The exact laws of the K-norm gradient mechanism, and how fast its error falls.
+"""The exact laws of the K-norm gradient mechanism, and how fast errors fall with the rows.
 
 A law depends on the rows: pictures of it are **not private**. Draw them for simulated rows.
 """
@@ -6,7 +6,7 @@ A law depends on the rows: pictures of it are **not private**. Draw them for sim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,20 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.box_sampling import BoxSampler
-from tightdp.mechanisms.gradients.gradient_quantile import KNormQuantileRegression
+from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
-from tightdp.plots.canvas import INK, NAMED, axes_for, check_planar, legend_below
+from tightdp.plots.canvas import (
+    ACCENT,
+    INK,
+    NAMED,
+    OTHERS,
+    STYLES,
+    axes_for,
+    check_planar,
+    finish,
+    legend_below,
+)
 from tightdp.privacy import text_up
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
@@ -55,12 +65,8 @@ def plot_quantile_law(
         label = f"tau = {float(mechanism.tau):g}, epsilon = {text_up(mechanism.epsilon)}"
         ax.stairs(density, edges, color=colour, linestyle=style, linewidth=1.8, label=label)
         ax.axvline(_user(mechanism, ranks.quantile(mechanism.tau)), color=INK, linewidth=0.8)
-    ax.set_xlabel(given[0].column)
-    ax.set_ylabel("density of the release")
-    ax.set_title("Where a private quantile falls; lines: the quantiles of the rows", pad=10)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2)
-    return ax
+    title = "Where a private quantile falls; lines: the quantiles of the rows"
+    return finish(ax, given[0].column, "density of the release", title)
 
 
 def _user(mechanism: KNormQuantile, t: object) -> Any:
@@ -117,9 +123,9 @@ def plot_plane_law(
     sampler, bits = BoxSampler(levels, mechanism.rate), source(_SEED)
     drawn = np.array([sampler.draw(bits) for _ in range(_DRAWS)]) / scale
     frame_of = ax.axis()
-    ax.plot(*drawn.T, ".", color="#E69F00", markersize=4, label=f"{_DRAWS} draws")
+    ax.plot(*drawn.T, ".", color=OTHERS[0][0], markersize=4, label=f"{_DRAWS} draws")
     top = ends[0][best[1]] / scale, ends[1][best[0]] / scale
-    ax.plot(*top, "x", color="#D55E00", markersize=8, label="the best plane")
+    ax.plot(*top, "x", color=ACCENT, markersize=8, label="the best plane")
     ax.axis(frame_of)
     legend_below(ax, 2)
     ax.set_xlabel(f"{mechanism.names[0]}, scaled")
@@ -130,6 +136,41 @@ def plot_plane_law(
 
 def _level(levels: Any, point: tuple[int, int]) -> float:
     return float(levels.level(point)) if levels.inside(point) else math.nan
+
+
+def plot_rates(
+    errors: Mapping[str, Mapping[int, float]], ax: Axes | None = None, *, label: str = "mean error"
+) -> Axes:
+    """Errors against the number of rows on logarithmic axes, each with its fitted power of n.
+
+    Parameters
+    ----------
+    errors : mapping
+        From the name of a method to its error at each number of rows.
+    label : str
+        What the errors are.
+
+    Examples
+    --------
+    >>> ax = plot_rates({"mean": {100: 0.1, 10_000: 0.01}, "median": {100: 0.2, 10_000: 0.02}})
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'mean, $n^{-0.50}$'
+    """
+    if not errors or len(errors) > len(STYLES) or any(len(row) < 2 for row in errors.values()):
+        fail(
+            f"`errors` must hold one to {len(STYLES)} methods with two numbers of rows each.",
+            DimensionError,
+        )
+    ax = axes_for(ax, (7.2, 5.2))
+    for (name, row), (colour, style) in zip(errors.items(), STYLES, strict=False):
+        rows = np.array(sorted(row), dtype=np.float64)
+        values = np.array([row[n] for n in sorted(row)])
+        slope = np.polyfit(np.log(rows), np.log(values), 1)[0]
+        text = f"{name}, $n^{{{slope:.2f}}}$"
+        ax.plot(rows, values, "o", linestyle=style, color=colour, label=text)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    return finish(ax, "rows", label, "How errors fall with the number of rows")
 
 
 def plot_median_rates(epsilon: float = 1.0, ax: Axes | None = None) -> Axes:
@@ -168,12 +209,8 @@ def plot_median_rates(epsilon: float = 1.0, ax: Axes | None = None) -> Axes:
         ax.plot(sizes, values, color=colour, linestyle=style, linewidth=1.8, label=label)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("rows")
-    ax.set_ylabel("root mean squared error")
-    ax.set_title(f"Error of a private median, epsilon = {text_up(epsilon)}", pad=10)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 1)
-    return ax
+    title = f"Error of a private median, epsilon = {text_up(epsilon)}"
+    return finish(ax, "rows", "root mean squared error", title, 1)
 
 
 def _loss_error(rows: FloatArray, epsilon: float) -> float:

@@ -13,11 +13,14 @@ from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import CRITERIA, NormRanking, RankedNorm
 from tightdp.noise.knorm import KNormNoise
 from tightdp.plots.canvas import (
+    ACCENT,
+    COOL,
     INK,
-    NAMED,
     SYMBOLS,
     axes_for,
+    finish,
     legend_below,
+    name_rows,
     panels_for,
     styles_for,
     write_value,
@@ -88,17 +91,11 @@ def plot_ranking(
         ax.set_xscale("log")
     ax.set_xlim(0.7 if top > 12 else 0.0, top**1.12 if top > 12 else 1.15 * top)
     ax.axvline(1.0, color=INK, linewidth=1.0, linestyle=":", zorder=0)
-    ax.set_yticks(range(len(chosen)), [_criterion_label(name) for name in chosen])
-    ax.set_ylim(len(chosen) - 0.45, -0.55)
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, [_criterion_label(name) for name in chosen])
     estimated = any(bar.error > 0 for bars in table.values() for bar in bars)
     note = " (error bars: 2 standard errors)" if estimated else ""
-    ax.set_xlabel(f"relative to the best candidate{note}")
-    ax.set_ylabel("criterion")
-    ax.set_title(_agreement(names, table), pad=12)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, min(len(names), 4))
-    return ax
+    x, title = f"relative to the best candidate{note}", _agreement(names, table)
+    return finish(ax, x, "criterion", title, min(len(names), 4))
 
 
 def _relative(rows: Sequence[RankedNorm], criterion: str) -> list[_Bar]:
@@ -172,8 +169,8 @@ def draw_cautionary_balls(ax: Axes) -> dict[str, tuple[NormBall, str]]:
     """Figure 6 of [1] on given axes; the two balls and their colours."""
     K, H = LpBall(2, np.inf, [100.0, 1.0]), LpBall(2, 1, [110.0, 11.0])
     drawn: dict[str, tuple[NormBall, str]] = {
-        "K": (K, NAMED["hull"][0]),
-        "H": (H, NAMED["l1"][0]),
+        "K": (K, ACCENT),
+        "H": (H, COOL),
     }
     for name in ("H", "K"):
         ball, colour = drawn[name]
@@ -218,13 +215,8 @@ def _draw_costs(
             share, at = value / max(pair), i + 0.38 * (j - 0.5)
             ax.barh(at, share, 0.34, color=drawn[name][1], label=name if i == 0 else "_")
             write_value(ax, share, at, f"{value:.6g}", bold=value == min(pair))
-    ax.set_yticks(range(len(measures)), measures)
-    ax.set_ylim(len(measures) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, measures)
     ax.set_xlim(0.0, 1.2)
     ax.set_xticks(np.linspace(0.0, 1.0, 6))
-    ax.set_xlabel("relative to the larger of the two (smaller in bold)")
-    ax.set_ylabel("noise at epsilon = 1")
-    ax.set_title("... and its noise has the larger losses", pad=12)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, 2)
+    x = "relative to the larger of the two (smaller in bold)"
+    finish(ax, x, "noise at epsilon = 1", "... and its noise has the larger losses")

@@ -1,20 +1,39 @@
-"""Pictures of releases: what was published and how far off it can be, and what was expected."""
+"""Pictures of what is released and promised: values, errors, coefficients, audits and power."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tightdp.errors import DimensionError, check_choice, fail
-from tightdp.plots.canvas import INK, SPACE, axes_for, legend_below, styles_for
+from tightdp.audit.audit_report import KINDS, AuditReport
+from tightdp.errors import DimensionError, FloatArray, check_array, check_choice, fail
+from tightdp.meaning import power_curve
+from tightdp.plots.canvas import (
+    ACCENT,
+    COOL,
+    INK,
+    SPACE,
+    STYLES,
+    axes_for,
+    finish,
+    name_rows,
+    shortened,
+    styles_for,
+    write_value,
+)
 from tightdp.preview import Preview
 from tightdp.printed import percent
+from tightdp.privacy import text_down, text_up
 from tightdp.release import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_LONGEST = 44
 
 
 def plot_release(
@@ -55,18 +74,11 @@ def plot_release(
         linewidth=1.4,
         label="interval for the value without noise",
     )
-    ax.set_yticks(places, names)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_ylabel("entry")
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, names)
     ax.axvline(0.0, color=INK, linewidth=0.6)
-    ax.set_xlabel(
-        f"released value, {percent(release.confidence)} intervals for all entries at once"
-    )
-    ax.set_title(str(release.guarantee), pad=12, fontsize=11)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    legend_below(ax, 2)
-    return ax
+    ax.spines["left"].set_visible(False)
+    level = f"{percent(release.confidence)} intervals for all entries at once"
+    return finish(ax, f"released value, {level}", "entry", str(release.guarantee))
 
 
 def plot_previews(previews: Mapping[str, Preview], ax: Axes | None = None) -> Axes:
@@ -95,12 +107,183 @@ def plot_previews(previews: Mapping[str, Preview], ax: Axes | None = None) -> Ax
         colour, _ = styles_for(list(previews))[name]
         ax.barh(places + shift, preview.std / least, 0.9 * height, color=colour, label=name)
     ax.axvline(1.0, color=INK, linewidth=0.8, linestyle="--")
-    ax.set_yticks(places, first.names)
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylabel("entry")
-    ax.set_xlabel("noise std, relative to the least")
-    ax.set_title(str(first.guarantee), pad=12, fontsize=11)
-    ax.spines[["top", "right"]].set_visible(False)
-    legend_below(ax, len(errors))
-    return ax
+    name_rows(ax, first.names)
+    x = "noise std, relative to the least"
+    return finish(ax, x, "entry", str(first.guarantee), len(errors))
+
+
+def plot_coefficients(
+    model: Any,
+    other: ArrayLike | None = None,
+    *,
+    label: str = "not private",
+    confidence: float | None = None,
+    simultaneous: bool = False,
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The coefficients of a fitted regression with their intervals.
+
+    Parameters
+    ----------
+    model : LinearRegression, Ridge or LogisticRegression, fitted
+        A logistic regression with ``interval_share``: intervals need the information matrix.
+    other : array, optional
+        Coefficients to draw beside them, in the same order; drawing those of private rows
+        publishes them.
+    label : str
+        What the others are.
+    confidence, simultaneous :
+        See :meth:`~tightdp.LinearRegression.conf_int`.
+    names : sequence of str, optional
+        Which coefficients, by default all.
+
+    Examples
+    --------
+    >>> import tightdp as tdp
+    >>> x = np.linspace(-1, 1, 2_001)
+    >>> model = tdp.LinearRegression(bounds=[(-1, 1), (-3, 3)], random_state=1)
+    >>> plot_coefficients(model.fit(x[:, None], 2 * x), [2.0]).get_title()
+    'epsilon = 1, replace-one neighbours, exact, SEEDED: not private'
+    """
+    known = list(model.coef_names_)
+    chosen = known if names is None else list(names)
+    strangers = [name for name in chosen if name not in known]
+    if strangers:
+        fail(f"`names` must be among {', '.join(known)}. Got {strangers[0]!r}.")
+    places = [known.index(name) for name in chosen]
+    bounds = model.conf_int(confidence=confidence, simultaneous=simultaneous)[places]
+    level = model.release_.confidence if confidence is None else confidence
+    ax = axes_for(ax, (7.2, 1.6 + 0.42 * len(places)))
+    rows = np.arange(len(places), dtype=float)
+    lift = 0.12 if other is not None else 0.0
+    kind = "intervals, all at once" if simultaneous else "intervals"
+    ax.hlines(
+        rows - lift, bounds[:, 0], bounds[:, 1], color=ACCENT, lw=2.4, alpha=0.75,
+        label=f"{percent(level)} {kind}",
+    )  # fmt: skip
+    values = np.ravel(model.coef_)[places]
+    ax.plot(values, rows - lift, "o", color=ACCENT, mec="white", ms=8, label="private")
+    if other is not None:
+        others = check_array("other", other, 1, len(known))[places]
+        ax.plot(others, rows + lift, "D", color=COOL, mec="white", ms=7, label=label)
+    ax.axvline(0.0, color=INK, linewidth=0.8, alpha=0.6, zorder=0)
+    name_rows(ax, chosen)
+    return finish(ax, "coefficient", "", str(model.guarantee_), 3)
+
+
+def plot_density(
+    model: Any, ax: Axes | None = None, *, truth: Callable[[FloatArray], FloatArray] | None = None
+) -> Axes:
+    """A private density of one numeric column, over the consistent counts that it smooths.
+
+    Parameters
+    ----------
+    model : Density
+        Fitted to one numeric column.
+    truth : callable, optional
+        Another density to draw, of public origin; rows of the table are never drawn.
+
+    Examples
+    --------
+    >>> from tightdp import Density
+    >>> model = Density(bounds=(0, 1)).fit(np.linspace(0, 1, 500)[:, None] ** 2)
+    >>> plot_density(model).get_ylabel()
+    'density'
+    """
+    edges = getattr(model, "edges_", None)
+    if edges is None or len(edges) != 1 or edges[0] is None:
+        fail("`model` must be a Density, fitted to one numeric column.", DimensionError)
+    (bins,), (name,) = edges, model.schema_
+    ax = axes_for(ax, (7.2, 4.6))
+    heights = model.probabilities_ / np.diff(bins)
+    ax.stairs(heights, bins, fill=True, color=SPACE, alpha=0.45, label="counts, made consistent")
+    x = np.linspace(bins[0], bins[-1], 1001)
+    drawn = np.exp(model.score_samples(x[:, None]))
+    ax.plot(x, drawn, color=ACCENT, linewidth=2, label="density")
+    if truth is not None:
+        ax.plot(x, truth(x), color=INK, linewidth=1.2, linestyle="--", label="truth")
+    ax.set_ylim(bottom=0.0)
+    return finish(ax, name, "density", str(model.guarantee_), 3)
+
+
+def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
+    """The events of an audit as bars: the epsilon each shows, and the claim as a line.
+
+    Circles are the estimates without a margin; where the other input never gave the event, there is
+    no finite one and an arrow stands at the end. The title is the verdict.
+
+    Examples
+    --------
+    >>> from tightdp.audit import audit_pmf
+    >>> plot_audit(audit_pmf([3, 1], [1, 3], epsilon=1.0)).get_title()
+    'violated: epsilon = 1 claimed, at least 1.098 shown'
+    """
+    if not report.findings:
+        fail("`report` must hold findings to be drawn.", DimensionError)
+    shown = [found.epsilon_lower for found in report.findings]
+    seen = [found.epsilon_seen for found in report.findings]
+    top = 1.25 * max([report.epsilon, *(v for v in [*shown, *seen] if math.isfinite(v))])
+    ax = axes_for(ax, (8.4, 1.9 + 0.5 * len(shown)))
+    for i, (bar, dot) in enumerate(zip(shown, seen, strict=True)):
+        colour = ACCENT if report.violated and bar >= report.epsilon else COOL
+        ax.barh(i, min(bar, top), 0.6, color=colour, alpha=0.75, label="_" if i else "shown")
+        ax.plot(
+            min(dot, 0.985 * top), i, ">" if math.isinf(dot) else "o", color="white", mec=INK, ms=7
+        )
+        write_value(ax, min(max(bar, dot), top) + 0.012 * top, i, text_down(bar, 3), bold=i == 0)
+    ax.plot([], [], "o", color="white", mec=INK, label="estimate")
+    ax.axvline(report.epsilon, color=INK, linestyle="--", linewidth=1.6, label="claimed")
+    ax.set_xlim(0.0, 1.12 * top)
+    name_rows(ax, [_two_lines(found.event) for found in report.findings])
+    given = [f"at delta = {text_up(report.delta)}"] if report.delta else []
+    given += [f"confidence {text_down(report.confidence)}"] if report.confidence < 1 else []
+    x = " ".join(["epsilon", *(f"({text})" for text in given)])
+    y = f"event\n({report.checked:,} {KINDS[report.kind]})"
+    least = text_down(report.epsilon_lower, 4)
+    claim = f"epsilon = {text_up(report.epsilon)} claimed, at least {least} shown"
+    return finish(ax, x, y, f"{report.verdict}: {claim}", 3)
+
+
+def _two_lines(event: str) -> str:
+    """An event in two lines at most."""
+    if len(event) <= _LONGEST:
+        return event
+    cut = event.rfind(" ", 0, _LONGEST)
+    cut = cut if cut > 0 else _LONGEST
+    return f"{event[:cut]}\n{shortened(event[cut:].strip(), _LONGEST)}"
+
+
+def plot_power(
+    epsilons: float | Sequence[float] = (0.1, 0.5, 1.0, 3.0),
+    delta: float = 0.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """The largest power of any test of a person's record against its level, for each epsilon.
+
+    The diagonal is a blind guess; the corner above is no privacy.
+
+    Examples
+    --------
+    >>> plot_power(1.0).get_ylabel()
+    'power of the best test'
+    """
+    shown = [float(epsilon) for epsilon in np.atleast_1d(epsilons)]
+    if not 1 <= len(shown) <= len(STYLES):
+        fail(f"`epsilons` must be one to {len(STYLES)} numbers.", DimensionError)
+    curves = [(epsilon, power_curve(epsilon, delta)) for epsilon in shown]
+    ax = axes_for(ax, (5.6, 5.6))
+    for (epsilon, curve), (colour, style) in zip(curves, STYLES, strict=False):
+        label = f"epsilon = {text_up(epsilon)}"
+        ax.plot(*curve, color=colour, linestyle=style, linewidth=2, label=label)
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, label="a blind guess")
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_aspect("equal")
+    return finish(
+        ax,
+        "level: chance of a false alarm",
+        "power of the best test",
+        "What anybody can learn about one person",
+        legend_title=f"delta = {text_up(delta)}" if delta else None,
+    )

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tightdp.plots.canvas import ACCENT, COOL
+from tightdp.printed import escaped, html_facts, html_table
 from tightdp.privacy import text_up
 from tightdp.report import pictures, words
 from tightdp.report.sections import Section
-from tightdp.tables import escaped, html_facts, html_table
 
 if TYPE_CHECKING:
     from tightdp.report.report import Report
 
 _LONG = 15
 
-STYLE = """
-:root{--paper:#fff;--ground:#f5f7f9;--ink:#1f2933;--muted:#66727f;--soft:#e4e9ee;--line:#dde3e8;
---accent:#D55E00;--cool:#0072B2}
+STYLE = (
+    f""":root{{--accent:{ACCENT};--cool:{COOL}}}"""
+    + """
+:root{--paper:#fff;--ground:#f5f7f9;--ink:#1f2933;--muted:#66727f;--soft:#e4e9ee;--line:#dde3e8}
 @media (prefers-color-scheme:dark){:root{--paper:#1b2129;--ground:#12161b;--ink:#e8edf2;
 --muted:#9aa7b4;--soft:#323c47;--line:#323c47;--accent:#ff8a3c;--cool:#5db5ee}}
 *{box-sizing:border-box}
@@ -59,6 +61,7 @@ font-family:ui-monospace,Menlo,Consolas,monospace}
 footer{color:var(--muted);font-size:13px;text-align:center;margin-top:28px}
 @media print{body{background:#fff}.sheet,.card{break-inside:avoid}}
 """
+)
 
 
 def page(report: Report) -> str:

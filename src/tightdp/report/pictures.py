@@ -11,16 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from tightdp.compare import Comparison
-from tightdp.meaning import power_bound
+from tightdp.meaning import power_curve
+from tightdp.plots import canvas
+from tightdp.plots.canvas import shortened
+from tightdp.printed import axis_mark, escaped
 from tightdp.report.sections import Section
-from tightdp.tables import escaped
 
 _WIDTH = 760
 _LEFT, _RIGHT = 190, 560
 _FARTHEST_LEFT = 340  # where long names push the axis
 _LETTER = 8.6  # the width of a bold letter, on the safe side
 _MOST_ROWS = 30
-ACCENT, COOL = "var(--accent, #D55E00)", "var(--cool, #0072B2)"
+ACCENT, COOL = f"var(--accent, {canvas.ACCENT})", f"var(--cool, {canvas.COOL})"
 SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, #66727f)"
 
 
@@ -30,17 +32,6 @@ def draw(section: Section) -> str:
         few = len(section.answer.names) <= _MOST_ROWS
         return _bars(section) if few else _columns(section)
     return _rows(section)
-
-
-def number(value: float) -> str:
-    """A mark of an axis.
-
-    >>> number(12345.678), number(0.00012), number(-0.5)
-    ('12,346', '0.00012', '-0.5')
-    """
-    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
@@ -76,24 +67,13 @@ def _box(x: float, y: float, width: float, height: float, fill: str, radius: flo
     )
 
 
-def _label(name: str, most: int) -> str:
-    """A name that is not longer than so many letters: what is cut is its middle.
-
-    >>> _label("P(region=North | smoker=yes)", 20)
-    'P(region=N…oker=yes)'
-    """
-    if len(name) <= most:
-        return name
-    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
-
-
 def _margin(names: Sequence[str]) -> float:
     """Where the axis starts, so that names to its left are whole as far as there is room."""
     return min(max(_LEFT, 16 + _LETTER * max(map(len, names))), _FARTHEST_LEFT)
 
 
 def _fitting(name: str, left: float) -> str:
-    return _label(name, math.floor((left - 16) / _LETTER + 1e-6))
+    return shortened(name, math.floor((left - 16) / _LETTER + 1e-6))
 
 
 # --- values --------------------------------------------------------------------------------------
@@ -134,8 +114,8 @@ def _track(
     body = [
         _text(left - 14, y + 4, _fitting(name, left), "end", font_weight="600"),
         _line(left, y, _RIGHT, y, SOFT, 6),
-        _text(left, y + 20, number(first), "start", MUTED, font_size="10.5"),
-        _text(_RIGHT, y + 20, number(last), "end", MUTED, font_size="10.5"),
+        _text(left, y + 20, axis_mark(first), "start", MUTED, font_size="10.5"),
+        _text(_RIGHT, y + 20, axis_mark(last), "end", MUTED, font_size="10.5"),
     ]
     if first < 0 < last:
         body += [
@@ -182,7 +162,7 @@ def _bars(section: Section) -> str:
         x = left + per * tick
         body += [
             _line(x, 6, x, bottom, SOFT, 1),
-            _text(x, bottom + 16, number(tick), "middle", MUTED, font_size="11"),
+            _text(x, bottom + 16, axis_mark(tick), "middle", MUTED, font_size="11"),
         ]
     for i, name in enumerate(answer.names):
         y = 10 + step * i + step / 2
@@ -213,15 +193,15 @@ def _columns(section: Section) -> str:
         y = bottom - 200 * tick / top
         body += [
             _line(left, y, right, y, SOFT, 1),
-            _text(left - 8, y + 4, number(tick), "end", MUTED, font_size="11"),
+            _text(left - 8, y + 4, axis_mark(tick), "end", MUTED, font_size="11"),
         ]
     body += [
         _box(left + width * i, bottom - 200 * v / top, 0.86 * width, 200 * v / top, COOL, 1)
         for i, v in enumerate(value)
     ]
     body += [
-        _text(left, bottom + 18, _label(answer.names[0], 40), "start", MUTED, font_size="11"),
-        _text(right, bottom + 18, _label(answer.names[-1], 40), "end", MUTED, font_size="11"),
+        _text(left, bottom + 18, shortened(answer.names[0], 40), "start", MUTED, font_size="11"),
+        _text(right, bottom + 18, shortened(answer.names[-1], 40), "end", MUTED, font_size="11"),
     ]
     return _svg(bottom + 28, body, f"Counts of {section.name}")
 
@@ -251,9 +231,8 @@ def comparison(found: Comparison) -> str:
 def power(epsilon: float, delta: float) -> str:
     """What the best test can do, between a blind guess and certainty."""
     size, left, top = 250.0, 58.0, 12.0
-    levels = np.unique(np.concatenate([np.linspace(0, 1, 101), [1 / (1 + math.exp(epsilon))]]))
-    curve = power_bound(levels, epsilon, delta)
-    points = [(left + size * a, top + size * (1 - p)) for a, p in zip(levels, curve, strict=True)]
+    corners = zip(*power_curve(epsilon, delta), strict=True)
+    points = [(left + size * a, top + size * (1 - p)) for a, p in corners]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     floor = top + size
     body = [

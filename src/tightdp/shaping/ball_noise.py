@@ -82,6 +82,10 @@ class BallNoise:
         self._pilots: dict[int, FloatArray] = {}
         self._radii: dict[float, float] = {}
         self.draws.check_feasible()
+        self.words = (  # the exact law, for people
+            f"integers z with weight exp(-{self.draws.rate} * level(z)), levels of "
+            f"{self.draws.body!r}, in units of 1/{self.resolution}"
+        )
 
     # --- which moves it covers ----------------------------------------------------------------
 
@@ -94,14 +98,6 @@ class BallNoise:
 
     def covers_by_structure(self) -> bool:
         return bool(certify_contains(self.ball, self._space))
-
-    @property
-    def words(self) -> str:
-        """The exact law, for people."""
-        return (
-            f"integers z with weight exp(-{self.draws.rate} * level(z)), levels of "
-            f"{self.draws.body!r}, in units of 1/{self.resolution}"
-        )
 
     def facts(self) -> list[str]:
         """The body to the last digit, which words leave out."""

@@ -162,14 +162,8 @@ class CoordinateNoise:
                 f"`noise` must be a law with a smaller delta: {self.moved} entries can move at "
                 f"once, and their deltas add up to {text_up(self.delta)}."
             )
-        asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
-        lost = self.delta if epsilon is None and not delta else check_share(delta)
-        if asked < self.epsilon or lost < self.delta:
-            fail(
-                f"`epsilon` and `delta` must cover the law on {self.moved} moving entries: "
-                f"epsilon = {text_up(self.epsilon)}, delta = {text_up(self.delta)}. Got "
-                f"{epsilon} and {delta}: leave them out, or design the law for less."
-            )
+        what = f"the law on {self.moved} moving entries"
+        check_paid(epsilon, delta, (self.epsilon, self.delta), what)
 
     def _worst(self, parts: list[Fraction]) -> Fraction:
         return sum(sorted(parts)[-self.moved :], Fraction(0))
@@ -315,6 +309,20 @@ def check_share(delta: Number) -> Fraction:
     if not 0 <= number < 1:
         fail(f"`delta` must lie in [0, 1). Got {delta}.")
     return number
+
+
+def check_paid(
+    epsilon: Number | None, delta: Number, spent: tuple[Fraction, Fraction], what: str
+) -> None:
+    """Refuse a budget that does not cover what a law or design of the user's spends."""
+    asked = spent[0] if epsilon is None else check_epsilon(epsilon)
+    lost = spent[1] if epsilon is None and not delta else check_share(delta)
+    if asked < spent[0] or lost < spent[1]:
+        fail(
+            f"`epsilon` and `delta` must cover {what}: epsilon = {text_up(spent[0])}, "
+            f"delta = {text_up(spent[1])}. Got {epsilon} and {delta}: leave them out, or design "
+            "it for less."
+        )
 
 
 def float_down(x: Fraction) -> float:

@@ -18,11 +18,9 @@ from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, LatticeBody, RoundBody
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.privacy import text_up
 from tightdp.shaping.ball_noise import farthest_at_most, levels_at_most
-from tightdp.shaping.coordinate_noise import DESIGN_STEPS, check_share
+from tightdp.shaping.coordinate_noise import DESIGN_STEPS, check_paid
 from tightdp.shaping.reach import upwards
 
 _NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
@@ -58,7 +56,7 @@ class PlanarNoise:
         design.verify()  # [P1]
         self.statistic, self.design = statistic, design
         self.epsilon, self.delta = design.epsilon, design.delta
-        self._check_budget(epsilon, delta)
+        check_paid(epsilon, delta, (self.epsilon, self.delta), "the design")
         reach = self._reach()
         self.bits = statistic.bits_within(DESIGN_STEPS // statistic.schema.rows_per_person)
         fine = statistic.resolution(self.bits)
@@ -85,16 +83,6 @@ class PlanarNoise:
         """The design holds the sensitivity in its norm, once for every row of a person."""
         cells = self.design.resolution * self.draws.points
         return self._reach() * self.resolution <= cells
-
-    def _check_budget(self, epsilon: Number | None, delta: Number) -> None:
-        """What is given must cover the design, which is what is paid."""
-        asked = self.epsilon if epsilon is None else check_epsilon(epsilon)
-        lost = self.delta if epsilon is None and not delta else check_share(delta)
-        if asked < self.epsilon or lost < self.delta:
-            fail(
-                f"`epsilon` and `delta` must cover the design: epsilon = {text_up(self.epsilon)}, "
-                f"delta = {text_up(self.delta)}. Got {epsilon} and {delta}: leave them out."
-            )
 
     def _reach(self) -> Fraction:
         """The sensitivity of the scaled statistic in the norm of the design, never too small."""

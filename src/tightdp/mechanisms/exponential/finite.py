@@ -14,7 +14,10 @@ from tightdp.errors import (
     DataError,
     DimensionError,
     WideIntegers,
+    check_filled,
     check_flag,
+    check_function,
+    check_length,
     check_list,
     exact_fraction,
     fail,
@@ -108,14 +111,11 @@ class ExponentialMechanism(Mechanism):
         permute_and_flip: bool = False,
     ) -> None:
         self.candidates = check_list("candidates", candidates, "candidates")
-        if not self.candidates:
-            fail("`candidates` must hold at least one candidate.")
-        if not callable(utility):
-            fail("`utility` must be a function of the table.")
+        check_filled("candidates", self.candidates, "candidate")
+        self.utility = check_function("utility", utility)
         flip = check_flag("permute_and_flip", permute_and_flip)
         if flip and (base_measure is not None or constant_normalizer):
             fail("`permute_and_flip` knows no `base_measure` and no `constant_normalizer`.")
-        self.utility = utility
         self.budget = UtilityBudget(
             epsilon,
             sensitivity,
@@ -209,8 +209,7 @@ def _measure(base_measure: object, count: int) -> WideIntegers | None:
         return None
     numbers = check_list("base_measure", base_measure, "numbers")
     given = [exact_fraction("base_measure", value) for value in numbers]
-    if len(given) != count:
-        fail(f"`base_measure` must hold {count} numbers. Got {len(given)}.", DimensionError)
+    check_length("base_measure", len(given), count, "numbers")
     if any(value <= 0 for value in given):
         fail("`base_measure` must hold numbers > 0: leave out what must not be released.")
     common = lcm(*(value.denominator for value in given))

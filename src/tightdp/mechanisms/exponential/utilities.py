@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from math import lcm
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import DataError, WideIntegers, exact_fraction, fail
+from tightdp.errors import (
+    DataError,
+    WideIntegers,
+    check_flag,
+    exact_fraction,
+    fail,
+    fraction_within,
+)
 from tightdp.exact.rates import check_epsilon
 from tightdp.privacy import Neighbors
 
@@ -78,12 +84,9 @@ class UtilityBudget:
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
         self.neighbors = Neighbors.of(neighbors)
-        self.sensitivity: Fraction = exact_fraction("sensitivity", sensitivity)
-        if not self.sensitivity > 0:
-            fail(f"`sensitivity` must be > 0. Got {sensitivity}.")
-        for name, value in (("monotonic", monotonic), ("constant_normalizer", constant_normalizer)):
-            if not isinstance(value, (bool, np.bool_)):
-                fail(f"`{name}` must be True or False. Got {type(value).__name__}.")
+        self.sensitivity = fraction_within("sensitivity", sensitivity, "(0, inf)")
+        check_flag("monotonic", monotonic)
+        check_flag("constant_normalizer", constant_normalizer)
         if monotonic and self.neighbors is Neighbors.REPLACE_ONE:
             fail(
                 "`monotonic` needs neighbors='add-remove': replacing a row takes one away and adds "

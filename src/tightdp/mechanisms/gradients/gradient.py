@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     DataError,
     FloatArray,
     Integers,
     check_count,
+    check_function,
     check_positive,
     exact_fraction,
     fail,
@@ -35,7 +37,7 @@ from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema, numeric_column
 
 Gradient = Callable[[FloatArray, FloatArray], Any]
 Enclosure = Callable[[FloatArray, FloatArray, FloatArray], tuple[Any, Any]]
@@ -109,9 +111,7 @@ class KNormGradient(Mechanism):
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
     ) -> None:
-        if not callable(norm):
-            fail("`norm` must be a function of the table.")
-        self.norm = norm
+        self.norm = check_function("norm", norm)
         self._set_up(domain, sensitivity, epsilon, neighbors, bits)
 
     def _set_up(
@@ -295,30 +295,21 @@ class KNormRowGradient(Mechanism):
         columns: Sequence[str] | None = None,
         grid: int = 16,
     ) -> None:
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-        for name, given in (("gradient", gradient), ("bounds", bounds)):
-            if not callable(given):
-                fail(f"`{name}` must be a function: without bounds no exact draw is possible.")
-        self.schema, self.neighbors = schema, schema.neighbors
+        self.schema, self.neighbors = check_schema(schema), schema.neighbors
         self.epsilon, self.clip = check_epsilon(epsilon), check_positive("clip", clip)
         self.domain = check_box(domain)  # [P3]
         self.grid = check_count("grid", grid, most=40)
         self.columns = tuple(schema if columns is None else columns)
-        self._scales = [self._scale(name) for name in self.columns]
-        self.gradient, self.bounds = gradient, bounds
-
-    def _scale(self, name: str) -> Interval:
-        column = self.schema[name]
-        if not isinstance(column, Interval):
-            fail(f"Column {name!r} must be an Interval: code its levels as numbers first.")
-        return column
+        self._scales = [numeric_column(schema, name) for name in self.columns]
+        self.gradient = check_function("gradient", gradient, "of rows and parameters")
+        self.bounds = check_function(
+            "bounds", bounds, "of rows and boxes: no draw is exact without"
+        )
 
     @property
     def sensitivity(self) -> int:
         """The largest change of a level between neighbours."""
-        moves = 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
-        return moves * _UNIT * self.schema.rows_per_person
+        return self.neighbors.rows_apart * _UNIT * self.schema.rows_per_person
 
     @property
     def rate(self) -> Fraction:

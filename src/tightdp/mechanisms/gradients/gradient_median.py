@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.data.frames import check_frame, check_public_rows, quantized_matrix
+from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     DimensionError,
     FloatArray,

@@ -2,16 +2,18 @@
 
 Rows pass through the schema's clamp and grid where they are first seen, and only integers go on:
 the same ones on numpy, pandas, polars, pyarrow, DuckDB, Spark, Parquet and CSV, in any order of the
-rows and any size of the blocks. What can go wrong depends on the schema, on names and on types,
-never on cells; if an engine fails in the middle of a scan, its words are withheld, because they
-quote cells. Nothing here adds noise: sums are **not private**.
+rows and any size of the blocks. Several sums that are announced can share a pass. If an engine
+fails in the middle of a scan, its words are withheld, because they quote cells. Nothing here adds
+noise: sums are **not private**.
 """
 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,105 +21,117 @@ from tightdp.accepted import TableLike
 from tightdp.data.blocks import (
     Block,
     Reducer,
-    exact_gram,
+    Scan,
+    SharedReducer,
     one_blas_thread,
+    rows_that_fit,
+    sum_blocks,
 )
-from tightdp.data.engines import Engine
-from tightdp.data.scan import Scan, SharedReducer, SharedScan, sum_blocks
-from tightdp.data.shared_pass import Counted, IntegerSum, SharedTable
+from tightdp.data.columns import Engine
 from tightdp.data.spark import SparkTable
-from tightdp.data.table import Table, guard
-from tightdp.errors import Integers, check_count, fail, warn_of_fact
+from tightdp.data.table import UNREAD, Table, guard, other_rows
+from tightdp.errors import DataError, Integers, check_count, fail, warn_of_fact
 from tightdp.privacy import Neighbors
 from tightdp.progress import progress_bar, standing_line
 from tightdp.schema import Schema
 
-__all__ = [
-    "BLOCK_ROWS",
-    "Block",
-    "blocks",
-    "check_frame",
-    "check_public_rows",
-    "check_read_again",
-    "exact_gram",
-    "integer_sums",
-    "quantized_matrix",
-    "scan_sums",
-    "share_pass",
-]
-
 BLOCK_ROWS = 65_536
+BLOCK_CELLS = 1 << 20  # blocks of wide tables are shorter
 
 T = TypeVar("T")
+Counted = tuple[list[int], int]  # the sums, and the number of rows
 
 
-def check_frame(frame: TableLike, schema: Schema, columns: Sequence[str]) -> None:
-    """Raise if the table lacks a column or has one of a type that cannot be read; reads no row.
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegerSum:
+    """A sum over all rows of what a reducer makes of blocks of them; see :func:`integer_sums`.
+
+    Attributes
+    ----------
+    schema : Schema
+        The rules by which rows are read.
+    columns : tuple of str
+    reducer : callable
+        Block to ``width`` integers, additive over rows.
+    width : int
+    degree : int
+        How many cells the reducer multiplies at most.
+    cell_bits : int, optional
+        The size of the integers that it multiplies, if not that of the schema's grid.
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+    reducer: Reducer
+    width: int
+    degree: int = 2
+    cell_bits: int | None = None
+
+    def read(self, frame: TableLike, *, progress: bool = False) -> list[int]:
+        """The sum over a table; one that shares a pass reads its rows once for all its sums."""
+        table = Table.open(frame, self.schema)
+        shared = table.take(self.reducer, progress) if isinstance(table, SharedTable) else None
+        sums, rows = _read_together(table, [self], progress)[0] if shared is None else shared
+        _warn_of_rows(rows, table.engine(self.schema), self.schema)
+        return sums
+
+    def block_rows(self) -> int:
+        """Rows of a block in which no sum wraps."""
+        check_count("width", self.width)
+        check_count("degree", self.degree, least=0)
+        rows = max(1, min(BLOCK_ROWS, BLOCK_CELLS // len(set(self.columns))))
+        bits = self.schema.bits if self.cell_bits is None else self.cell_bits
+        return rows_that_fit(bits, self.degree, rows)
+
+
+class SharedTable(Table):
+    """A table whose rows are read once for all sums that were announced. **Not private.**
+
+    The first sum that is asked for reads the rows for all; what the reading of rows could not give
+    is not tried again. What is not announced is read on its own. The sums are forgotten at the end
+    of the ``with`` block. Several threads may ask.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from tightdp.schema import Interval
-    >>> schema = Schema({"income": Interval(0, 1e5)}, rows=3)
-    >>> check_frame({"incom": np.zeros(3)}, schema, ["income"])
-    Traceback (most recent call last):
-    tightdp.errors.ParameterError: The table has no column 'income'. Did you mean 'incom'?
+    >>> schema = Schema({"x": Interval(-1, 1)}, rows=2, bits=4)
+    >>> count, add = (lambda block: np.array([len(block)])), (lambda block: block.matrix().sum(0))
+    >>> sums = [IntegerSum(schema, ("x",), reducer, width=1) for reducer in (count, add)]
+    >>> with share_pass({"x": [0.5, 1]}, schema, sums) as table:
+    ...     [integer_sums(table, schema, ["x"], reducer, width=1) for reducer in (add, count)]
+    [[24], [2]]
     """
-    Table.open(frame, schema).columns(schema, columns)
 
+    __slots__ = ("_asked", "_found", "_lock", "_sums")
 
-def check_public_rows(frame: TableLike, schema: Schema) -> None:
-    """Raise if the number of rows is public, known without reading one, and not what was said.
+    def __init__(self, table: Table, sums: Sequence[IntegerSum]) -> None:
+        self.frame, self._engine, self._places = table.frame, table._engine, table._places
+        self._checked, self._sums = table._checked, tuple(sums)
+        self._found: list[Counted] | None = None
+        self._asked = False
+        self._lock = threading.Lock()
 
-    Under replace-one neighbours sums and means rely on it. Where the engine would have to read the
-    table to count (CSV, lazy frames, relations, Spark), the rows are counted in the one pass, and a
-    :class:`~tightdp.PublicFactWarning` says afterwards that the number is another.
+    def take(self, reducer: Reducer, progress: bool) -> Counted | None:
+        """The sums of an announced reducer; None of another."""
+        place = next((j for j, one in enumerate(self._sums) if one.reducer == reducer), None)
+        if place is None:
+            return None
+        with self._lock:
+            if not self._asked:
+                self._asked = True
+                self._found = _read_together(self, self._sums, progress)
+            if self._found is None:
+                fail(UNREAD, DataError)
+            sums, rows = self._found[place]
+            return list(sums), rows
 
-    Examples
-    --------
-    >>> from tightdp.schema import Interval
-    >>> check_public_rows({"x": np.zeros(3)}, Schema({"x": Interval(0, 1)}, rows=4))
-    Traceback (most recent call last):
-    tightdp.errors.ParameterError: The table has 3 rows and the schema says 4. ...
-    """
-    if schema.neighbors is not Neighbors.REPLACE_ONE:
-        return
-    rows = guard(Table.open(frame, schema).engine(schema).known_rows)
-    if rows is not None and rows != schema.rows:
-        fail(_other_rows(rows, schema))
+    def __enter__(self) -> Self:
+        return self
 
-
-def check_read_again(frame: TableLike, schema: Schema, times: int) -> None:
-    """Raise if the rows can be read once only and are wanted more often; reads no row.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from tightdp.schema import Interval
-    >>> reader = pa.table({"x": [1.0]}).to_reader()
-    >>> check_read_again(reader, Schema({"x": Interval(0, 1)}, rows=1), times=2)
-    Traceback (most recent call last):
-    tightdp.errors.ParameterError: The table is a stream, which can be read once, and ...
-    """
-    if times > 1 and Table.open(frame, schema).engine(schema).once:
-        fail(
-            f"The table is a stream, which can be read once, and this release reads it {times} "
-            "times: pass a table, such as `reader.read_all()`."
-        )
-
-
-def _other_rows(rows: int, schema: Schema) -> str:
-    return (
-        f"The table has {rows} rows and the schema says {schema.rows}. Under replace-one "
-        "neighbours the number of rows is a public fact that sums and means rely on: correct "
-        "`rows`, or use neighbors='add-remove' if it is private."
-    )
-
-
-def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
-    """Say after the pass what could not be known before; under replace-one it is public."""
-    public = schema.neighbors is Neighbors.REPLACE_ONE
-    if public and rows != schema.rows and guard(engine.known_rows) is None:
-        warn_of_fact(_other_rows(rows, schema))
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._asked, self._found = True, None
 
 
 def blocks(
@@ -161,7 +175,7 @@ def blocks(
     """
     check_count("block_rows", block_rows)
     engine, names = Table.open(frame, schema).columns(schema, columns)
-    scan = Scan(schema, names, block_rows)
+    scan = Scan.of([(schema, names)], block_rows)
     return _watched(_counted(_guarded(_blocks(engine, scan)), engine, schema), scan, progress)
 
 
@@ -203,21 +217,16 @@ def integer_sums(
     ... )
     [28, 4]
     """
-    table = Table.open(frame, schema)
     wanted = IntegerSum(schema, tuple(columns), reducer, width, degree, cell_bits)
-    stored = table.take(reducer, progress) if isinstance(table, SharedTable) else None
-    sums, rows = _read_together(table, [wanted], progress)[0] if stored is None else stored
-    _warn_of_rows(rows, table.engine(schema), schema)
-    return sums
+    return wanted.read(frame, progress=progress)
 
 
 def share_pass(frame: TableLike, schema: Schema, sums: Sequence[IntegerSum]) -> SharedTable:
     """The table, to be read once for all these sums; use it in a ``with`` block.
 
     Sums share a reading of the rows if they agree on the persons and on the grid of the schema.
-    See :class:`~tightdp.data.shared_pass.SharedTable`.
     """
-    return SharedTable(Table.open(frame, schema), sums, _read_together)
+    return SharedTable(Table.open(frame, schema), sums)
 
 
 def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
@@ -236,15 +245,14 @@ def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> 
 
 def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
     opened = [table.columns(one.schema, one.columns) for one in sums]
-    engine = opened[0][0]
-    scans = [one.scan(names, BLOCK_ROWS) for one, (_, names) in zip(sums, opened, strict=True)]
-    reducers, widths = [one.reducer for one in sums], [one.width for one in sums]
-    if len(sums) == 1:
-        *found, rows = _sums(engine, scans[0], reducers[0], widths[0], progress)
-        return [(found, rows)]
-    reducer = SharedReducer(tuple(reducers), tuple(widths))
-    *found, rows = _sums(engine, SharedScan.of(scans), reducer, sum(widths), progress)
-    ends = list(itertools.accumulate(widths))
+    parts = [(one.schema, names) for one, (_, names) in zip(sums, opened, strict=True)]
+    scan = Scan.of(parts, min(one.block_rows() for one in sums))
+    widths = tuple(one.width for one in sums)
+    reducer = sums[0].reducer
+    if len(sums) > 1:
+        reducer = SharedReducer(scan.parts, tuple(one.reducer for one in sums), widths)
+    *found, rows = _sums(opened[0][0], scan, reducer, sum(widths), progress)
+    ends = itertools.accumulate(widths)
     return [(found[end - width : end], rows) for end, width in zip(ends, widths, strict=True)]
 
 
@@ -290,7 +298,7 @@ def _blocks(engine: Engine, scan: Scan) -> Iterator[Block]:
         yield from scan.blocks(engine.chunks(scan.wanted, scan.rows))
 
 
-# --- what may be said of a failure, and of progress ----------------------------------------------
+# --- what may be said of a failure, of rows and of progress ---------------------------------------
 
 
 def _guarded(parts: Iterator[T]) -> Iterator[T]:
@@ -300,6 +308,13 @@ def _guarded(parts: Iterator[T]) -> Iterator[T]:
         if part is end:
             return
         yield part  # type: ignore[misc]
+
+
+def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
+    """Say after the pass what could not be known before; under replace-one it is public."""
+    public = schema.neighbors is Neighbors.REPLACE_ONE
+    if public and rows != schema.rows and guard(engine.known_rows) is None:
+        warn_of_fact(other_rows(rows, schema))
 
 
 def _counted(parts: Iterator[Block], engine: Engine, schema: Schema) -> Iterator[Block]:
@@ -315,13 +330,16 @@ def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Blo
 
     Where it is private, a line stands still: whatever moves with the rows tells how many there are.
     """
+    if not progress:
+        yield from parts
+        return
     schema = scan.schema
     if schema.neighbors is not Neighbors.REPLACE_ONE:
-        with standing_line("reading the table", show=progress):
+        with standing_line("reading the table", show=True):
             yield from parts
         return
     left = schema.rows
-    with progress_bar(left, "rows", show=progress) as advance:
+    with progress_bar(left, "rows", show=True) as advance:
         for part in parts:
             yield part
             step = min(left, len(part))

@@ -1,8 +1,8 @@
-"""Columns of Arrow record batches as cells; the common tongue of all columnar engines.
+"""Columns of pandas, polars and pyarrow as cells; Arrow is the common tongue of columnar engines.
 
-Only this module, ``engines`` and ``spark`` name a dataframe library, and they import it where it is
-used. Arrow's own conversions raise on a bad cell and quote it: none is used that can, except where
-a failure falls back to the plain reading.
+A library is told by the modules of a class, and imported where it is used. Arrow's own conversions
+raise on a bad cell and quote it: none is used that can, except where a failure falls back to the
+plain reading.
 """
 
 from __future__ import annotations
@@ -12,13 +12,139 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.cells import Cells, CodedCells, JoinedCells, ListedCells, NumberCells
+from tightdp.data.columns import (
+    Cells,
+    CodedCells,
+    Column,
+    JoinedCells,
+    ListedCells,
+    NumberCells,
+    array_cells,
+    open_column,
+    unreadable_array,
+)
 from tightdp.errors import FloatArray, Integers, require
 from tightdp.schema import Category, Interval
 from tightdp.values import LONGEST_TEXT
 
 _MOST_EXACT = 1 << 53
 _MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
+_POLARS_REST = ("Boolean", "String", "Categorical", "Enum", "Null")
+
+
+def libraries(thing: object) -> set[tuple[str, str]]:
+    """The library and the name of every class of an object, without importing anything."""
+    return {
+        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(thing).mro()
+    }
+
+
+def open_library(data: Any) -> Column | None:
+    """A column of one of the libraries, or of any that hands over Arrow arrays; None of others."""
+    known = libraries(data)
+    names = {package for package, _ in known}
+    if "narwhals" in names:
+        return open_column(data.to_native())
+    if "pandas" in names and hasattr(data, "dtype"):
+        return _of_pandas(getattr(data, "array", data))
+    if ("polars", "Series") in known:
+        return _of_polars(data)
+    if "pyarrow" in names and hasattr(data, "type"):
+        return _of_arrow(data)
+    listed = isinstance(data, Sequence)  # and read as such, whatever else it can be
+    if not listed and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+        return _of_arrow(pyarrow().chunked_array(data))
+    return None
+
+
+# --- pandas ---------------------------------------------------------------------------------------
+
+
+def _of_pandas(array: Any) -> Column:
+    return Column(
+        len(array),
+        _unreadable_pandas(array.dtype),
+        lambda start, stop: _pandas_cells(array[start:stop]),
+    )
+
+
+def _unreadable_pandas(dtype: Any) -> str | None:
+    if isinstance(dtype, np.dtype):
+        return unreadable_array(dtype)
+    kind = type(dtype).__name__
+    if kind == "NumpyEADtype":
+        return unreadable_array(dtype.numpy_dtype)
+    if kind == "CategoricalDtype":
+        return _unreadable_pandas(dtype.categories.dtype)
+    if kind == "ArrowDtype":
+        return unreadable_type(dtype.pyarrow_dtype)
+    if kind == "StringDtype" or (kind != "IntervalDtype" and dtype.kind in "biuf"):
+        return None
+    return str(dtype)
+
+
+def _pandas_cells(array: Any) -> Cells:
+    """The cells of a pandas array, by its type."""
+    dtype, kind = array.dtype, type(array.dtype).__name__
+    if kind == "NumpyEADtype":
+        return array_cells(array.to_numpy())
+    if kind == "CategoricalDtype":
+        levels = open_column(array.categories)
+        return CodedCells(levels.cells(0, len(levels)), np.asarray(array.codes))
+    if kind == "ArrowDtype" or getattr(dtype, "storage", "python") != "python":
+        return arrow_cells(array.__arrow_array__())
+    if kind == "SparseDtype":
+        return _sparse_cells(array)
+    if dtype.kind in "biuf" and hasattr(dtype, "numpy_dtype"):
+        values = array.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
+        return NumberCells(values, np.asarray(array.isna()))
+    return array_cells(np.asarray(array, dtype=object))
+
+
+def _sparse_cells(array: Any) -> Cells:
+    """What is stored, and the fill value elsewhere; pandas would find one type for both."""
+    stored = array.sp_values
+    places = np.full(len(array), len(stored))
+    places[array.sp_index.to_int_index().indices] = np.arange(len(stored))
+    return CodedCells(JoinedCells([array_cells(stored), ListedCells([array.fill_value])]), places)
+
+
+# --- polars ---------------------------------------------------------------------------------------
+
+
+def _of_polars(series: Any) -> Column:
+    wide = wide_polars(series.dtype)
+    pyarrow()  # before anything is paid for
+
+    def cells(start: int, stop: int) -> Cells:
+        part = series[start:stop]
+        if wide:
+            return digit_cells(part.cast(require("polars", "polars").String).to_arrow())
+        return arrow_cells(part.to_arrow())
+
+    return Column(len(series), unreadable_polars(series.dtype), cells)
+
+
+def unreadable_polars(kind: Any) -> str | None:
+    """The name of a polars type whose cells are neither numbers nor text."""
+    name = kind.base_type().__name__
+    return None if kind.is_numeric() or name in _POLARS_REST else str(name)
+
+
+def wide_polars(kind: Any) -> bool:
+    """Whether integers have 128 bits, which Arrow has not: their digits are read."""
+    return kind.base_type().__name__ in ("Int128", "UInt128")
+
+
+# --- Arrow ----------------------------------------------------------------------------------------
+
+
+def _of_arrow(array: Any) -> Column:
+    return Column(
+        len(array),
+        unreadable_type(array.type),
+        lambda start, stop: arrow_cells(array[start:stop]),
+    )
 
 
 def pyarrow() -> Any:

@@ -1,0 +1,250 @@
+"""Counts of rows in public cells: bins of one column, or of several with levels of categories."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tightdp.data.blocks import Block
+from tightdp.data.statistics import Statistic
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    Integers,
+    check_array,
+    check_count,
+    check_list,
+    fail,
+    shown,
+)
+from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.privacy import Neighbors
+from tightdp.rules import decimal_value
+from tightdp.schema import Interval, Schema, check_schema
+
+_MOST_BINS = 1 << 16
+_MOST_CELLS = 1 << 20  # names alone would fill memory
+
+
+class Bins(Interval):
+    """A rule that puts cells into the bins of an interval instead of on its grid.
+
+    Bin i holds the values from edge i to edge i + 1, the right one excluded but for the last; a
+    cell is compared with the edges themselves, after the clamp and, where there is a step, after
+    it has been rounded to a step.
+
+    >>> Bins(Interval(0, 10), [0, 5, 10]).to_grid(np.array([4.9, 5, 99, np.nan]), 16, np.empty(4))
+    array([0., 1., 1., 1.])
+    """
+
+    __slots__ = ("_inner", "edges", "interval")
+    interval: Interval
+    edges: FloatArray
+    _inner: FloatArray
+
+    def __init__(self, interval: Interval, edges: ArrayLike) -> None:
+        super().__init__(
+            interval.low, interval.high, interval.missing, interval.decimal, interval.thousands
+        )
+        object.__setattr__(self, "interval", interval)
+        object.__setattr__(self, "edges", np.asarray(edges, dtype=np.float64))
+        inner = self.edges[1:-1]
+        if interval.step is not None:  # the first value of a bin, for values come in steps
+            inner = interval.at_least(inner)
+        object.__setattr__(self, "_inner", inner)
+
+    def __reduce__(self) -> Any:
+        return Bins, (self.interval, self.edges)
+
+    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
+        values = self.interval.clamp(np.asarray(cells, dtype=np.float64))
+        out[...] = np.searchsorted(self._inner, values, side="right")
+        return out
+
+
+class CellTable(Statistic):
+    """Counts in the cells of a table: every row is in one cell.
+
+    Under replace-one a row leaves a cell and enters another, and the total is public; under
+    add-remove one cell moves.
+    """
+
+    shape: tuple[int, ...]
+    """Bins or levels of each column; entries are in the order of ``numpy.ravel``."""
+
+    @property
+    @abstractmethod
+    def bins_of(self) -> dict[str, Bins]:
+        """The bins of the numeric columns."""
+
+    @property
+    def degree(self) -> int:
+        return 0
+
+    @cached_property
+    def reading(self) -> Schema:
+        # with all other columns: those of a matrix are told by their order
+        return self.schema.ruled({**self.schema.columns, **self.bins_of})
+
+    def extreme_cells(self, column: str) -> Integers:
+        """All bins and levels: rows are read into them."""
+        return np.arange(self.shape[self.columns.index(column)])
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        cells = np.ravel_multi_index(tuple(block[name] for name in self.columns), self.shape)
+        return np.bincount(cells, minlength=len(self.names)).astype(np.int64)
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
+
+    def touched(self) -> int:
+        """The cell that a row leaves and the one that it enters."""
+        return 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+
+
+class Histogram(CellTable):
+    """Counts of a numeric column in public bins.
+
+    Parameters
+    ----------
+    schema : Schema
+    column : str
+    bins : int or increasing edges
+        So many equal bins of the interval, or the inner and outer edges; the first and the last
+        edge are moved to the bounds of the column. Cells are compared with the edges themselves:
+        counts are exact however narrow the bins are.
+
+    Examples
+    --------
+    >>> Histogram(Schema({"x": Interval(0, 10)}, rows=9), "x", bins=2).names
+    ('x[0, 5)', 'x[5, 10]')
+    """
+
+    def __init__(self, schema: Schema, column: str, bins: int | ArrayLike) -> None:
+        self.schema = check_schema(schema)
+        interval = schema[column]
+        if not isinstance(interval, Interval):
+            fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
+        self.columns, self.edges = (column,), _edges(interval, column, bins)
+        self.bins = Bins(interval, self.edges)
+        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
+        closing = [")"] * (len(ends) - 1) + ["]"]
+        self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
+        self.shape = (len(self.names),)
+
+    @property
+    def bins_of(self) -> dict[str, Bins]:
+        return {self.columns[0]: self.bins}
+
+
+def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray:
+    """The edges of the bins, from bound to bound."""
+    if isinstance(bins, (int, np.integer)):
+        count = check_count("bins", bins, least=2)
+        if count > _MOST_BINS:
+            fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
+        low, high = decimal_value(interval.low), decimal_value(interval.high)
+        # in decimals: the third of ten bins of [0, 1] begins at 0.3, not beside it
+        edges = np.array([float(low + (high - low) * i / count) for i in range(count + 1)])
+    else:
+        edges = check_array("bins", bins, 1)
+        if len(edges) > _MOST_BINS:
+            fail(f"`bins` must have at most {_MOST_BINS} edges. Got {len(edges)}.")
+        if len(edges) < 3 or not (np.diff(edges) > 0).all():
+            fail("`bins` must be at least 3 increasing edges, or a number of bins >= 2.")
+    edges[[0, -1]] = interval.low, interval.high
+    if not (np.diff(edges) > 0).all():
+        fail(
+            f"`bins` must have their inner edges within the bounds of {column!r}, and so far apart "
+            "that doubles tell them apart: use fewer bins."
+        )
+    return edges
+
+
+def _texts(edges: FloatArray) -> list[str]:
+    """The edges in as few digits, from six on, as tell them apart."""
+    texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
+    return next(found for found in texts if len(set(found)) == len(edges))
+
+
+class JointHistogram(CellTable):
+    """Counts in the cells of a table of columns: bins of numbers, levels of categories.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : sequence of str
+    bins : int, or one entry per column
+        A number of equal bins for every numeric column; or for each column in turn a number or
+        increasing edges (None for a category).
+
+    Attributes
+    ----------
+    edges : tuple
+        The edges of each column; None for a category.
+    shape : tuple of int
+        Bins or levels of each column. Entries are in the order of ``numpy.ravel``.
+
+    Examples
+    --------
+    >>> from tightdp import Category
+    >>> schema = Schema({"x": Interval(0, 10), "k": Category(["a", "b"], other="a")}, rows=9)
+    >>> cells = JointHistogram(schema, ["x", "k"], bins=2)
+    >>> cells.shape, cells.names[1]
+    ((2, 2), 'x[0, 5):k[b]')
+    """
+
+    def __init__(self, schema: Schema, columns: Sequence[str], bins: object) -> None:
+        self.schema = check_schema(schema)
+        self.columns = tuple(check_list("columns", columns))
+        if not self.columns or not all(isinstance(name, str) for name in self.columns):
+            fail("`columns` must be a list of at least one name.")
+        if len(set(self.columns)) < len(self.columns):
+            fail("`columns` must be distinct.")
+        labels, self._bins = [], {}
+        for name, given in zip(self.columns, self._per_column(bins), strict=True):
+            column = schema[name]
+            if isinstance(column, Interval):
+                axis = Histogram(schema, name, given)
+                self._bins[name] = axis.bins
+                labels.append(axis.names)
+            else:
+                labels.append(tuple(f"{name}[{level}]" for level in column.levels))
+        self.shape = tuple(len(part) for part in labels)
+        if math.prod(self.shape) < 2:
+            fail("There must be at least two cells.")
+        if math.prod(self.shape) > _MOST_CELLS:
+            fail(f"`bins` must make at most {_MOST_CELLS} cells: take fewer bins or columns.")
+        self.names = tuple(":".join(parts) for parts in itertools.product(*labels))
+
+    def _per_column(self, bins: Any) -> list[Any]:
+        if isinstance(bins, (int, np.integer)):
+            return [bins] * len(self.columns)
+        given = list(bins) if isinstance(bins, (list, tuple, np.ndarray)) else [bins]
+        if len(self.columns) == 1 and (len(given) != 1 or np.ndim(given[0]) == 0):
+            # the edges of the one column, not wrapped up
+            return [given if len(given) > 1 else given[0]]
+        if len(given) != len(self.columns):
+            fail(
+                f"`bins` must be a number, or one entry for each of the {len(self.columns)} "
+                f"columns. Got {len(given)}.",
+                DimensionError,
+            )
+        return given
+
+    @property
+    def bins_of(self) -> dict[str, Bins]:
+        return self._bins
+
+    @property
+    def edges(self) -> tuple[FloatArray | None, ...]:
+        return tuple(
+            self._bins[name].edges if name in self._bins else None for name in self.columns
+        )
