@@ -99,6 +99,11 @@ class Classifier(ClassifierMixin, PrivateEstimator[M]):  # type: ignore[misc]
 class TwoClassLogit(Classifier[M]):
     """Base of classifiers whose log odds are linear in the columns, for two public classes.
 
+    Parameters
+    ----------
+    fit_intercept : bool
+        Without an intercept the plane passes through the zero of the user's units.
+
     Attributes
     ----------
     coef_ : array, shape (1, coefficients)

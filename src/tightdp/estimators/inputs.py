@@ -75,7 +75,7 @@ def read_problem(
     ``target`` are public facts about the target that the estimator knows itself (classes).
     """
     if isinstance(y, str):
-        problem = _of_one_table(X, y, bounds, target)
+        problem = of_one_table(X, y, bounds, target)
         _remember(estimator, problem.features)
         return problem
     if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
@@ -96,7 +96,7 @@ def read_problem(
         warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=4)
     if len(open_column(cells)) != rows:
         fail("`y` must have one entry for each row of `X`.", DimensionError)
-    return _of_arrays(features, cells, bounds, rows, target, named=names is not None)
+    return of_arrays(features, cells, bounds, rows, target, named=names is not None)
 
 
 def read_whole(estimator: BaseEstimator, X: Any, bounds: object) -> Problem:
@@ -329,7 +329,7 @@ def target_cells(y: Any) -> Any:
 # --- public facts and roles -----------------------------------------------------------------------
 
 
-def _of_one_table(X: Any, target: str, bounds: object, target_column: Column | None) -> Problem:
+def of_one_table(X: Any, target: str, bounds: object, target_column: Column | None) -> Problem:
     """The problem of one table that holds the features and the named target."""
     present = named_columns(X)
     if isinstance(bounds, Schema):
@@ -362,7 +362,7 @@ def _check_features(names: Sequence[str], present: Sequence[str] | None) -> None
             )
 
 
-def _of_arrays(
+def of_arrays(
     columns: Mapping[str, Any],
     y: object,
     bounds: object,
