@@ -159,6 +159,11 @@ def test_all_that_is_promised_is_said(report):
             assert value[1] in report.markdown()
 
 
+def test_no_heading_is_said_twice(report):
+    assert report.markdown().count("| column | kind | rule |") == 1
+    assert report.html().count("<th>column</th>") == 1
+
+
 def test_the_numbers_are_the_same_in_json(report, tmp_path):
     report.save(tmp_path / "r.json")
     record = json.loads((tmp_path / "r.json").read_text())

@@ -20,10 +20,12 @@ from tightdp.accepted import Number, TableLike
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
-    DimensionError,
     FloatArray,
     UndecidedError,
+    check_choice,
     check_count,
+    check_filled,
+    check_length,
     check_positive,
     check_probability,
     exact_amount,
@@ -141,8 +143,7 @@ def resampled(
     """
     few = Schema(schema.select(columns), rows=schema.rows, bits=schema.bits)
     cells = quantized_matrix(sample, few, columns)
-    if not len(cells):
-        fail("`sample` must hold at least one row.", DimensionError)
+    check_filled("sample", cells, "row")
     rows = cells[rng.integers(len(cells), schema.rows)]
     table = {name: _cells(schema[name], rows[:, j], few) for j, name in enumerate(columns)}
     return table if schema.person is None else table | {schema.person: np.arange(schema.rows)}
@@ -294,13 +295,11 @@ def _maker(what: object, noise: object) -> Callable[[float], Any]:
 def _wanted(error: object, names: tuple[str, ...]) -> FloatArray:
     """The half-width wanted for every entry; infinite for those that are not named."""
     if isinstance(error, Mapping):
-        strangers = [name for name in error if name not in names]
-        if strangers:
-            fail(f"`error` must name entries of {', '.join(names)}. Got {strangers[0]!r}.")
+        for name in error:
+            check_choice("error", name, names)
         return np.array([check_positive("error", error.get(name, 1e300)) for name in names])
     if isinstance(error, (list, tuple, np.ndarray)):
-        if len(error) != len(names):
-            fail(f"`error` must hold {len(names)} numbers. Got {len(error)}.", DimensionError)
+        check_length("error", len(error), len(names), "numbers")
         return np.array([check_positive("error", item) for item in error])
     return np.full(len(names), check_positive("error", error))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import TightdpError, check_probability, fail
+from tightdp.errors import TightdpError, check_instance, check_probability, fail
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import html_table, most, percent, text_table
@@ -132,8 +132,7 @@ def compare_noise(
     ('best', True)
     """
     level = check_probability("confidence", confidence)
-    if not isinstance(request, Request):
-        fail(f"`request` must be a Request. Got {type(request).__name__}: see tightdp.plans.")
+    check_instance("request", request, Request, "see tightdp.plans")
     if "noise" not in request.kind.options:
         fail(f"`request`: kind {request.kind.name!r} has one noise, there is nothing to compare.")
     chosen = str(request.options.get("noise", _default(request)))

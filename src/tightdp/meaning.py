@@ -13,7 +13,15 @@ from typing import Any, overload
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, TightdpError, check_array, check_positive, check_real, fail
+from tightdp.errors import (
+    FloatArray,
+    TightdpError,
+    check_array,
+    check_positive,
+    check_probability,
+    check_within,
+    fail,
+)
 from tightdp.privacy import Neighbors, text_up
 
 _SAID = {
@@ -144,8 +152,7 @@ release allows at most 62.3 %. If they accept a false alarm in 5 % of the cases 
 so, they notice at most 8.3 % of the cases where it is. It does not matter what else they know \
 or how much they compute.
     """
-    if not 0 < check_real("alpha", alpha) < 1:
-        fail(f"`alpha` must lie strictly between 0 and 1. Got {alpha}.")
+    check_probability("alpha", alpha)
     relation = Neighbors.of(neighbors)
     guess, power = guess_bound(epsilon, delta), power_bound(float(alpha), epsilon, delta)
     text = (
@@ -166,9 +173,8 @@ or how much they compute.
 
 
 def _budget(epsilon: Number, delta: Number) -> tuple[float, float]:
-    if not 0 <= check_real("delta", delta) < 1:
-        fail(f"`delta` must lie in [0, 1). Got {delta}.")
-    return check_positive("epsilon", epsilon), float(delta)
+    slack = check_within("delta", delta, "[0, 1)")
+    return check_positive("epsilon", epsilon), slack
 
 
 def _percent(share: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,18 @@ class Preview:
         if self.ranks is None:
             return note
         return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "names": list(self.names),
+            "std": self.std.tolist(),
+            "half_width": self.half_width.tolist(),
+            "ranks": None if self.ranks is None else self.ranks.tolist(),
+            "note": self.note,
+            "confidence": self.confidence,
+            "noise": self.noise,
+        }
 
     def rows(self) -> list[tuple[str, str, str]]:
         """A heading, and a row of cells for every entry."""

@@ -61,6 +61,7 @@ OTHERS: dict[str, list[Any]] = {
     "tau": [Fraction(1, 3)],
     "size": [3, 2],
     "bins": [5],
+    "most_points": [1 << 24],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
     "intervals": [[tdp.Interval(-2, 1)]],
     "domain": [tdp.Interval(-1, 2)],

@@ -30,7 +30,7 @@ from containers import CONTAINERS, KINDS, Kinds, Row
 from enrolled import BOTH, CASES, ESTIMATORS, ROWS, plain_rows, schema
 
 import tightdp as tdp
-from tightdp.data import cells, engines, frames
+from tightdp.data import columns, one_pass
 from tightdp.errors import DimensionError, TightdpError
 from tightdp.plans import KINDS as PLAN_KINDS
 from tightdp.plans import Answer, request
@@ -413,7 +413,7 @@ def broken(reader: Reader, pairs: int, seed: int, folder: Path) -> list[str]:
 @pytest.fixture
 def few_rows(monkeypatch):
     """Blocks of one row, so that what moves with blocks moves with rows."""
-    monkeypatch.setattr(frames, "BLOCK_ROWS", 1)
+    monkeypatch.setattr(one_pass, "BLOCK_ROWS", 1)
 
 
 @pytest.mark.parametrize("reader", [r for r in READERS if r.quick], ids=str)
@@ -496,7 +496,7 @@ def caught(name: str, seed: int, folder: Path, pairs: int = 300) -> list[str]:
 
 
 def test_text_that_is_no_utf_8_and_raises_is_heard(seed, tmp_path, monkeypatch):
-    read = cells.CodedCells.__init__
+    read = columns.CodedCells.__init__
 
     def strict(self: Any, values: Any, *more: Any) -> None:
         for value in values:
@@ -504,7 +504,7 @@ def test_text_that_is_no_utf_8_and_raises_is_heard(seed, tmp_path, monkeypatch):
                 value.encode()  # a lone surrogate raises
         read(self, values, *more)
 
-    monkeypatch.setattr(cells.CodedCells, "__init__", strict)
+    monkeypatch.setattr(columns.CodedCells, "__init__", strict)
     found = caught("mechanism counts, l1-replace-one", seed, tmp_path)
     assert any("raised after payment" in said for said in found)
 
@@ -529,13 +529,13 @@ def test_a_bar_that_moves_with_private_rows_is_heard(seed, tmp_path, monkeypatch
                 yield part
                 advance(len(part))
 
-    monkeypatch.setattr(frames, "_watched", moving)
+    monkeypatch.setattr(one_pass, "_watched", moving)
     found = caught("mechanism sums, best-add-remove", seed, tmp_path)
     assert any(": bars of neighbours differ" in said for said in found)
 
 
 def test_a_private_length_in_a_text_is_heard(seed, tmp_path, monkeypatch):
-    read = engines.ColumnTable.__init__
+    read = columns.ColumnTable.__init__
 
     def counting(self: Any, columns: Any) -> None:
         lengths = {len(column) for column in columns.values()}
@@ -543,7 +543,7 @@ def test_a_private_length_in_a_text_is_heard(seed, tmp_path, monkeypatch):
             raise DimensionError(f"The columns have {lengths} cells.")
         read(self, columns)
 
-    monkeypatch.setattr(engines.ColumnTable, "__init__", counting)
+    monkeypatch.setattr(columns.ColumnTable, "__init__", counting)
     found = caught("mechanism sums, best-add-remove", seed, tmp_path)
     assert any(": outcome of neighbours differ" in said for said in found)
 

@@ -267,10 +267,10 @@ class KolmogorovScores:
         many = math.comb(size + len(cells) - 1, size)
         if many > MOST_SAMPLES:
             fail(
-                f"{size} points in {len(cells)} cells of {len(cells.columns)} columns can lie in "
-                f"{many} ways, and at most {MOST_SAMPLES} can be listed. In several dimensions "
-                "orthants form no chain, so no recursion replaces the list: take fewer points or "
-                "bins, one column, or method='histogram'.",
+                f"`size` = {size} points in {len(cells)} cells of {len(cells.columns)} columns can "
+                f"lie in {many} ways, and at most {MOST_SAMPLES} can be listed. In several "
+                "dimensions orthants form no chain, so no recursion replaces the list: take fewer "
+                "points or bins, one column, or method='histogram'.",
                 InfeasibleSamplingError,
             )
         self.counts = _compositions(size, len(cells))

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tightdp.accepted import TableLike
 from tightdp.accuracy import preview
@@ -24,6 +24,7 @@ from tightdp.errors import (
     BurnedError,
     ParameterError,
     PendingError,
+    check_choice,
     check_flag,
     fail,
     held_warnings,
@@ -63,14 +64,8 @@ class PlanPreview:
                     "name": name,
                     "epsilon": str(self.epsilon[name]),
                     "protects": found.guarantee.unit,
-                    "names": list(found.names),
-                    "std": found.std.tolist(),
-                    "half_width": found.half_width.tolist(),
-                    "ranks": None if found.ranks is None else found.ranks.tolist(),
-                    "note": found.note,
-                    "confidence": found.confidence,
-                    "noise": found.noise,
                 }
+                | found.to_dict()
                 for name, found in self.previews.items()
             ],
         }
@@ -162,6 +157,17 @@ class PlanResult:
         ]
         left = f"spent: {self.spent}; remaining: {self.remaining.text(left=True)}"
         return "".join([*tables, *lost, html_notes(left)])
+
+
+class _Standing(NamedTuple):
+    """What a ledger says of a release that was paid for, and why it is refused, if it is."""
+
+    state: str
+    refusal: str = ""
+
+
+def _refusals(known: Mapping[str, _Standing]) -> dict[str, str]:
+    return {name: standing.refusal for name, standing in known.items() if standing.refusal}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,57 +275,43 @@ class Plan:
 
         It is new, stored, pending or burned; or changed: stored, and for another request.
         """
-        if not self.ledger.exists():
-            return {planned.name: "new" for planned in self.releases}
-        with self._open() as ledger:
-            known = self._known(ledger)
-        return {planned.name: known.get(planned.name, "new") for planned in self.releases}
-
-    def _known(self, ledger: Ledger) -> dict[str, str]:
-        """The releases that were paid for: stored, lost or in progress."""
-        found = {}
-        for planned in self.releases:
-            try:
-                if ledger.find(planned.key) is not None:
-                    changed = self._refusal(planned, ledger)
-                    found[planned.name] = "changed" if changed else "stored"
-            except BurnedError:
-                found[planned.name] = "burned"
-            except PendingError:
-                found[planned.name] = "pending"
-        return found
+        known = self._looked_up()
+        return {p.name: known.get(p.name, _Standing("new")).state for p in self.releases}
 
     def refusals(self) -> dict[str, str]:
         """Why a release is refused whose key was used for another request; costs nothing."""
+        return _refusals(self._looked_up())
+
+    def _looked_up(self) -> dict[str, _Standing]:
         if not self.ledger.exists():
             return {}
         with self._open() as ledger:
-            return self._refusals(ledger)
+            return self._known(ledger)
 
-    def _refusals(self, ledger: Ledger) -> dict[str, str]:
-        found = {planned.name: self._refusal(planned, ledger) for planned in self.releases}
-        return {name: reason for name, reason in found.items() if reason}
+    def _known(self, ledger: Ledger) -> dict[str, _Standing]:
+        """The releases that were paid for: stored, lost or in progress."""
+        found = ((planned.name, self._standing(planned, ledger)) for planned in self.releases)
+        return {name: standing for name, standing in found if standing is not None}
 
-    def _refusal(self, planned: Planned, ledger: Ledger) -> str:
-        """Why the ledger refuses a request under a known key; nothing if it does not."""
+    def _standing(self, planned: Planned, ledger: Ledger) -> _Standing | None:
+        state = "stored"
         try:
             if ledger.find(planned.key) is None:
-                return ""
+                return None
         except BurnedError:
-            return ""  # said to be lost, whatever is asked
+            return _Standing("burned")  # said to be lost, whatever is asked
         except PendingError:
-            pass
+            state = "pending"
         try:
             ledger.check_same(planned.key, **planned.request.asked(self.frame, self.confidence))
         except ParameterError as error:
-            return f"{planned.where}: {error}"
-        return ""
+            changed = "changed" if state == "stored" else state
+            return _Standing(changed, f"{planned.where}: {error}")
+        return _Standing(state)
 
     def __getitem__(self, name: str) -> Planned:
         names = [planned.name for planned in self.releases]
-        if name not in names:
-            fail(f"`release` must be one of {', '.join(names)}. Got {name!r}.")
-        return self.releases[names.index(name)]
+        return self.releases[names.index(check_choice("release", name, names))]
 
     # --- before -------------------------------------------------------------------------------
 
@@ -366,7 +358,7 @@ class Plan:
         check_flag("progress", progress)
         with self._open() as ledger:
             known = self._known(ledger)
-            refused = self._refusals(ledger)
+            refused = _refusals(known)
             if refused:  # all of them, before anything new is paid for
                 fail("\n".join(refused.values()))
             answers: dict[str, Answer] = {}
@@ -400,7 +392,7 @@ class Plan:
         with _named(planned):
             return planned.request.release(self.frame, progress=progress, **options)
 
-    def _groups(self, known: Mapping[str, str], one_pass: bool) -> list[list[Planned]]:
+    def _groups(self, known: Mapping[str, _Standing], one_pass: bool) -> list[list[Planned]]:
         """The releases in the order of their turns; those that share a reading share a turn."""
         stored = [[planned] for planned in self.releases if planned.name in known]
         new = [planned for planned in self.releases if planned.name not in known]
@@ -422,13 +414,19 @@ class Plan:
     ) -> None:
         """Pay for all of them, then read the rows once; what is paid for is finished, if it can be.
 
-        What is wrong with one is raised when the others that were paid for have been released.
+        What is wrong with one is raised when the others that were paid for have been released. What
+        another run is computing is waited for last: two runs, of which each holds what the other
+        one waits for, would wait in vain.
         """
+        elsewhere: list[Planned] = []
         failed: list[Exception] = []
         refused: list[Exception] = []
         with ExitStack() as paid:
             started: list[tuple[Planned, Started]] = []
             for planned in group:
+                if _in_progress(planned, ledger):
+                    elsewhere.append(planned)
+                    continue
                 try:
                     turn(planned)
                     with _noted(planned, lost):
@@ -445,6 +443,10 @@ class Plan:
                         failed.append(error)
         if failed or refused:
             raise (failed + refused)[0]
+        for planned in elsewhere:
+            turn(planned)
+            with _noted(planned, lost):
+                answers[planned.name] = self._answer(planned, ledger, progress)
 
     def _start(self, planned: Planned, ledger: Ledger) -> Started:
         options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
@@ -454,6 +456,17 @@ class Plan:
     def _finish(self, planned: Planned, begun: Started, table: TableLike, progress: bool) -> Answer:
         with held_warnings(), _named(planned):
             return planned.request.finish(begun, table, progress=progress)
+
+
+def _in_progress(planned: Planned, ledger: Ledger) -> bool:
+    """Whether another run has paid for a release and not stored it yet."""
+    try:
+        ledger.find(planned.key)
+    except PendingError:
+        return True
+    except BurnedError:
+        pass
+    return False
 
 
 @contextmanager

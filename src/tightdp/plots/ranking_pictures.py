@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tightdp.errors import DimensionError, check_choice, fail
+from tightdp.errors import check_choice, check_filled
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import CRITERIA, NormRanking, RankedNorm
 from tightdp.noise.knorm import KNormNoise
@@ -71,8 +71,7 @@ def plot_ranking(
     'Every criterion prefers hull'
     """
     chosen = [check_choice("criteria", name, CRITERIA) for name in criteria]
-    if not chosen:
-        fail("`criteria` must not be empty.", DimensionError)
+    check_filled("criteria", chosen)
     names = [row.name for row in ranking.rows]
     table = {name: _relative(ranking.rows, name) for name in chosen}
     ax = axes_for(ax, (8.0, 1.6 + 0.26 * len(chosen) * (len(names) + 1)))

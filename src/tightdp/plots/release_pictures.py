@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.audit.audit_report import KINDS, AuditReport
-from tightdp.errors import DimensionError, FloatArray, check_array, check_choice, fail
+from tightdp.errors import DimensionError, FloatArray, check_array, check_choice, check_filled, fail
 from tightdp.meaning import power_curve
 from tightdp.plots.canvas import (
     ACCENT,
@@ -58,8 +58,7 @@ def plot_release(
     """
     names = release.names if entries is None else tuple(entries)
     rows = [release.names.index(check_choice("entries", name, release.names)) for name in names]
-    if not rows:
-        fail("`entries` must name at least one entry.", DimensionError)
+    check_filled("entries", rows, "entry")
     ax = axes_for(ax, (7.6, 2.1 + 0.42 * len(rows)))
     places = np.arange(len(rows))
     ax.barh(places, release.value[rows], 0.62, color=SPACE, alpha=0.8, label="released")
@@ -93,8 +92,7 @@ def plot_previews(previews: Mapping[str, Preview], ax: Axes | None = None) -> Ax
     >>> plot_previews(made).get_xlabel()
     'noise std, relative to the least'
     """
-    if not previews:
-        fail("`previews` must hold at least one preview.", DimensionError)
+    check_filled("previews", previews, "preview")
     first, *others = previews.values()
     if any(other.names != first.names for other in others):
         fail("`previews` must be of one statistic: their entries differ.", DimensionError)
@@ -148,10 +146,7 @@ def plot_coefficients(
     """
     known = list(model.coef_names_)
     chosen = known if names is None else list(names)
-    strangers = [name for name in chosen if name not in known]
-    if strangers:
-        fail(f"`names` must be among {', '.join(known)}. Got {strangers[0]!r}.")
-    places = [known.index(name) for name in chosen]
+    places = [known.index(check_choice("names", name, known)) for name in chosen]
     bounds = model.conf_int(confidence=confidence, simultaneous=simultaneous)[places]
     level = model.release_.confidence if confidence is None else confidence
     ax = axes_for(ax, (7.2, 1.6 + 0.42 * len(places)))
@@ -219,8 +214,7 @@ def plot_audit(report: AuditReport, ax: Axes | None = None) -> Axes:
     >>> plot_audit(audit_pmf([3, 1], [1, 3], epsilon=1.0)).get_title()
     'violated: epsilon = 1 claimed, at least 1.098 shown'
     """
-    if not report.findings:
-        fail("`report` must hold findings to be drawn.", DimensionError)
+    check_filled("report", report.findings, "finding")
     shown = [found.epsilon_lower for found in report.findings]
     seen = [found.epsilon_seen for found in report.findings]
     top = 1.25 * max([report.epsilon, *(v for v in [*shown, *seen] if math.isfinite(v))])

@@ -14,9 +14,9 @@ import numpy as np
 
 from tightdp.errors import (
     DegenerateBodyError,
-    DimensionError,
     FloatArray,
     check_count,
+    check_filled,
     check_probability,
     fail,
     require,
@@ -235,8 +235,7 @@ def plot_noise_density(
     if noise.ball.rank < 2:
         fail("`noise` must have a density in the plane: its ball is flat.", DegenerateBodyError)
     chosen = sorted(check_probability("levels", level) for level in levels)
-    if not chosen:
-        fail("`levels` must not be empty.", DimensionError)
+    check_filled("levels", chosen)
     ax = axes_for(ax, (7.2, 6.0))
     reach = 1.12 * noise.concentration_radius(chosen[-1]) * noise.ball.bounding_box()
     x, y = (np.linspace(-r, r, 401) for r in reach)

@@ -29,8 +29,7 @@ def markdown(report: Report) -> str:
     parts += [words.NUMERICS[report.total.numerics], ""]
     parts += ["## What somebody can learn about you", "", report.meaning_words(), ""]
     if report.schema is not None:
-        head = ("column", "kind", "rule")
-        parts += ["## What was public", "", *_table([head, *report.schema._lines()])]
+        parts += ["## What was public", "", *_table(report.schema._lines())]
         parts += ["", _cell(report.schema._facts()), ""]
     parts += ["## Receipt", "", *_receipt(report), ""]
     parts += ["## How to cite", "", f"> {report.citation()}", ""]
@@ -58,12 +57,10 @@ def _section(section: Section) -> list[str]:
 def _receipt(report: Report) -> list[str]:
     if not report.payments:
         return ["No ledger was charged."]
-    head = ("release", "entry", "epsilon", "delta", "time", "hash")
-    rows = [(p.name, str(p.entry), p.epsilon, p.delta, p.time, p.hash) for p in report.payments]
     lines = [f"Ledger {_cell(report.payments[0].ledger)}.", ""]
     if report.balance:
         lines += [_cell(report.balance), ""]
-    return [*lines, *_table([head, *rows]), "", f"    {report.check_command()}"]
+    return [*lines, *_table(report.receipt_rows()), "", f"    {report.check_command()}"]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

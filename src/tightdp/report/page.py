@@ -206,19 +206,12 @@ def _receipt(report: Report) -> str:
             '<section class="sheet"><h2>Receipt</h2><p>No ledger was charged: nothing but care '
             "keeps this release from being repeated.</p></section>"
         )
-    rows = [
-        ("release", "entry", "epsilon", "delta", "time", "hash"),
-        *(
-            (paid.name, str(paid.entry), paid.epsilon, paid.delta, paid.time, paid.hash)
-            for paid in report.payments
-        ),
-    ]
     balance = f"<p>{escaped(report.balance)}</p>" if report.balance else ""
     return (
         '<section class="sheet"><h2>Receipt</h2><p class="about">Entries of ledger '
         f"{escaped(report.payments[0].ledger)}</p>{balance}"
-        f'{html_table(rows, kind="left receipt")}<p class="note">A ledger that no longer holds '
-        "these hashes was changed or put back: <code>"
+        f"{html_table(report.receipt_rows(), kind='left receipt')}"
+        '<p class="note">A ledger that no longer holds these hashes was changed or put back: <code>'
         f"{escaped(report.check_command())}</code></p></section>"
     )
 

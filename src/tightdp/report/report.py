@@ -121,6 +121,12 @@ class Report:
         total = self.total
         return explain(total.epsilon, total.delta, neighbors=total.neighbors)
 
+    def receipt_rows(self) -> list[tuple[str, ...]]:
+        """A heading, and a row of cells for every payment."""
+        head = ("release", "entry", "epsilon", "delta", "time", "hash")
+        paid = self.payments
+        return [head, *((p.name, str(p.entry), p.epsilon, p.delta, p.time, p.hash) for p in paid)]
+
     def check_command(self) -> str:
         """How the receipts are checked."""
         return f"tightdp ledger verify {shlex.quote(visible(self.ledger))} --receipt REPORT.json"

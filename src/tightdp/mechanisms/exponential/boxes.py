@@ -8,8 +8,9 @@ from math import prod
 from typing import Any
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import exact_fraction, fail
+from tightdp.errors import check_count, exact_fraction, fail
 from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.listed_points import MOST_POINTS, ListedLaw, check_points
 from tightdp.exact.tilted import below_exp
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
@@ -28,6 +29,8 @@ from tightdp.schema import Interval
 
 Point = tuple[int, ...]
 Bounds = Callable[[Point, Point], tuple[Any, Any]]
+
+_PATIENCE = 1 << 14  # refused proposals before all points are gone through
 
 
 class _Node:
@@ -60,7 +63,9 @@ class BoxLaw:
 
     Proof: whatever the partition, a kept point has exactly the law, and each trial's partition
     depends on earlier refusals only; so the first kept point has the law. Refusals become rare as
-    cells shrink, for bounds that tighten with the box.
+    cells shrink, for bounds that tighten with the box. Where after 2**14 refusals they did not, all
+    points are gone through once (:class:`~tightdp.exact.listed_points.ListedLaw`), which has the
+    same law, for refusals tell nothing of it.
 
     Parameters
     ----------
@@ -87,6 +92,7 @@ class BoxLaw:
         self._places = self.root.points.bit_length() + 20
         self._leaves, self._next = 1, 16
         self._reference = self.root.top
+        self._list: ListedLaw | None = None
         self._rebuild()
 
     def _top(self, low: Point, high: Point) -> Fraction:
@@ -118,7 +124,7 @@ class BoxLaw:
 
     def draw(self, rng: RandomSource) -> Point:
         """One grid point."""
-        while True:
+        for _ in range(_PATIENCE):
             value, node, path = rng.below(self.root.weight), self.root, []
             while node.children is not None:
                 path.append(node)
@@ -135,6 +141,18 @@ class BoxLaw:
             if below_exp(word, x, rng, num=1 << self._places, den=node.bound):
                 return point
             self._split(node, path)
+        if self._list is None:
+            top = self.root.top  # exponents from the highest utility there can be
+            self._list = ListedLaw(
+                self.root.low, self.root.high, lambda z: self._rate * (top - self._point(z))
+            )
+        return self._list.draw(rng)
+
+    def _point(self, point: Point) -> Fraction:
+        utility = self._top(point, point)
+        if utility > self.root.top:
+            fail("`bounds` broke their promise: a point lies above the bound of its box.")
+        return utility
 
     def _split(self, node: _Node, path: list[_Node]) -> None:
         if node.points == 1:
@@ -168,7 +186,8 @@ class BoxMechanism(Mechanism):
     the finite set of grid points, and the law is drawn exactly
     (:class:`~tightdp.mechanisms.exponential.boxes.BoxLaw`). Needs also that bounds are true: they
     are checked at every point that is drawn. Numerics: ``exact``. The running time depends on the
-    data.
+    data, within a public bound: ``bounds`` is called at most 2**16 times, then once for every grid
+    point and every one of a few proposals. A grid with more points than ``most_points`` is refused.
 
     Parameters
     ----------
@@ -181,6 +200,8 @@ class BoxMechanism(Mechanism):
     sensitivity, epsilon, neighbors, monotonic, constant_normalizer :
         As for :class:`~tightdp.ExponentialMechanism`.
     bits : int
+    most_points : int
+        How many grid points there may be, each of which a draw may have to look at.
 
     Examples
     --------
@@ -208,11 +229,15 @@ class BoxMechanism(Mechanism):
         bits: int = 10,
         monotonic: bool = False,
         constant_normalizer: bool = False,
+        most_points: int = MOST_POINTS,
     ) -> None:
         self.intervals = check_box(intervals)
         if not callable(bounds):
             fail("`bounds` must be a function of the table.")
         self.bounds, self.bits = bounds, check_bits(bits)
+        check_points(
+            "bits", self.bits, len(self.intervals), check_count("most_points", most_points)
+        )
         self.budget = UtilityBudget(
             epsilon,
             sensitivity,

@@ -8,6 +8,7 @@ which there is evidence but no proof. It is used on request only, and the guaran
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,12 +17,14 @@ import numpy as np
 
 from tightdp.errors import FloatArray, check_choice, check_count, fail
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
+from tightdp.exact.listed_points import MOST_POINTS, ListedLaw
 from tightdp.privacy import Numerics
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource
 
 SAMPLERS = ("exact", "mcmc")
 CHAINS = 4
+_PATIENCE = 1 << 15  # refused proposals before all points of a small lattice are gone through
 _STEPS = 2000  # of a chain, for every coordinate
 _FEWEST = 100
 _WANTED, _STRIDE = 0.25, 0.3  # share of accepted steps, and how fast the scale follows
@@ -209,9 +212,22 @@ class Sampler:
     def draw(
         self, levels: BoxLevels[Any], rate: Fraction, rng: RandomSource, progress: bool
     ) -> Point:
-        """One lattice point."""
+        """One lattice point.
+
+        An exact draw cuts boxes. On a small lattice it goes through all points once, where many
+        proposals were refused: the law is the same, for refusals tell nothing of it.
+        """
         if self.exact:
-            return BoxSampler(levels, rate).draw(rng)
+            few = math.prod(b - a + 1 for a, b in zip(levels.low, levels.high, strict=True))
+            boxes = BoxSampler(levels, rate)
+            found = boxes.attempt(rng, _PATIENCE if few <= MOST_POINTS else math.inf)
+            if found is None:
+                found = ListedLaw(
+                    levels.low,
+                    levels.high,
+                    lambda z: rate * levels.level(z) if levels.inside(z) else None,
+                ).draw(rng)
+            return found
         chains = LevelChains(levels, rate, self.steps)
         point, self.diagnostics = chains.draw(rng, progress=progress)
         return point

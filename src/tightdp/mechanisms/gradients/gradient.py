@@ -22,6 +22,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
+from tightdp.exact.listed_points import MOST_POINTS, ListedLaw, check_points, finest_bits
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential.box_grids import (
     check_bits,
@@ -44,6 +45,7 @@ Enclosure = Callable[[FloatArray, FloatArray, FloatArray], tuple[Any, Any]]
 
 PLACES = 20
 _UNIT = 1 << PLACES
+_PATIENCE = 1 << 14  # refused proposals before all points are gone through
 
 
 class KNormGradient(Mechanism):
@@ -63,7 +65,9 @@ class KNormGradient(Mechanism):
     by at most 1 [P1]. 2. On finitely many grid points [P2] this is the exponential mechanism with
     that utility, negated, of sensitivity 1. 3. The draw is exact
     (:class:`~tightdp.mechanisms.exponential.boxes.BoxLaw`) [P3].
-    Numerics: ``exact``. The running time depends on the data.
+    Numerics: ``exact``. The running time depends on the data, within a public bound: the function
+    of boxes is called at most 2**16 times, then once for every grid point and every one of a few
+    proposals. A grid with more points than ``most_points`` is refused.
 
     **Erratum.** The paper states the median, quantile and quantile-regression laws on all of
     :math:`R^d`. Their gradients are bounded, so the density tends to a constant and has no
@@ -84,6 +88,8 @@ class KNormGradient(Mechanism):
     neighbors : {"replace-one", "add-remove"}
     bits : int
         The grid has ``2**(bits + 1) + 1`` points along every axis.
+    most_points : int
+        How many grid points there may be, each of which a draw may have to look at.
 
     Examples
     --------
@@ -110,9 +116,11 @@ class KNormGradient(Mechanism):
         epsilon: Number,
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
+        most_points: int = MOST_POINTS,
     ) -> None:
         self.norm = check_function("norm", norm)
         self._set_up(domain, sensitivity, epsilon, neighbors, bits)
+        check_points("bits", self.bits, len(self.domain), check_count("most_points", most_points))
 
     def _set_up(
         self,
@@ -246,7 +254,9 @@ class KNormRowGradient(Mechanism):
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P2].
     Numerics: ``idealized-numerics``, because a function that computes many rows at once with floats
     may round a row differently in another company. For exact numbers see
-    :class:`~tightdp.KNormGradient`. The running time depends on the data.
+    :class:`~tightdp.KNormGradient`. The running time depends on the data, within a public bound:
+    gradients are asked for at most 2**17 times, then once for every lattice point and every one of
+    a few proposals. A lattice with more points than ``most_points`` is refused.
 
     Parameters
     ----------
@@ -264,8 +274,11 @@ class KNormRowGradient(Mechanism):
     epsilon : float, Fraction or Decimal
     columns : sequence of str, optional
         All columns by default; intervals.
-    grid : int
-        The lattice has ``2**(grid + 1) + 1`` points along every axis.
+    grid : int, optional
+        The lattice has ``2**(grid + 1) + 1`` points along every axis. By default 16, or as many as
+        ``most_points`` allow: 10 on two axes, 6 on three.
+    most_points : int
+        How many lattice points there may be, each of which a draw may have to look at.
 
     Examples
     --------
@@ -293,12 +306,16 @@ class KNormRowGradient(Mechanism):
         clip: float,
         epsilon: Number,
         columns: Sequence[str] | None = None,
-        grid: int = 16,
+        grid: int | None = None,
+        most_points: int = MOST_POINTS,
     ) -> None:
         self.schema, self.neighbors = check_schema(schema), schema.neighbors
         self.epsilon, self.clip = check_epsilon(epsilon), check_positive("clip", clip)
         self.domain = check_box(domain)  # [P3]
-        self.grid = check_count("grid", grid, most=40)
+        most, axes = check_count("most_points", most_points), len(self.domain)
+        wanted = max(1, finest_bits(axes, most, upto=16)) if grid is None else grid
+        self.grid = check_count("grid", wanted, most=40)
+        check_points("grid", self.grid, axes, most)
         self.columns = tuple(schema if columns is None else columns)
         self._scales = [numeric_column(schema, name) for name in self.columns]
         self.gradient = check_function("gradient", gradient, "of rows and parameters")
@@ -342,6 +359,10 @@ class KNormRowGradient(Mechanism):
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(cells)
-        drawn = BoxSampler(levels, self.rate).draw(rng)
+        drawn = BoxSampler(levels, self.rate).attempt(rng, _PATIENCE)
+        if drawn is None:  # bounds that do not tighten: refusals tell nothing, the law is the same
+            rate = self.rate
+            listed = ListedLaw(levels.low, levels.high, lambda z: rate * levels.level(z))
+            drawn = listed.draw(rng)
         names = tuple(f"theta[{j}]" for j in range(len(drawn)))
         return on_grid(names, drawn, self.domain, self.grid)

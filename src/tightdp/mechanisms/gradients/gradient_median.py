@@ -189,8 +189,10 @@ class KNormGeometricMedian(Mechanism):
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
     its radius have half of epsilon each; epsilons add.
     Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be four. The finest grid is set by the number of columns, so that
-    all tables that were tried ended, the steepest after minutes; a bound is not proved.
+    columns, of which there may be four. A lattice of at most 2**23 points (``grid`` up to 10, 6 and
+    4 for two, three and four columns) has a proved bound: after 2**15 refused proposals all of them
+    are gone through once. The finest grid is set by the number of columns, so that all tables that
+    were tried ended, the steepest after minutes; for grids between, a bound is not proved.
     With ``sampler="mcmc"`` and more columns [P3] is missing: a finite chain only approaches the
     law, the release is not epsilon-DP, and its guarantee says
     ``approximate-sampler``.
@@ -206,7 +208,7 @@ class KNormGeometricMedian(Mechanism):
         All columns by default; intervals.
     grid : int, optional
         Points of the scaled cube are multiples of ``2**-grid``: at most 24 for up to two columns,
-        17 for three and 15 for four, on which an exact draw ends whatever the rows.
+        17 for three and 15 for four, on which all exact draws that were tried ended.
     sampler : {"exact", "mcmc"}
         Chains start independently of the data; how they agreed is in ``draws.diagnostics``, which
         are **not private**.
@@ -255,7 +257,7 @@ class KNormGeometricMedian(Mechanism):
         finest = (_SQUARES - 2 - len(self.columns).bit_length()) // 2
         if schema.bits > finest:
             fail(f"`bits` of the schema must be at most {finest} for so many columns.")
-        if self.draws.exact:  # what a draw needs to end, whatever the rows
+        if self.draws.exact:  # on these grids all draws that were tried ended
             finest = min(finest, FINEST_GRIDS[len(self.columns)])
         if grid is None:
             wanted = math.ceil(schema.rows * max(self.epsilon, Fraction(1))).bit_length() + 6

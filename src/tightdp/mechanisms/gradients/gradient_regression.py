@@ -40,7 +40,7 @@ from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLeve
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
@@ -315,7 +315,7 @@ class KNormLinearRegression(PlaneGradient):
         if not work_is_bounded(dim, self.edge, steep, self.rate):
             fail(
                 f"`grid` = {self.grid} is too coarse for {schema.rows} rows and epsilon = "
-                f"{float(self.epsilon):g}, and too fine to go through all its points: whether a "
+                f"{text_up(self.epsilon)}, and too fine to go through all its points: whether a "
                 "draw ends would depend on the rows. Leave `grid` out, or take a finer one.",
                 InfeasibleSamplingError,
             )
