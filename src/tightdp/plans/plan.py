@@ -321,7 +321,7 @@ class Plan:
         return self.schema.check(self.frame, progress=progress)
 
     def preview(
-        self, *, sample: object = None, replicates: int = 100, watch: Watch | None = None
+        self, *, sample: TableLike | None = None, replicates: int = 100, watch: Watch | None = None
     ) -> PlanPreview:
         """The error to expect from every release; see :func:`tightdp.preview.preview`.
 
