@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 import tightdp as tdp
+from tightdp.data.public_bins import public_bins
 from tightdp.errors import FloatArray
-from tightdp.estimators.bins import public_bins
 from tightdp.randomness import source
 
 CELLS = (2, 3, 4, 6)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -338,3 +339,28 @@ def test_the_table_of_a_ledger_commands_nothing(here, tightdp):
         ledger.spend(0.1, protects=f"persons{ESCAPE}")
         assert "\x1b" not in str(ledger)
     assert "\x1b" not in tightdp("ledger", "show", "l.db").out
+
+
+@pytest.mark.parametrize("one_pass", [[], ["--one-pass"]])
+def test_a_warning_that_is_an_error_says_its_words(here, tightdp, one_pass):
+    """Before: a fault of tightdp itself, and not a word of what is to be put right."""
+    lines = (here / "survey.csv").read_text().splitlines()
+    (here / "survey.csv").write_text("\n".join(lines[:-1]) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = tightdp("release", "plan.toml", *one_pass)
+    assert said.code == Exit.PAID
+    assert "The table has 99 rows and the schema says 100" in said.err
+    assert "fault" not in said.err
+
+
+def test_a_warning_that_is_an_error_before_payment_is_a_wrong_plan(here, tightdp):
+    lossy = 'kind = "mean"\nnoise = "gaussian"\ndelta = 0.05'
+    plan = PLAN.replace('kind = "mean"', lossy).replace("epsilon = 2", "epsilon = 2\ndelta = 0.1")
+    (here / "plan.toml").write_text(plan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = tightdp("release", "plan.toml")
+    assert said.code == Exit.WRONG
+    assert "is more than 1 / 100" in said.err
+    assert spent(here) == 0

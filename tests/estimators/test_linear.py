@@ -203,16 +203,16 @@ def test_simultaneous_intervals_hold_at_once(seed):
 def test_intervals_are_repeatable_nested_and_wider_together(seed):
     X, y = algorithm_4(np.random.default_rng(seed), 2_000)
     model = LinearRegression(epsilon=2, bounds=BOUNDS, random_state=seed).fit(X, y)
-    narrow, wide = model.conf_int(0.2), model.conf_int(0.05)
-    np.testing.assert_array_equal(wide, model.conf_int(0.05))
-    joint = model.conf_int(0.05, simultaneous=True)
+    narrow, wide = model.conf_int(confidence=0.8), model.conf_int(confidence=0.95)
+    np.testing.assert_array_equal(wide, model.conf_int(confidence=0.95))
+    joint = model.conf_int(confidence=0.95, simultaneous=True)
     assert (wide[:, 0] < narrow[:, 0]).all()
     assert (narrow[:, 1] < wide[:, 1]).all()
     assert (joint[:, 0] <= wide[:, 0]).all()
     assert (wide[:, 1] <= joint[:, 1]).all()
     assert model.conf_int(intercept=True).shape == (6, 2)
-    with pytest.raises(ParameterError, match="alpha"):
-        model.conf_int(1.5)
+    with pytest.raises(ParameterError, match="confidence"):
+        model.conf_int(confidence=1.5)
 
 
 def test_what_is_assumed_is_said_and_narrows_the_intervals(seed):

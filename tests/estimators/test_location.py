@@ -138,7 +138,7 @@ def test_shares_are_paid_once_and_refused_where_they_buy_nothing(seed):
     model = Mean(epsilon=1, bounds=(-5, 10), interval_share=0.1, ledger=ledger).fit(X)
     assert ledger.spent.epsilon == 1
     assert model.release_.names == ("x0", "x1")
-    assert model.conf_int("sample").shape == (2, 2)
+    assert model.conf_int(covers="sample").shape == (2, 2)
     for share in (1, -0.1, "0.1x"):
         with pytest.raises(ParameterError):
             Mean(bounds=(-5, 10), interval_share=share).fit(X)

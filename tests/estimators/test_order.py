@@ -122,7 +122,7 @@ def test_an_interval_of_half_the_width_does_not_cover(seed):
     X, hits = rows(seed, 300), []
     for i in range(DRAWS):
         model = Mean(0.5, (-5, 10), confidence=LEVEL, random_state=seed + i).fit(X)
-        ends = model.conf_int("sample")
+        ends = model.conf_int(covers="sample")
         middle, half = ends.mean(axis=1), np.diff(ends, axis=1)[:, 0] / 4
         hits.append(covers(np.column_stack([middle - half, middle + half]), X.mean(axis=0)))
     assert np.mean(hits) < LEAST
@@ -194,11 +194,11 @@ def test_intervals_must_be_paid_for_or_possible(seed):
         Median(1, (-5, 10)).fit(X).conf_int()
     schema = tdp.Schema({"a": tdp.Interval(0, 1)}, rows=60, neighbors="add-remove")
     model = Mean(1, schema).fit({"a": X[:, 0]})
-    assert model.conf_int("sample").shape == (1, 2)
+    assert model.conf_int(covers="sample").shape == (1, 2)
     with pytest.raises(ParameterError, match="replace-one"):
         model.conf_int()
     with pytest.raises(ParameterError, match="`covers`"):
-        model.conf_int("all")
+        model.conf_int(covers="all")
 
 
 def test_a_wrong_number_of_public_rows_is_refused_unpaid(seed):

@@ -6,6 +6,7 @@ import ast
 import enum
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,6 +85,10 @@ def test_estimators_take_the_same_parameters_in_the_same_order():
         wanted = [p for p in first if p in given], [p for p in last if p in given]
         assert (given[: len(wanted[0])], given[-len(wanted[1]) :]) == wanted, name
         assert {"epsilon", "bounds", "ledger", "random_state"} <= {*given}, name
+        told = re.findall(
+            r"^(\w[\w, ]*)(?: : .*)?$", thing.__doc__.partition("Parameters\n---")[2], re.M
+        )
+        assert {*given} <= {word for names in told for word in names.split(", ")}, name
         seen += 1
     assert seen > 12
 

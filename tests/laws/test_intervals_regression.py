@@ -188,7 +188,7 @@ def logistic_errors(
             epsilon=epsilon, bounds=(-1, 1), classes=[0, 1], interval_share=0.25,
             random_state=1000 * seed + i,
         ).fit(X, y)  # fmt: skip
-        bounds, _ = model.known_intervals(1 - LEVEL)
+        bounds, _ = model.known_intervals(confidence=LEVEL)
         if bounds is not None:
             low, high = bounds.T
             errors.append((low + high) / 2 - truth)

@@ -56,7 +56,7 @@ def made(value: float, half: float, confidence: float = 0.95) -> Release:
 def coefficients(found: Release) -> CoefficientTable:
     return coefficient_table(
         "A fit", found.names, found.value, found.noise_std, found.interval, found.confidence, ONE,
-        rows=10, about="the population's",
+        about="the population's",
     )  # fmt: skip
 
 

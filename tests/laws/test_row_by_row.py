@@ -27,7 +27,6 @@ from tightdp.data import columns, csv_files, engines, library_columns, one_pass
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import recognise
 from tightdp.estimators import inputs
-from tightdp.estimators import private_estimator as base
 
 BIG = 2**53 + 1
 ROWS = 16
@@ -402,10 +401,12 @@ def test_a_column_converted_as_a_whole_is_noticed(name, kind, seed, tmp_path, mo
 
 
 def test_a_target_converted_as_a_whole_is_noticed(monkeypatch):
-    def old(features: Any, y: Any, *rest: Any, **named: Any) -> Any:
-        return inputs.read_arrays(features, np.asarray(y), *rest, **named)
+    right = inputs.of_arrays
 
-    monkeypatch.setattr(base, "read_arrays", old)
+    def old(features: Any, y: Any, *rest: Any, **named: Any) -> Any:
+        return right(features, np.asarray(y), *rest, **named)
+
+    monkeypatch.setattr(inputs, "of_arrays", old)
     assert fit_exceptions(in_container("Series"), target_rows("integer")) != []
 
 
@@ -415,7 +416,7 @@ def test_a_list_converted_as_a_whole_is_noticed(monkeypatch):
         return [found[:, j] for j in range(found.shape[1])], len(found)
 
     rows = target_rows("integer")
-    monkeypatch.setattr(base, "bare_columns", old)
+    monkeypatch.setattr(inputs, "bare_columns", old)
     assert fit_exceptions(in_bare("rows of lists"), rows) != []
 
 

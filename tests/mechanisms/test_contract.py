@@ -71,7 +71,9 @@ def test_a_constant_column_cuts_nobody_off(seed):
     bounds = [(0, 1), (0, 1), (-1, 5)]
     model = tdp.LinearRegression(epsilon=2, bounds=bounds, fit_intercept=False, random_state=1)
     model.fit(X, y)
-    widths = [np.ptp(model.conf_int(a, simultaneous=True), axis=1) for a in (0.9, 0.5, 0.05)]
+    widths = [
+        np.ptp(model.conf_int(confidence=c, simultaneous=True), axis=1) for c in (0.1, 0.5, 0.95)
+    ]
     assert (widths[0] < widths[1]).all()
     assert (widths[1] < widths[2]).all()
     values = np.column_stack([np.zeros(999), np.arange(999.0)])

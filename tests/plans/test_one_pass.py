@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -296,3 +298,33 @@ def test_columns_may_move_in_a_file_after_the_plan_was_read(plan, folder):
     result = found.release(one_pass=True)
     assert sorted(result.fresh) == sorted(SHARING)
     assert not result.lost
+
+
+def test_two_runs_do_not_wait_for_each_other(plan, monkeypatch):
+    """Another run has paid for one release, and stores it when it finds one of this run."""
+    path = plan(ONLY_SUMS)
+    found, other, paid = Plan.read(path), Plan.read(path), threading.Event()
+
+    def run() -> None:
+        with other._open() as ledger, other._start(other["ages"], ledger) as begun:
+            paid.set()
+            until = time.monotonic() + 10
+            while other.states()["means"] != "stored" and time.monotonic() < until:
+                time.sleep(0.01)
+            begun.finish()
+
+    thread, groups = threading.Thread(target=run), Plan._groups
+
+    def late(self: Plan, *given: Any) -> Any:  # when this run has looked at what is known
+        thread.start()
+        assert paid.wait(10)
+        return groups(self, *given)
+
+    monkeypatch.setattr(Plan, "_groups", late)
+    start = time.monotonic()
+    result = found.release(one_pass=True)
+    thread.join()
+    assert time.monotonic() - start < 8
+    assert not result.lost
+    assert list(result.answers) == SHARING
+    assert result.spent.epsilon == 4

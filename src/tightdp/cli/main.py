@@ -13,7 +13,7 @@ from tightdp.cli import audits, completion, ledgers, papers, plans, schemas
 from tightdp.cli import design_commands as designs
 from tightdp.cli.arguments import Act, Parser, Wide
 from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
-from tightdp.errors import TightdpError
+from tightdp.errors import PublicFactWarning, TightdpError, fail
 
 _ABOUT = """\
 Statistics under differential privacy, with the least noise the guarantee allows.
@@ -115,7 +115,10 @@ def _act(words: list[str], speaker: Speaker) -> Exit:
         return Exit.DONE
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: speaker.remark(f"note: {message}")
-        return act(given, speaker)
+        try:
+            return act(given, speaker)
+        except PublicFactWarning as warning:  # filters of the caller make it an error
+            fail(str(warning))
 
 
 def run() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tightdp.cli.arguments import PLAN, Commands, argument, command
 from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
-from tightdp.errors import TightdpError, check_choice, fail
+from tightdp.errors import PublicFactWarning, TightdpError, check_choice, fail
 from tightdp.paths import check_file
 from tightdp.plans.plan import Plan
 from tightdp.printed import text_facts
@@ -247,7 +247,7 @@ def _after_payment(plan: Plan) -> Iterator[None]:
         what = f"{type(error).__name__}: {MEANINGS[Exit.FAULT]}."
         if isinstance(error, KeyboardInterrupt):
             what = "Interrupted."
-        elif isinstance(error, TightdpError):
+        elif isinstance(error, (TightdpError, PublicFactWarning)):
             what = str(error)
         fail(f"{what} {paid}", PaidError)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tightdp.data.blocks import Block, Grid, product_rounding
-from tightdp.data.statistics import UNIT, Statistic, distinct, named_columns, sums_and_gram
+from tightdp.data.statistics import UNIT, Statistic, columns_of_kind, distinct, sums_and_gram
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.row_images import ProductImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace
@@ -31,7 +31,7 @@ class SumsAndRows(Statistic):
         self.schema = check_schema(schema)
         if schema.neighbors is Neighbors.REPLACE_ONE:
             fail("Under replace-one the number of rows is public: use Sums.")
-        self.columns = tuple(named_columns(schema, columns, Interval))
+        self.columns = tuple(columns_of_kind(schema, columns, Interval))
         self.names = (*self.columns, "number of rows" if "rows" in self.columns else "rows")
 
     @property
@@ -65,7 +65,7 @@ class SumsAndSquares(Statistic):
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
         self.schema = check_schema(schema)
-        self.columns = tuple(named_columns(schema, columns, Interval))
+        self.columns = tuple(columns_of_kind(schema, columns, Interval))
         self._images = [SquareImage(name) for name in self.columns]
         names = itertools.chain.from_iterable(image.names for image in self._images)
         self.names = distinct(tuple(names))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, Grid, gram_of_doubles, product_rounding
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.statistics import SCALED, Statistic, distinct, named_columns
+from tightdp.data.statistics import SCALED, Statistic, columns_of_kind, distinct
 from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import MomentBody
@@ -271,8 +271,8 @@ class Moments(RegressionMoments):
     def __init__(
         self, schema: Schema, features: Sequence[str], target: str, *, kind: str | None = None
     ) -> None:
-        x = named_columns(schema, features, Interval, "features")
-        named_columns(schema, [target], Interval, "target")
+        x = columns_of_kind(schema, features, Interval, "features")
+        columns_of_kind(schema, [target], Interval, "target")
         super().__init__(schema, x, target, joint=True, square=False)
         self._kind = kind
         distinct(self.names)

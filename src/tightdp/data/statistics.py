@@ -378,7 +378,7 @@ class Sums(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        super().__init__(schema, named_columns(schema, columns, Interval))
+        super().__init__(schema, columns_of_kind(schema, columns, Interval))
 
 
 class Counts(Products):
@@ -396,7 +396,7 @@ class Counts(Products):
     """
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
-        super().__init__(schema, named_columns(schema, columns, Category, joint=True))
+        super().__init__(schema, columns_of_kind(schema, columns, Category, joint=True))
 
 
 def sums_and_gram(
@@ -423,7 +423,7 @@ def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def named_columns(
+def columns_of_kind(
     schema: Schema,
     columns: Any,
     kind: type[Interval] | type[Category],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tightdp.errors import FloatArray
+from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.regions import pulled
 from tightdp.printed import bare, html_table, interval_head, text_table, value_and_interval
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Schema
 
 
@@ -29,6 +31,12 @@ class CoefficientTable:
 
     def _repr_html_(self) -> str:
         return html_table([self.head, *self.rows], *self.notes, caption=self.title)
+
+
+def table_title(model: PrivateEstimator[Any]) -> str:
+    """What was fitted, and on how many rows; where their number is private, on how many at most."""
+    public = model.schema_.neighbors is Neighbors.REPLACE_ONE
+    return f"{type(model).__name__}, {'' if public else 'at most '}{model.schema_.rows} rows"
 
 
 def reference_notes(schema: Schema) -> tuple[str, ...]:
@@ -52,7 +60,6 @@ def coefficient_table(
     level: float,
     guarantee: Guarantee,
     *,
-    rows: int,
     about: str,
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
@@ -66,7 +73,7 @@ def coefficient_table(
         body.append((name, middle, f"{std:.3g}", interval))
     said = pulled(values, bounds)
     return CoefficientTable(
-        f"{title}, {rows} rows",
+        title,
         ("", "coef", "noise std", interval_head(level, "population")),
         tuple(body),
         (
@@ -85,10 +92,9 @@ def bare_table(
     guarantee: Guarantee,
     lacking: str,
     *,
-    rows: int,
     notes: Sequence[str] = (),
 ) -> CoefficientTable:
     """Coefficients alone; ``lacking`` says why there are no intervals."""
     body = tuple((name, bare(float(value))) for name, value in zip(names, values, strict=True))
     said = (str(guarantee), f"No intervals. {lacking}", *notes)
-    return CoefficientTable(f"{title}, {rows} rows", ("", "coef"), body, said)
+    return CoefficientTable(title, ("", "coef"), body, said)

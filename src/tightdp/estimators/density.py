@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,24 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import Number, TableLike
-from tightdp.data.one_pass import blocks
-from tightdp.data.public_bins import SMOOTHINGS
-from tightdp.errors import FloatArray, check_choice, check_count, fail
+from tightdp.accepted import TableLike
+from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
-from tightdp.estimators.inputs import Problem, named_columns
-from tightdp.estimators.untargeted import Untargeted
-from tightdp.ledger import Ledger
+from tightdp.estimators.declared_parameters import parameter
+from tightdp.estimators.inputs import Column, Problem, fitted_cells
+from tightdp.estimators.private_estimator import Untargeted
 from tightdp.mechanisms.counts import CellCounts
-from tightdp.randomness import RandomLike, RandomSource, source
+from tightdp.randomness import RandomLike, source
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval
 
 _ENTRIES = 1 << 20  # of a table of points by cells, at a time
-_FINE = 24  # bits of the grid on which points are looked up
 
 
-class Density(Untargeted):
+class Density(Untargeted[CellCounts]):
     r"""The joint density of the columns, from a private histogram with public bins.
 
     ``fit`` releases the counts of all cells with exact noise, once. Everything else is
@@ -53,20 +50,12 @@ class Density(Untargeted):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
-        Public facts; categories are allowed in a Schema.
     bins : "auto", int, or one entry per column
         Numbers of equal bins, or edges. "auto" takes the number with the least expected error for
         the public n and epsilon (:mod:`tightdp.data.public_bins`). At most 1024 cells in all.
     smoothing : {"linear", "none"}
         "linear": linear between the centres of cells and on to the bounds, scaled to integrate to
         one. "none": constant in every cell.
-    progress : bool
-        Show a progress bar while rows are read, where ``tqdm`` is installed.
-    ledger : Ledger, optional
-    random_state : None or a seed
-        For ``fit``; anything but None is **not private**.
 
     Attributes
     ----------
@@ -92,52 +81,21 @@ class Density(Untargeted):
     (3, 1)
     """
 
-    counts_: FloatArray
-    probabilities_: FloatArray
-    edges_: list[FloatArray | None]
-    bins_: tuple[int, ...]
-    _laws: list[AxisLaw]
-    _masses: FloatArray
+    bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
+    smoothing: str = parameter(default="linear", kw_only=False)
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        bins: object = "auto",
-        smoothing: str = "linear",
-        progress: bool = False,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bins = bins
-        self.smoothing = smoothing
-        self.progress = progress
-        self.ledger = ledger
-        self.random_state = random_state
+    _leading = ("epsilon", "bounds", "bins", "smoothing")
 
-    # --- fitting ------------------------------------------------------------------------------
+    def _mechanism(self, problem: Problem) -> CellCounts:
+        return CellCounts(problem.schema, **self._options(CellCounts))
 
-    def _check_parameters(self) -> None:
-        check_choice("smoothing", self.smoothing, SMOOTHINGS)
-        if isinstance(self.bins, str):
-            check_choice("bins", self.bins, ["auto"])
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = CellCounts(
-            problem.schema, self.bins, epsilon=self.epsilon, smoothing=self.smoothing
-        )
+    def _read(self, mechanism: CellCounts, release: Release) -> Release:
         cells = mechanism.statistic
-        release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
-        )
-        self.mechanism_ = mechanism
         self.counts_ = mechanism.consistent(release)
         self.probabilities_ = self.counts_ / self.counts_.sum()
         self.edges_, self.bins_ = list(cells.edges), cells.shape
         self._laws = [
-            _axis_law(problem.schema[name], edges, self.smoothing)
+            _axis_law(mechanism.schema[name], edges, self.smoothing)
             for name, edges in zip(cells.columns, cells.edges, strict=True)
         ]
         masses = self.probabilities_
@@ -185,7 +143,7 @@ class Density(Untargeted):
 
     def _mixed(self, X: TableLike, *, cumulated: bool) -> FloatArray:
         """The mixture of all parts at every row of X."""
-        rows, masses = self._read(X), self._masses
+        rows, masses = self._points(X), self._masses
         out = np.empty(len(rows))
         step = max(1, _ENTRIES // masses.size)
         for start in range(0, len(rows), step):
@@ -198,38 +156,25 @@ class Density(Untargeted):
             out[start : start + step] = table[:, 0]
         return np.clip(out, 0.0, 1.0) if cumulated else out
 
-    def _read(self, X: TableLike) -> FloatArray:
+    def _points(self, X: TableLike) -> FloatArray:
         """Rows in user units, levels as their codes; missing cells replaced, nothing clamped."""
         check_is_fitted(self, "release_")
-        names = list(self.schema_)
-        table = None if isinstance(X, (np.ndarray, list, tuple)) else named_columns(X)
-        if table is None:
-            columns, _ = self._bare_columns(X, reset=False)
-            frame: Any = dict(zip(names, columns, strict=True))
-        else:
-            missing = [name for name in names if name not in table]
-            if missing:
-                fail(f"The table has no column {missing[0]!r}.")
-            frame = {name: X[name] for name in names} if isinstance(X, Mapping) else X
-        wide = {name: _widened(self.schema_[name]) for name in names}
-        facts = Schema(wide, rows=2**30, bits=_FINE)
-        parts = [block.matrix(names) for block in blocks(frame, facts, names)]
-        cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
-        out = cells.astype(np.float64)
+        wide = {name: _widened(self.schema_[name]) for name in self.schema_}
+        out = fitted_cells(self, X, wide)
         for j, column in enumerate(wide.values()):
             if isinstance(column, Interval):
-                out[:, j] = column.middle + column.half * out[:, j] / 2.0**_FINE
+                out[:, j] = column.middle + column.half * out[:, j]
         return out
 
 
-def _axis_law(column: Interval | Category, edges: FloatArray | None, smoothing: str) -> AxisLaw:
+def _axis_law(column: Column, edges: FloatArray | None, smoothing: str) -> AxisLaw:
     if edges is None:
         assert isinstance(column, Category)
         return Levels(column.levels)
     return Linear(edges) if smoothing == "linear" else Flat(edges)
 
 
-def _widened(column: Interval | Category) -> Interval | Category:
+def _widened(column: Column) -> Column:
     """The same rule for a wider interval, on which points beyond the bounds stay beyond them."""
     if isinstance(column, Category):
         return column

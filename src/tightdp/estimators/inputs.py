@@ -1,33 +1,42 @@
 """What the user gives to ``fit``, made into a table, a schema and the roles of its columns.
 
-Nothing here reads a cell: only names, lengths and the bounds that the user states.
+Nothing here reads a cell of a table to be fitted: only names, lengths and the bounds that are
+stated. Cells are read where a fitted model is asked about rows (:func:`fitted_cells`).
 """
 
 from __future__ import annotations
 
 import difflib
 import numbers
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import as_objects
+from tightdp.data.columns import as_objects, open_column
 from tightdp.data.library_columns import libraries
-from tightdp.data.table import check_frame, check_public_rows
-from tightdp.errors import DimensionError, fail
+from tightdp.data.one_pass import blocks
+from tightdp.errors import DimensionError, FloatArray, fail
+from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
 
-Column = Interval | Category
+Column: TypeAlias = Interval | Category
+Bounds: TypeAlias = Schema | Column | Sequence[Any] | int | None  # an int counts levels
 
 BOUNDS_HELP = (
     "`bounds` must be public facts: one pair (low, high) for all columns, a list of pairs for the "
     "features and then the target, or a Schema. Bounds are never read off the data, because the "
     "smallest and the largest value of a column belong to somebody."
 )
+_COLUMN_VECTOR = "A column-vector y was passed when a 1d array was expected: pass y.ravel()."
+_FINE = 24  # bits of the grid on which rows are looked up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,40 +53,170 @@ class Problem:
     target : str
     """
 
-    frame: Any
+    frame: TableLike
     schema: Schema
     features: tuple[str, ...]
     target: str
-
-    @property
-    def rows(self) -> int:
-        """The public number of rows (a bound on it under add-remove)."""
-        return self.schema.rows
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Features, then the target."""
         return (*self.features, self.target)
 
-    def check(self) -> None:
-        """Raise if the table lacks a column or has one that cannot be read; reads no row."""
-        present = named_columns(self.frame)
-        if present is not None:
-            self._check_features(present)
-        check_frame(self.frame, self.schema, self.columns)
-        check_public_rows(self.frame, self.schema)
 
-    def _check_features(self, present: list[str]) -> None:
-        """Say how to leave a column out, unless the name of one looks misspelt."""
-        for name in self.features:
-            if name not in present and not difflib.get_close_matches(name, present, n=1):
-                fail(
-                    f"The table has no column {name!r}, which the schema makes a feature: with "
-                    "`bounds=schema.only([...])` a model has some of the columns."
-                )
+# --- tables with a target, and without ------------------------------------------------------------
 
 
-def named_columns(X: TableLike) -> list[str] | None:
+def read_problem(
+    estimator: BaseEstimator, X: Any, y: Any, bounds: object, target: Column | None
+) -> Problem:
+    """Table, schema and roles; the estimator remembers how many features it saw, and their names.
+
+    ``target`` are public facts about the target that the estimator knows itself (classes).
+    """
+    if isinstance(y, str):
+        problem = of_one_table(X, y, bounds, target)
+        _remember(estimator, problem.features)
+        return problem
+    if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
+        fail("`y` must be the name of the target column when `X` is not in memory.")
+    names = _text_names(X)
+    if y is None:  # scikit-learn has the words for it
+        validate_data(estimator, np.zeros((2, 1 if names is None else len(names))), y)
+    if names is not None:
+        features: dict[str, Any] = {name: X[name] for name in names}
+        _remember(estimator, names)
+        rows = public_rows(X)
+        assert rows is not None
+    else:
+        columns, rows = _bare_table(estimator, _with_columns(X, bounds, target), bounds)
+        features = {f"x{j}": column for j, column in enumerate(columns)}
+    cells = target_cells(y)
+    if len(getattr(y, "shape", ())) == 2:
+        warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=4)
+    if len(open_column(cells)) != rows:
+        fail("`y` must have one entry for each row of `X`.", DimensionError)
+    return of_arrays(features, cells, bounds, rows, target, named=names is not None)
+
+
+def read_whole(estimator: BaseEstimator, X: Any, bounds: object) -> Problem:
+    """The same for a table of which all columns are alike: the last stands for the target."""
+    path, bare = isinstance(X, (str, Path)), isinstance(X, (np.ndarray, list, tuple))
+    named = None if bare or path else named_columns(X)
+    if isinstance(bounds, Schema):
+        schema = bounds
+        if isinstance(X, (list, tuple)):
+            X = _listed(estimator, X, schema)
+    else:
+        if not path and named is None:
+            columns, _ = _bare_table(estimator, X, bounds)
+            X, bare = {f"x{j}": column for j, column in enumerate(columns)}, True
+            named = list(X)
+        rows = public_rows(X)
+        if named is None or rows is None:
+            fail("A path, a relation or a Spark frame needs a Schema as `bounds`.")
+        schema = _stated(bounds, named[:-1], named[-1], rows, None)
+    *features, last = schema
+    _remember(estimator, [*features, last], named=not bare)  # an array has places, not names
+    return Problem(X, schema, tuple(features), last)
+
+
+def _listed(estimator: BaseEstimator, X: Sequence[Any], schema: Schema) -> dict[str, Any]:
+    """The columns of a list of rows, in the order of the schema."""
+    names = list(schema)
+    table = np.empty((0, len(names))) if not X and _private_rows(schema) else X
+    columns, _ = _bare_table(estimator, table, schema)
+    if len(columns) != len(names):
+        fail(
+            f"`X` must have the {len(names)} columns of the schema, in its order. Got "
+            f"{len(columns)}.",
+            DimensionError,
+        )
+    return dict(zip(names, columns, strict=True))
+
+
+def fitted_cells(
+    estimator: BaseEstimator, X: Any, columns: Mapping[str, Column], *, unread: str | None = None
+) -> FloatArray:
+    """Rows for a fitted model, clamped and scaled to [-1, 1], codes for levels: (n, columns).
+
+    A column ``unread`` may ride along; other columns may only where none is named so.
+    """
+    names, table = list(columns), _text_names(X)
+    if table is None:
+        bare, _ = _bare_table(estimator, X, None, reset=False)
+        frame: Any = dict(zip(names, bare, strict=True))
+    else:
+        missing = [name for name in names if name not in table]
+        if missing and (unread is None or isinstance(X, Mapping)):
+            fail(f"The table has no column {missing[0]!r}.")
+        if unread is not None and {*table} - {unread} != {*names}:
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+        frame = X if public_rows(X) is None else {name: X[name] for name in names}
+    # the bound on the rows plays no part: nothing is summed
+    facts = Schema(columns, rows=2**30, neighbors=Neighbors.ADD_REMOVE, bits=_FINE)
+    parts = [block.matrix(names) for block in blocks(frame, facts, names)]
+    cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
+    return cells / [1.0 if isinstance(facts[name], Category) else 2.0**_FINE for name in names]
+
+
+# --- what holds the rows --------------------------------------------------------------------------
+
+
+def _remember(estimator: BaseEstimator, names: Sequence[str], *, named: bool = True) -> None:
+    estimator.n_features_in_ = len(names)
+    if named:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    else:
+        estimator.__dict__.pop("feature_names_in_", None)
+
+
+def _private_rows(bounds: object) -> bool:
+    """Whether the number of rows is private: tables with and without a row are neighbours."""
+    return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE
+
+
+def _with_columns(X: Any, bounds: object, target: Column | None) -> Any:
+    """A list of no rows, where that may be, with the columns that a row would have."""
+    if not (isinstance(X, (list, tuple)) and not X and _private_rows(bounds)):
+        return X
+    assert isinstance(bounds, Schema)
+    last, of_its_own = bounds[list(bounds)[-1]], getattr(target, "levels", None)
+    ends_in_target = of_its_own is None or getattr(last, "levels", ()) == of_its_own
+    return np.empty((0, len(list(bounds)) - ends_in_target))
+
+
+def _bare_table(
+    estimator: BaseEstimator, X: Any, bounds: object, *, reset: bool = True
+) -> tuple[list[Any], int]:
+    """Columns of a table without names, and its rows; scikit-learn checks the shape only."""
+    if hasattr(X, "tocsr"):
+        validate_data(estimator, X)  # says that it is sparse
+    columns, rows = bare_columns(X)
+    shape = np.broadcast_to(0.0, (rows, len(columns)))
+    least = 0 if _private_rows(bounds) else 1  # an error would tell that nobody is there
+    try:
+        validate_data(
+            estimator, shape, reset=reset, ensure_all_finite=False, ensure_min_samples=least
+        )
+    except ValueError as error:
+        fail(str(error), DimensionError)  # in its words, and of our family
+    return columns, rows
+
+
+def _out_of_memory(X: Any) -> bool:
+    sparse = hasattr(X, "tocsr")  # scikit-learn has the words for those
+    return not sparse and public_rows(X) is None and named_columns(X) is not None
+
+
+def _text_names(X: Any) -> list[str] | None:
+    """Names of a frame in memory, or None for arrays."""
+    if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
+        return None
+    return named_columns(X)
+
+
+def named_columns(X: Any) -> list[str] | None:
     """The column names of a table whose names are all text, or None."""
     if isinstance(X, Mapping):
         names: Any = _columns_of(X)
@@ -187,15 +326,17 @@ def target_cells(y: Any) -> Any:
     return bare_columns(y)[0][0]
 
 
-def read_columns(
-    X: TableLike, target: str, bounds: object, target_column: Column | None
-) -> Problem:
+# --- public facts and roles -----------------------------------------------------------------------
+
+
+def of_one_table(X: Any, target: str, bounds: object, target_column: Column | None) -> Problem:
     """The problem of one table that holds the features and the named target."""
     present = named_columns(X)
     if isinstance(bounds, Schema):
         names = [name for name in bounds if name != target]
         if target not in bounds.columns and target_column is None:
             fail(f"The schema has no column {target!r}, the target: add it.")
+        _check_features(names, present)
         schema = _with_target(bounds, names, target, target_column)
     else:
         rows = public_rows(X)
@@ -207,11 +348,21 @@ def read_columns(
         names = [name for name in present if name != target]
         if target not in present:
             fail(f"`y` names the column {target!r}, which the table does not have.")
-        schema = stated(bounds, names, target, rows, target_column)
+        schema = _stated(bounds, names, target, rows, target_column)
     return Problem(X, schema, tuple(names), target)
 
 
-def read_arrays(
+def _check_features(names: Sequence[str], present: Sequence[str] | None) -> None:
+    """Say how to leave a column out, unless the name of one looks misspelt."""
+    for name in names:
+        if present and name not in present and not difflib.get_close_matches(name, present, n=1):
+            fail(
+                f"The table has no column {name!r}, which the schema makes a feature: with "
+                "`bounds=schema.only([...])` a model has some of the columns."
+            )
+
+
+def of_arrays(
     columns: Mapping[str, Any],
     y: object,
     bounds: object,
@@ -229,11 +380,11 @@ def read_arrays(
         schema = _with_target(bounds, names, target, target_column)
     else:
         target = _free_name(_name_of(y) or "y", names)
-        schema = stated(bounds, names, target, rows, target_column)
+        schema = _stated(bounds, names, target, rows, target_column)
     return Problem({**columns, target: y}, schema, tuple(names), target)
 
 
-def stated(
+def _stated(
     bounds: Any, names: Sequence[str], target: str, rows: int, target_column: Column | None
 ) -> Schema:
     """A schema from a pair, or from a list of pairs for the features and then the target."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +22,9 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if homes[name].startswith("tightdp.estimators"):
             require("sklearn", "learn")
-        return getattr(importlib.import_module(homes[name]), name)
+        found = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, found)  # from now on it is simply there
+        return found
 
     return find
 

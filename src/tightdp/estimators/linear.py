@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, check_choice, check_probability, check_real, fail
+from tightdp.accepted import TableLike
+from tightdp.errors import FloatArray
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
     coefficient_table,
     reference_notes,
+    table_title,
 )
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.estimators.intervals import WithCoefficients, missed
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.ledger import Ledger
-from tightdp.mechanisms.least_squares import POSTS, LeastSquares, LinearFit
-from tightdp.preview import Preview
-from tightdp.randomness import RandomLike, RandomSource
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.printed import Covers
 from tightdp.release import Release
-from tightdp.shaping.moment_noise import NOISES
 
 
-class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type: ignore[misc]
     r"""Least squares under differential privacy, with intervals that count all the noise.
 
     One pass sums the products of a constant, the features and the target, exactly; exact integer
@@ -44,7 +42,6 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         Public bounds: one pair for all columns, pairs for the features and then the target, or a
         Schema (which may hold categories; their first level is the reference).
@@ -53,15 +50,10 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         target shares of epsilon of their own, chosen from public facts; "hull" is one body for
         all; the l_p balls are those of the papers; "best" is the one with the least predicted error
         of the coefficients.
-    fit_intercept : bool
     post : {"shrink", "none", "published"}
         How coefficients are made from noisy moments: by empirical-Bayes shrinkage
         (:mod:`~tightdp.inference.moment_solver`), by the pseudo-inverse (equation 5 of [1]), or
         by the ridge penalty 16 d / epsilon of [1].
-    ledger : Ledger, optional
-        Charged once for every fit.
-    random_state : None or a seed
-        None is a fresh cryptographic source per fit; anything else marks the release as seeded.
 
     Attributes
     ----------
@@ -72,7 +64,6 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         The noisy moments, scaled to [-1, 1].
     moments_ : array
         The mean products of (1, features, target) that were released, scaled, as a matrix.
-    guarantee_ : Guarantee
 
     Notes
     -----
@@ -96,73 +87,31 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     True
     """
 
-    _linear: LinearFit
+    noise: str | NormBall = parameter(default="best", kw_only=False)
+    post: str = "shrink"
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        noise: object = "best",
-        fit_intercept: bool = True,
-        post: str = "shrink",
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.post = post
-        self.ledger = ledger
-        self.random_state = random_state
-
-    # --- fitting ------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.noise, NormBall):
-            check_choice("noise", self.noise, NOISES)
-        check_choice("post", self.post, POSTS)
+    _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 
     def _mechanism(self, problem: Problem) -> LeastSquares:
-        return LeastSquares(
-            problem.schema,
-            problem.features,
-            problem.target,
-            epsilon=self.epsilon,
-            noise=self.noise,
-            fit_intercept=self.fit_intercept,
-            post=self.post,
-            alpha=self._penalty(),
-        )
+        return self._model(LeastSquares, problem)
 
-    def _penalty(self) -> Any:
-        return 0.0
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = self._mechanism(problem)
-        release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
-        self.mechanism_, self._linear = mechanism, mechanism.fit(release)
+    def _read(self, mechanism: LeastSquares, release: Release) -> Release:
+        self._linear = mechanism.fit(release)
         self.moments_ = self._linear.products
         values = self._linear.coefficients
         self.coef_names_ = mechanism.design.design
         self.intercept_, self.coef_ = float(values[0]), values[1:]
         return release
 
-    # --- using the model ----------------------------------------------------------------------
-
     def predict(self, X: TableLike) -> FloatArray:
         """Predictions for rows, which pass through the same clamp as in ``fit``."""
         return np.asarray(self._design_rows(X) @ self.coef_ + self.intercept_)
 
-    def preview(self, X: TableLike, y: object = None) -> Preview:
-        """The noise to expect in the coefficients; looks at names and the number of rows only."""
-        self._check_parameters()
-        return self._mechanism(self._problem(X, y)).preview()
-
     def conf_int(
         self,
-        alpha: float = 0.05,
         *,
+        confidence: float | None = None,
+        covers: Covers | None = None,
         simultaneous: bool = False,
         intercept: bool = False,
         assume: str | None = None,
@@ -177,8 +126,9 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        alpha : float
-            1 minus the level.
+        confidence : float, optional
+            The level, 0.95 by default.
+        covers : {"population"}, optional
         simultaneous : bool
             Whether all rows hold at once at that level.
         intercept : bool
@@ -188,25 +138,29 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             textbooks. Nothing that is released can check it; by default the sampling error is the
             largest that the bounds allow.
         """
-        check_is_fitted(self, "release_")
-        check_probability("alpha", alpha)
-        bounds = self._linear.intervals(alpha, simultaneous=simultaneous, assume=assume)
+        level, _ = self._asked(confidence, covers)
+        bounds = self._linear.intervals(missed(level), simultaneous=simultaneous, assume=assume)
         return bounds if intercept else bounds[1:]
 
-    def summary(self, alpha: float = 0.05, *, assume: str | None = None) -> CoefficientTable:
+    def _intervals(self, level: float, covers: str) -> FloatArray:
+        return self.conf_int(confidence=level)
+
+    def summary(
+        self, *, confidence: float | None = None, assume: str | None = None
+    ) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML; see :meth:`conf_int`."""
-        bounds = self.conf_int(alpha, intercept=True, assume=assume)
+        level, _ = self._asked(confidence, None)
+        bounds = self.conf_int(confidence=level, intercept=True, assume=assume)
         first, values = 0 if self.fit_intercept else 1, np.append(self.intercept_, self.coef_)
         whatever = "whatever the errors are" if assume is None else f"if errors have {assume}"
         return coefficient_table(
-            type(self).__name__,
+            table_title(self),
             self.mechanism_.names,
             values[first:],
             self._linear.noise_std(assume)[first:],
             bounds[first:],
-            1 - alpha,
+            level,
             self.guarantee_,
-            rows=self.schema_.rows,
             about=f"the population's coefficients, {whatever}",
             notes=reference_notes(self.schema_),
         )
@@ -222,8 +176,7 @@ class Ridge(LinearRegression):
 
     Minimises :math:`\|y - Xb\|^2 + \alpha \|b\|^2` (the intercept is free) on the noisy moments;
     with ``post="shrink"`` the penalty comes on top of the shrinkage that the noise asks for.
-    Parameters and attributes are those of :class:`~tightdp.LinearRegression`; intervals are for the
-    penalised coefficients of the population.
+    Intervals are for the penalised coefficients of the population.
 
     **Privacy.** As for :class:`~tightdp.LinearRegression`: the same moments are released, and the
     public penalty is post-processing.
@@ -242,24 +195,6 @@ class Ridge(LinearRegression):
     array([1.5])
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        noise: object = "best",
-        fit_intercept: bool = True,
-        post: str = "shrink",
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        super().__init__(epsilon, bounds, noise, fit_intercept, post, ledger, random_state)
-        self.alpha = alpha
+    alpha: float = parameter(default=1.0, kw_only=False)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if check_real("alpha", self.alpha) < 0:
-            fail(f"`alpha` must be a number >= 0. Got {self.alpha}.")
-
-    def _penalty(self) -> Any:
-        return self.alpha
+    _leading = ("alpha", "epsilon", "bounds", "noise")

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, UndecidedError, check_probability, check_real, fail
+from tightdp.convex.penalties import ConvexSet
+from tightdp.errors import FloatArray, UndecidedError, fail, quoted
+from tightdp.estimators.classifiers import TwoClassLogit
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
     bare_table,
     coefficient_table,
     reference_notes,
+    table_title,
 )
-from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, label_array, target_classes
-from tightdp.estimators.two_classes import TwoClassLogit, two_labels
-from tightdp.exact.rates import check_epsilon
-from tightdp.ledger import Ledger
+from tightdp.estimators.inputs import Problem
+from tightdp.estimators.intervals import WithCoefficients, missed
+from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import DEPENDENT, SHARE_HELP, ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.preview import Preview
+from tightdp.printed import Covers
 from tightdp.privacy import Neighbors
-from tightdp.randomness import RandomLike, RandomSource
 from tightdp.release import Release
-from tightdp.schema import Category
 
 _NOT_COUNTED = (
     "`covariates` say how the columns lie, not how many rows there are, and under add-remove "
@@ -37,9 +36,13 @@ _NOT_COUNTED = (
 )
 _COVERS = "the population's coefficients, if the log odds are linear"
 _LIKE = "the public rows are of the same population"
+_TUNED = ("noise", "noise_share", "ridge", "l1", "theta_set")
 
 
-class LogisticRegression(TwoClassLogit):
+Perturbation = ObjectivePerturbation | TunedPerturbation
+
+
+class LogisticRegression(TwoClassLogit[Perturbation], WithCoefficients[Perturbation]):
     r"""Logistic regression for two classes under pure epsilon-differential privacy.
 
     The coefficients minimise the logistic loss plus a ridge plus a random linear term, see
@@ -59,7 +62,6 @@ class LogisticRegression(TwoClassLogit):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
     noise : {"linf", "l1", "l2"} or NormBall
@@ -73,11 +75,6 @@ class LogisticRegression(TwoClassLogit):
         Weight of an l1 penalty on the scaled coefficients.
     theta_set : LpBall or ConvexSet, optional
         Keep the intercept and the scaled coefficients in a ball, or in any convex set.
-    fit_intercept : bool
-    classes : sequence of two labels, or "observed"
-        The public labels, the second being the positive one. They may be left out where a schema
-        has them. "observed" takes those that occur in ``y`` to be public, which lets errors depend
-        on them. Missing and unseen labels count as the first one.
     tune : sequence of dict, optional
         Public candidates for ``noise``, ``noise_share``, ``ridge``, ``l1`` and ``theta_set``; the
         best of a secret number of private fits with candidates at random is released, see
@@ -85,18 +82,6 @@ class LogisticRegression(TwoClassLogit):
         the defaults come from public facts. Keep the time of such a fit to yourself.
     interval_share : float
         The part of epsilon, in [0, 1), that buys the information matrix for :meth:`conf_int`.
-    ledger : Ledger, optional
-    random_state : None, int, Generator or RandomState
-        None is a fresh cryptographic source; anything else is for tests: **not private**.
-
-    Attributes
-    ----------
-    coef_ : array, shape (1, coefficients)
-        One for every name in ``coef_names_``, in user units.
-    intercept_ : array, shape (1,)
-    classes_ : array, shape (2,)
-    release_ : Release
-        What was published, with its guarantee and its payment.
 
     Examples
     --------
@@ -110,104 +95,55 @@ class LogisticRegression(TwoClassLogit):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        *,
-        bounds: object = None,
-        noise: object = "linf",
-        noise_share: Number | str = "auto",
-        ridge: float = 0.0,
-        l1: float = 0.0,
-        theta_set: object = None,
-        fit_intercept: bool = True,
-        classes: object = None,
-        tune: object = None,
-        interval_share: Number = 0.0,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.noise = noise
-        self.noise_share = noise_share
-        self.ridge = ridge
-        self.l1 = l1
-        self.theta_set = theta_set
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.tune = tune
-        self.interval_share = interval_share
-        self.ledger = ledger
-        self.random_state = random_state
+    noise: str | NormBall = "linf"
+    noise_share: Number | str = "auto"
+    ridge: float = 0.0
+    l1: float = 0.0
+    theta_set: LpBall | ConvexSet | None = None
+    tune: Sequence[Mapping[str, Any]] | None = None
+    interval_share: Number = 0.0
 
-    def _check_parameters(self) -> None:
-        check_classes(self.classes, two_labels)
-        check_real("ridge", self.ridge)
-        check_real("l1", self.l1)
-        share = check_real("interval_share", self.interval_share)
-        if not 0 <= share < 1:
-            fail(f"`interval_share` must lie in [0, 1). Got {share:g}.")
-        if self.tune is not None and share > 0:
+    def _mechanism(self, problem: Problem) -> Perturbation:
+        if self.tune is None:
+            return self._model(ObjectivePerturbation, problem)
+        if self.interval_share != 0:
             fail("Give `tune` or `interval_share`: a choice made with the data has no intervals.")
-
-    def _target_column(self, y: object) -> Column | None:
-        return target_classes(self.classes, self.bounds, y, two_labels)
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = self._mechanism(problem)
-        release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
-        label = problem.schema[problem.target]
-        assert isinstance(label, Category)
-        self.mechanism_: ObjectivePerturbation = (
-            mechanism.chosen(release) if isinstance(mechanism, TunedPerturbation) else mechanism
+        own = {name: getattr(self, name) for name in _TUNED}
+        return TunedPerturbation(
+            problem.schema,
+            problem.features,
+            problem.target,
+            settings=[{**own, **given} for given in _settings(self.tune)],
+            **self._options(TunedPerturbation),
         )
-        self.classes_ = label_array(label.levels)
-        self._take_plane(release.value, self.mechanism_.rows.design)
+
+    def _read(self, mechanism: Perturbation, release: Release) -> Release:
+        if isinstance(mechanism, TunedPerturbation):
+            self.mechanism_ = mechanism.chosen(release)
+        self._take_plane(release.value, mechanism.rows.design)
         return release
 
-    def _mechanism(self, problem: Problem) -> ObjectivePerturbation | TunedPerturbation:
-        roles = (problem.schema, problem.features, problem.target)
-        own = {
-            "noise": self.noise,
-            "noise_share": self.noise_share,
-            "ridge": self.ridge,
-            "l1": self.l1,
-            "theta_set": self.theta_set,
-        }
-        if self.tune is None:
-            return ObjectivePerturbation(
-                *roles,
-                epsilon=self.epsilon,
-                fit_intercept=self.fit_intercept,
-                interval_share=self.interval_share,
-                **own,
-            )
-        return TunedPerturbation(
-            *roles,
-            settings=[{**own, **given} for given in _settings(self.tune)],
-            epsilon=self.epsilon,
-            fit_intercept=self.fit_intercept,
-        )
+    @property
+    def _fitted(self) -> ObjectivePerturbation:
+        assert isinstance(self.mechanism_, ObjectivePerturbation)  # of several, the chosen one
+        return self.mechanism_
 
     def preview(self, X: TableLike, y: object = None) -> Preview:
         """The noise to expect if rows were uniform; looks at names and the number of rows only."""
-        check_epsilon(self.epsilon)
-        self._check_parameters()
-        mechanism = self._mechanism(self._problem(X, y))
-        if isinstance(mechanism, TunedPerturbation):
+        if self.tune is not None:
             fail("A preview is for one setting: leave `tune` out.")
-        return mechanism.preview()
+        return super().preview(X, y)
 
     # --- intervals ----------------------------------------------------------------------------
 
     def conf_int(
         self,
-        alpha: float = 0.05,
         *,
+        confidence: float | None = None,
+        covers: Covers | None = None,
         simultaneous: bool = False,
         intercept: bool = False,
-        covariates: object = None,
+        covariates: TableLike | None = None,
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
@@ -219,8 +155,9 @@ class LogisticRegression(TwoClassLogit):
 
         Parameters
         ----------
-        alpha : float
-            1 minus the level.
+        confidence : float, optional
+            The level, 0.95 by default.
+        covers : {"population"}, optional
         simultaneous : bool
             Whether all rows hold at once at that level.
         intercept : bool
@@ -230,63 +167,63 @@ class LogisticRegression(TwoClassLogit):
             ones. Intervals hold as far as that is true. For replace-one neighbours: how much the
             data say depends on the number of rows, which must be public.
         """
-        check_probability("alpha", alpha)
-        found = self._cloud(covariates).intervals(alpha, simultaneous=simultaneous)
+        level, _ = self._asked(confidence, covers)
+        found = self._cloud(covariates).intervals(missed(level), simultaneous=simultaneous)
         if not self.fit_intercept:
             found = np.insert(found, 0, 0.0, axis=0)  # which is known
         return found if intercept else found[1:]
 
-    def summary(self, alpha: float = 0.05, *, covariates: object = None) -> CoefficientTable:
+    def _intervals(self, level: float, covers: str) -> FloatArray:
+        return self.conf_int(confidence=level)
+
+    def summary(
+        self, *, confidence: float | None = None, covariates: TableLike | None = None
+    ) -> CoefficientTable:
         """A table of coefficients, noise and intervals, as text and HTML.
 
         Where there are no intervals it has the coefficients, and says why.
         """
-        check_is_fitted(self, "release_")
-        check_probability("alpha", alpha)
-        first, names = 0 if self.fit_intercept else 1, self.mechanism_.names
-        values = self.release_.value[: len(names)]
-        bounds, lacking = self.known_intervals(alpha, covariates=covariates)
-        title, rows = type(self).__name__, self.schema_.rows
+        level, _ = self._asked(confidence, None)
+        first, names = 0 if self.fit_intercept else 1, self._fitted.names
+        title, values = table_title(self), self.release_.value[: len(names)]
+        bounds, lacking = self.known_intervals(confidence=level, covariates=covariates)
         notes = reference_notes(self.schema_)
         if bounds is None:
-            return self._titled(
-                bare_table(title, names, values, self.guarantee_, lacking, rows=rows, notes=notes)
-            )
-        found = coefficient_table(
+            return bare_table(title, names, values, self.guarantee_, lacking, notes=notes)
+        return coefficient_table(
             title,
             names,
             values,
             self._cloud(covariates).noise_std,
             bounds[first:],
-            1 - alpha,
+            level,
             self.guarantee_,
-            rows=rows,
             about=_COVERS if covariates is None else f"{_COVERS}, if {_LIKE}",
             notes=notes,
         )
-        return self._titled(found)
-
-    def _titled(self, table: CoefficientTable) -> CoefficientTable:
-        """Under add-remove the number of rows is private, and the schema has its ceiling."""
-        if self.schema_.neighbors is Neighbors.REPLACE_ONE:
-            return table
-        return replace(table, title=f"{type(self).__name__}, at most {self.schema_.rows} rows")
 
     def known_intervals(
-        self, alpha: float, *, simultaneous: bool = False, covariates: object = None
+        self,
+        *,
+        confidence: float | None = None,
+        simultaneous: bool = False,
+        covariates: TableLike | None = None,
     ) -> tuple[FloatArray | None, str]:
         """The intervals of :meth:`conf_int`, the intercept first, or None and the reason."""
         if (lacking := self._no_intervals(covariates)) is not None:
             return None, lacking
         try:
             found = self.conf_int(
-                alpha, simultaneous=simultaneous, intercept=True, covariates=covariates
+                confidence=confidence,
+                simultaneous=simultaneous,
+                intercept=True,
+                covariates=covariates,
             )
         except UndecidedError as reason:
             return None, str(reason)
         return found, ""
 
-    def _no_intervals(self, covariates: object) -> str | None:
+    def _no_intervals(self, covariates: TableLike | None) -> str | None:
         """Why this fit has no intervals from what it paid for or from public rows, or None."""
         if self.tune is not None:
             return (
@@ -298,30 +235,30 @@ class LogisticRegression(TwoClassLogit):
             return DEPENDENT
         if covariates is not None:
             return None if self.schema_.neighbors is Neighbors.REPLACE_ONE else _NOT_COUNTED
-        return SHARE_HELP if self.mechanism_.information is None else None
+        return SHARE_HELP if self._fitted.information is None else None
 
-    def _cloud(self, covariates: Any) -> Cloud:
+    def _cloud(self, covariates: TableLike | None) -> Cloud:
         check_is_fitted(self, "release_")
         lacking = self._no_intervals(covariates)
         if lacking is not None:
             fail(lacking)
         if covariates is None:
-            return Cloud.paid(self.mechanism_, self.release_)
+            return Cloud.paid(self._fitted, self.release_)
         if isinstance(covariates, str):
             fail(
                 "`covariates` must be a table of public rows. That columns fill their bounds "
                 "evenly and are not correlated is no basis for intervals: buy them with "
                 "`interval_share`."
             )
-        return Cloud.assumed(self.mechanism_, self.release_, self._scaled_rows(covariates))
+        return Cloud.assumed(self._fitted, self.release_, self._scaled_rows(covariates))
 
 
 def _settings(tune: object) -> list[dict[str, Any]]:
     """The candidates, checked."""
-    known = ("noise", "noise_share", "ridge", "l1", "theta_set")
+    known = ", ".join(_TUNED)
     if isinstance(tune, (str, Mapping)) or not isinstance(tune, Sequence) or not tune:
-        fail(f"`tune` must be a list of dicts with parameters among {', '.join(known)}.")
+        fail(f"`tune` must be a list of dicts with parameters among {known}.")
     for given in tune:
-        if not isinstance(given, Mapping) or any(name not in known for name in given):
-            fail(f"`tune` must hold dicts with parameters among {', '.join(known)}. Got {given!r}.")
+        if not isinstance(given, Mapping) or any(name not in _TUNED for name in given):
+            fail(f"`tune` must hold dicts with parameters among {known}. Got {quoted(given)}.")
     return [dict(given) for given in tune]

@@ -2,92 +2,55 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, check_count, check_real, fail
-from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, label_array, target_classes
-from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.design.designs import Design
+from tightdp.errors import FloatArray, check_count, fail
+from tightdp.estimators.classifiers import Classifier
+from tightdp.estimators.inputs import Bounds, Problem
 from tightdp.inference.class_tables import log_joint
-from tightdp.ledger import Ledger
 from tightdp.mechanisms.counts import ClassTables
-from tightdp.randomness import RandomLike, RandomSource
+from tightdp.noise.law import NoiseLaw
 from tightdp.release import Release
 from tightdp.schema import Category, Interval
 
 
-class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base: numeric columns are Gaussian within a class, categories have tables."""
+class NaiveBayes(Classifier[ClassTables]):
+    """Base: numeric columns are Gaussian within a class, categories have tables.
 
-    classes_: Any
-    class_prior_: FloatArray
-    class_count_: FloatArray
+    Parameters
+    ----------
+    delta : float, Fraction or Decimal
+        For laws; "hull" spends none.
+    noise : "hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"
+        The shape of one record, or a law for every entry, the budget shared by the entries that one
+        record moves; "designed" is the certified optimum for its share. A law or a design of your
+        own is used on every entry, and epsilon and delta must cover all of them.
+    count_share : float or "auto"
+        For families of laws: the part of the budget that the class counts get.
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        *,
-        bounds: object = None,
-        delta: Number = 0,
-        noise: object = "hull",
-        count_share: Number | str = "auto",
-        classes: object = None,
-        alpha: float = 1.0,
-        var_smoothing: float = 1e-3,
-        progress: bool = False,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.noise = noise
-        self.count_share = count_share
-        self.classes = classes
-        self.alpha = alpha
-        self.var_smoothing = var_smoothing
-        self.progress = progress
-        self.ledger = ledger
-        self.random_state = random_state
+    Attributes
+    ----------
+    class_prior_, class_count_ : array
+    level_prob_ : dict
+        Tables of the categories, shape (classes, levels).
+    """
 
-    def _check_parameters(self) -> None:
-        check_classes(self.classes)
-        for name, least in (("alpha", 1e-10), ("var_smoothing", 1e-12)):
-            if not check_real(name, getattr(self, name)) >= least:
-                fail(f"`{name}` must be at least {least:g}. Got {getattr(self, name)}.")
+    delta: Number = 0
+    noise: str | NoiseLaw | Design = "hull"
+    count_share: Number | str = "auto"
+    alpha: float = 1.0
 
-    def _target_column(self, y: object) -> Column | None:
-        return target_classes(self.classes, self.bounds, y)
+    def _mechanism(self, problem: Problem) -> ClassTables:
+        return self._model(ClassTables, problem)
 
-    @abstractmethod
-    def _check_columns(self, problem: Problem) -> None:
-        """Refuse columns that the classifier is not for."""
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        self._check_columns(problem)
-        mechanism = ClassTables(
-            problem.schema,
-            problem.features,
-            problem.target,
-            noise=self.noise,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            count_share=self.count_share,
-            alpha=self.alpha,
-            var_smoothing=self.var_smoothing,
-        )
-        release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
-        )
-        self.mechanism_ = mechanism
+    def _read(self, mechanism: ClassTables, release: Release) -> Release:
         self._table = table = mechanism.tables(release)
-        self.classes_ = label_array(mechanism.statistic.classes)
         self.class_count_, self.class_prior_ = table.counts, table.prior
         self.theta_, self.var_ = mechanism.in_user_units(table)
         self.level_prob_ = table.levels
@@ -108,14 +71,10 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         joint -= joint.max(axis=1, keepdims=True)
         return np.asarray(joint - np.log(np.exp(joint).sum(axis=1, keepdims=True)))
 
-    def predict_proba(self, X: TableLike) -> FloatArray:
-        """Probabilities of the classes, shape (n, classes)."""
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: TableLike) -> Any:
+    def predict(self, X: TableLike) -> NDArray[Any]:
         """The likeliest class of every row."""
         check_is_fitted(self, "release_")
-        return self.classes_[self.predict_joint_log_proba(X).argmax(axis=1)]
+        return np.asarray(self.classes_[self.predict_joint_log_proba(X).argmax(axis=1)])
 
 
 class GaussianNB(NaiveBayes):
@@ -142,20 +101,8 @@ class GaussianNB(NaiveBayes):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs (or categories), or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
-    delta : float, Fraction or Decimal
-        For laws; "hull" spends none.
-    noise : "hull", "laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed"
-        The shape of one record, or a law for every entry, the budget shared by the entries that one
-        record moves; "designed" is the certified optimum for its share. A law or a design of your
-        own is used on every entry, and epsilon and delta must cover all of them.
-    count_share : float or "auto"
-        For families of laws: the part of the budget that the class counts get.
-    classes : sequence of labels, or "observed"
-        All public classes, those that are not in the table included. Missing and unseen labels
-        count as the first one.
     alpha : float
         Pseudo-counts of every level of a category, and the number of rows of the variance that all
         classes have in common that are added to those of each class: a column that is constant in
@@ -163,20 +110,11 @@ class GaussianNB(NaiveBayes):
     var_smoothing : float
         Least variance of a column scaled to [-1, 1]: by default that of a standard deviation of
         1.6 % of the range, so that columns that hardly vary within a class do not decide alone.
-    progress : bool
-        Show a progress bar while the table is read.
-    ledger : Ledger, optional
-    random_state : None, int, Generator or RandomState
-        None is a fresh cryptographic source; anything else is for tests: **not private**.
 
     Attributes
     ----------
     theta_, var_ : array, shape (classes, numeric columns)
         Means and variances within classes, noise allowed for; without noise those of the rows.
-    class_prior_, class_count_ : array
-    level_prob_ : dict
-        Tables of the categories, shape (classes, levels).
-    release_ : Release
 
     Examples
     --------
@@ -191,11 +129,7 @@ class GaussianNB(NaiveBayes):
     True
     """
 
-    theta_: FloatArray
-    var_: FloatArray
-
-    def _check_columns(self, problem: Problem) -> None:
-        """Numbers and categories are both welcome."""
+    var_smoothing: float = 1e-3
 
 
 class CategoricalNB(NaiveBayes):
@@ -210,25 +144,11 @@ class CategoricalNB(NaiveBayes):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : Category, int, list of them, or Schema
         The public levels of the features; an integer k stands for the levels 0..k-1. Other cells
         count as the first level (or the ``other`` one of the category).
-    delta : float, Fraction or Decimal
-    noise, count_share, classes
-        As for :class:`GaussianNB`.
     alpha : float
         Pseudo-counts of every level.
-    progress : bool
-    ledger : Ledger, optional
-    random_state : None, int, Generator or RandomState
-
-    Attributes
-    ----------
-    level_prob_ : dict
-        Tables of the features, shape (classes, levels).
-    class_prior_, class_count_ : array
-    release_ : Release
 
     Examples
     --------
@@ -240,34 +160,16 @@ class CategoricalNB(NaiveBayes):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        *,
-        bounds: object = None,
-        delta: Number = 0,
-        noise: object = "hull",
-        count_share: Number | str = "auto",
-        classes: object = None,
-        alpha: float = 1.0,
-        progress: bool = False,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            bounds=bounds,
-            delta=delta,
-            noise=noise,
-            count_share=count_share,
-            classes=classes,
-            alpha=alpha,
-            progress=progress,
-            ledger=ledger,
-            random_state=random_state,
-        )
+    def _mechanism(self, problem: Problem) -> ClassTables:
+        for name in problem.features:
+            if isinstance(problem.schema[name], Interval):
+                fail(
+                    f"Column {name!r} must have public levels: give `bounds` as a Category, a "
+                    "number of levels, a list of them, or a Schema. GaussianNB takes numbers."
+                )
+        return super()._mechanism(problem)
 
-    def _public_bounds(self) -> Any:
+    def _public_bounds(self) -> Bounds:
         if isinstance(self.bounds, list):  # a tuple is a pair, which the columns refuse
             return [_levels(given) for given in self.bounds]
         return _levels(self.bounds)
@@ -278,16 +180,8 @@ class CategoricalNB(NaiveBayes):
         tags.classifier_tags.poor_score = True  # on numbers, which are not its business
         return tags
 
-    def _check_columns(self, problem: Problem) -> None:
-        for name in problem.features:
-            if isinstance(problem.schema[name], Interval):
-                fail(
-                    f"Column {name!r} must have public levels: give `bounds` as a Category, a "
-                    "number of levels, a list of them, or a Schema. GaussianNB takes numbers."
-                )
 
-
-def _levels(given: object) -> Any:
+def _levels(given: Any) -> Any:
     """An integer k as the category 0..k-1; anything else as it is."""
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         return Category(range(check_count("bounds", given, least=2)), other=0)

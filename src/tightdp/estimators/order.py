@@ -5,42 +5,40 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, check_choice, fail
-from tightdp.estimators.location import Location, numeric_columns
+from tightdp.accepted import Number
+from tightdp.errors import FloatArray, check_choice
+from tightdp.estimators.declared_parameters import parameter
+from tightdp.estimators.inputs import Problem
+from tightdp.estimators.location import PaidIntervals, numeric_columns
 from tightdp.exact.rates import check_epsilon
-from tightdp.ledger import Ledger
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
 from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
-from tightdp.randomness import RandomLike
 from tightdp.release import Release
 from tightdp.schema import Schema
 
 _ENDS = (" low", " high")
 
 
-class OrderStatistics(Location):
-    """Base: quantiles at given levels, and intervals that are paid for."""
+class OrderStatistics(PaidIntervals[Together]):
+    """Base: quantiles at given levels.
 
-    interval: str
+    Parameters
+    ----------
+    interval : {"none", "sample", "population"}
+        What :meth:`conf_int` covers, whatever the rows: the quantile of these rows, or of the
+        population that they are an independent sample of. Four fifths of epsilon pay for it.
+    """
 
     @abstractmethod
     def _levels(self) -> list[Fraction]:
         """The checked levels."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._levels()
-        check_choice("interval", self.interval, COVERS)
-
-    def _release(self, frame: TableLike, schema: Schema, options: dict[str, Any]) -> Release:
-        return Together(self._parts(schema)).release(frame, **options)
+    def _mechanism(self, problem: Problem) -> Together:
+        return Together(self._parts(problem.schema))
 
     def _parts(self, schema: Schema) -> list[Mechanism]:
         """One mechanism for every column and level."""
@@ -53,30 +51,15 @@ class OrderStatistics(Location):
         ]
 
     def _locations(self, release: Release) -> FloatArray:
-        plain = [not name.endswith(_ENDS) for name in release.names]
-        return self._shaped(release.value[plain])
+        return self._shaped(release.value[[not name.endswith(_ENDS) for name in release.names]])
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         return values
 
-    def conf_int(self) -> FloatArray:
-        """Rows (low, high), one for every column, at the level ``confidence`` for all together.
-
-        They were released and paid for with ``interval``: they cover the quantile of these rows
-        ("sample"), or of the population that they are an independent sample of ("population"),
-        whatever the rows.
-        """
-        check_is_fitted(self, "release_")
-        ends = [
-            self._shaped(self.release_.value[[name.endswith(end) for name in self.release_.names]])
-            for end in _ENDS
-        ]
-        if not ends[0].size:
-            fail(
-                "There is no interval: its width is private, so it must be paid for. Fit with "
-                "interval='sample' or 'population'."
-            )
-        return np.stack(ends, axis=-1)
+    def _intervals(self, level: float, covers: str) -> FloatArray:
+        release = self.release_
+        ends = [release.value[[name.endswith(end) for name in release.names]] for end in _ENDS]
+        return np.stack([self._shaped(end) for end in ends], axis=-1)
 
 
 class Quantile(OrderStatistics):
@@ -88,20 +71,7 @@ class Quantile(OrderStatistics):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
     tau : number strictly between 0 and 1
-    interval : {"none", "sample", "population"}
-        What :meth:`conf_int` covers; four fifths of epsilon pay for it.
-    confidence : float
-        The level of the intervals, which is fixed when they are paid for.
-    ledger : Ledger, optional
-    random_state : None or a seed
-
-    Attributes
-    ----------
-    location_ : array
-    release_ : Release
 
     Examples
     --------
@@ -113,19 +83,9 @@ class Quantile(OrderStatistics):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        tau: Number = 0.5,
-        interval: str = "none",
-        confidence: float = 0.95,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        super().__init__(epsilon, bounds, confidence, ledger, random_state)
-        self.tau = tau
-        self.interval = interval
+    tau: Number = parameter(default=0.5, kw_only=False)
+
+    _leading = ("epsilon", "bounds", "tau")
 
     def _levels(self) -> list[Fraction]:
         return [check_tau(self.tau)]
@@ -136,38 +96,12 @@ class Median(OrderStatistics):
 
     **Privacy.** As for :class:`Quantile`.
 
-    Parameters
-    ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
-    interval : {"none", "sample", "population"}
-    confidence : float
-    ledger : Ledger, optional
-    random_state : None or a seed
-
-    Attributes
-    ----------
-    location_ : array
-    release_ : Release
-
     Examples
     --------
     >>> X = np.linspace(0, 10, 2001)[:, None]
     >>> Median(epsilon=5.0, bounds=(0, 10)).fit(X).location_.round(0)
     array([5.])
     """
-
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        interval: str = "none",
-        confidence: float = 0.95,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        super().__init__(epsilon, bounds, confidence, ledger, random_state)
-        self.interval = interval
 
     def _levels(self) -> list[Fraction]:
         return [Fraction(1, 2)]
@@ -187,18 +121,11 @@ class Quantiles(OrderStatistics):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
     taus : increasing numbers strictly between 0 and 1
-    interval : {"none", "sample", "population"}
-    confidence : float
-    ledger : Ledger, optional
-    random_state : None or a seed
 
     Attributes
     ----------
     location_ : array, shape (columns, levels)
-    release_ : Release
 
     Examples
     --------
@@ -207,25 +134,15 @@ class Quantiles(OrderStatistics):
     array([[1., 5., 9.]])
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        taus: Sequence[Any] = (0.25, 0.5, 0.75),
-        interval: str = "none",
-        confidence: float = 0.95,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        super().__init__(epsilon, bounds, confidence, ledger, random_state)
-        self.taus = taus
-        self.interval = interval
+    taus: Sequence[Number] = parameter(default=(0.25, 0.5, 0.75), kw_only=False)
+
+    _leading = ("epsilon", "bounds", "taus")
 
     def _levels(self) -> list[Fraction]:
         return check_taus(self.taus)
 
     def _parts(self, schema: Schema) -> list[Mechanism]:
-        if self.interval != "none":
+        if check_choice("interval", self.interval, COVERS) != "none":
             return super()._parts(schema)
         columns, levels = numeric_columns(schema), self._levels()
         share = check_epsilon(self.epsilon) / len(columns)

@@ -3,67 +3,76 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
 
-import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import TableLike
-from tightdp.data.columns import open_column
+from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.data.one_pass import blocks
-from tightdp.errors import DimensionError, FloatArray, check_flag, fail
+from tightdp.errors import FloatArray, LedgerError, PrivacyWarning, fail
+from tightdp.estimators.declared_parameters import constructor, documentation, parameter
 from tightdp.estimators.inputs import (
+    Bounds,
     Column,
     Problem,
-    bare_columns,
-    named_columns,
-    public_rows,
-    read_arrays,
-    read_columns,
-    target_cells,
+    fitted_cells,
+    read_problem,
+    read_whole,
 )
-from tightdp.estimators.lost_ledgers import check_not_lost, left_behind
-from tightdp.estimators.pipelines import warn_of_learned_steps
 from tightdp.exact.rates import check_epsilon
-from tightdp.privacy import Guarantee, Neighbors
-from tightdp.randomness import RandomSource, source
+from tightdp.ledger import Ledger
+from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.privacy import Guarantee
+from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
-from tightdp.schema import Schema
 
-_FLAGS = {"average", "fit_intercept", "progress"}
+M = TypeVar("M", bound=Mechanism)
+
 _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
     "are data that would need public bounds and noise of their own. Fit without weights."
 )
-_COLUMN_VECTOR = "A column-vector y was passed when a 1d array was expected: pass y.ravel()."
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of the private estimators.
+@dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
+class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
+    """Base of the private estimators: each is a mechanism with the scikit-learn contract.
 
-    A subclass defines ``__init__`` with (at least) the parameters below, ``_fit(problem, key,
-    rng)``, which makes exactly one payment and returns the :class:`~tightdp.Release`, and
-    ``_check_parameters``, which raises on bad parameters before anything is paid or read.
+    A subclass declares the parameters that it adds (annotated, with defaults), makes its mechanism
+    (``_mechanism``) and says how fitted attributes come from a release (``_read``).
 
     Parameters
     ----------
     epsilon : float, Fraction or Decimal
+        The privacy budget of a fit.
     bounds : pair, list of pairs, or Schema
-        Public facts; see :data:`~tightdp.estimators.inputs.BOUNDS_HELP`.
-    noise : shape of the noise
+        Public bounds: one pair for all columns, pairs for the features and then the target, or a
+        Schema (which may hold categories). Cells outside are moved to the nearer bound.
+    progress : bool
+        Show a progress bar while rows are read, where ``tqdm`` is installed.
     ledger : Ledger, optional
-        Every ``fit`` is charged to it; clones share it.
+        Charged once for every fit; clones share it.
     random_state : None, int, Generator or RandomState
         None is a fresh cryptographic source for every fit. Anything else marks the release as
-        seeded: **not private**.
+        seeded: it is for tests, and **not private**.
+
+    Attributes
+    ----------
+    release_ : Release
+        What was published, with its guarantee and its payment.
+    guarantee_ : Guarantee
+    mechanism_ : Mechanism
+    schema_ : Schema
+        The public facts of the fit.
 
     Notes
     -----
@@ -75,13 +84,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     :class:`~tightdp.errors.PrivacyWarning` tells.
     """
 
-    epsilon: Any
-    bounds: Any
-    noise: Any
-    ledger: Any
-    random_state: Any
-    release_: Release
-    schema_: Schema
+    epsilon: Number = parameter(default=1.0, kw_only=False)
+    bounds: Bounds = parameter(default=None, kw_only=False)
+    progress: bool = False
+    ledger: Ledger | LostLedger | None = None
+    random_state: RandomLike = None
+
+    _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds")  # these need no name
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__init__ = constructor(cls, PrivateEstimator, cls._leading)  # type: ignore[method-assign]
+        cls.__doc__ = documentation(cls)
 
     # --- fitting ------------------------------------------------------------------------------
 
@@ -100,29 +114,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A key that the ledger already holds gives the stored release again and costs nothing.
         """
         _refuse(unsupported)
-        check_not_lost(self.ledger)
+        self._purse()
         check_epsilon(self.epsilon)
-        for name in set(self.get_params(deep=False)) & _FLAGS:
-            check_flag(name, getattr(self, name))
-        self._check_parameters()
-        warn_of_learned_steps(self)
+        _warn_of_learned_steps(self)
         problem = self._problem(X, y)
         if key is not None and self.ledger is None:
             fail("`key` needs a `ledger` that remembers it.")
-        problem.check()
         self.schema_ = problem.schema
         self.release_ = self._fit(problem, key, self._source())
         return self
 
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Raise on bad parameters; neither data nor budget have been touched."""
+    def _problem(self, X: TableLike, y: object) -> Problem:
+        """Table, schema and roles; sets ``n_features_in_`` and ``feature_names_in_``."""
+        return read_problem(self, X, y, self._public_bounds(), self._target_column(y))
 
-    @abstractmethod
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         """Pay, release and set the fitted attributes."""
+        self.mechanism_ = self._mechanism(problem)
+        release = self.mechanism_.release(
+            problem.frame,
+            ledger=self._purse(),
+            key=key,
+            confidence=getattr(self, "confidence", 0.95),
+            rng=rng,
+            progress=self.progress,
+        )
+        return self._read(self.mechanism_, release)
 
-    def _public_bounds(self) -> Any:
+    @abstractmethod
+    def _mechanism(self, problem: Problem) -> M:
+        """What releases, with its parameters checked; neither data nor budget are touched."""
+
+    @abstractmethod
+    def _read(self, mechanism: M, release: Release) -> Release:
+        """Set the fitted attributes, and give what is published of the release."""
+
+    def _model(self, kind: type[M], problem: Problem) -> M:
+        """A mechanism of features and a target, with the parameters that it has in common."""
+        roles = {"features": problem.features, "target": problem.target}
+        return kind(schema=problem.schema, **roles, **self._options(kind))  # type: ignore[call-arg]
+
+    def _options(self, kind: type) -> dict[str, Any]:
+        """The parameters of the estimator that a mechanism takes, too."""
+        taken = inspect.signature(kind).parameters
+        return {name: getattr(self, name) for name in self._get_param_names() if name in taken}
+
+    def _public_bounds(self) -> Bounds:
         """The bounds as :mod:`~tightdp.estimators.inputs` reads them."""
         return self.bounds
 
@@ -130,70 +167,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Public facts about the target that the estimator knows itself (classes), else None."""
         return None
 
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the last fit promises."""
-        check_is_fitted(self, "release_")
-        return self.release_.guarantee
-
-    # --- input --------------------------------------------------------------------------------
-
-    def _problem(self, X: Any, y: object) -> Problem:
-        """Table, schema and roles; sets ``n_features_in_`` and ``feature_names_in_``."""
-        column = self._target_column(y)
-        if isinstance(y, str):
-            problem = read_columns(X, y, self._public_bounds(), column)
-            self._remember(problem.features)
-            return problem
-        if isinstance(X, (str, Path)) or (X is not None and _out_of_memory(X)):
-            fail("`y` must be the name of the target column when `X` is not in memory.")
-        names = _text_names(X)
-        if y is None:  # scikit-learn has the words for it
-            validate_data(self, np.zeros((2, 1 if names is None else len(names))), y)
-        if names is not None:
-            features: dict[str, Any] = {name: X[name] for name in names}
-            self._remember(tuple(names))
-            rows = public_rows(X)
-            assert rows is not None
-        else:
-            columns, rows = self._bare_columns(self._with_columns(X, column), reset=True)
-            features = {f"x{j}": column for j, column in enumerate(columns)}
-        target = target_cells(y)
-        if len(getattr(y, "shape", ())) == 2:
-            warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=3)
-        if len(open_column(target)) != rows:
-            fail("`y` must have one entry for each row of `X`.", DimensionError)
-        return read_arrays(
-            features, target, self._public_bounds(), rows, column, named=names is not None
-        )
-
-    def _with_columns(self, X: TableLike, target: Column | None) -> Any:
-        """A list of no rows, where that may be, with the columns that a row would have."""
-        if not (isinstance(X, (list, tuple)) and not X and _private_rows(self.bounds)):
-            return X
-        last, of_its_own = self.bounds[list(self.bounds)[-1]], getattr(target, "levels", None)
-        ends_in_target = of_its_own is None or getattr(last, "levels", ()) == of_its_own
-        return np.empty((0, len(list(self.bounds)) - ends_in_target))
-
-    def _bare_columns(self, X: TableLike, *, reset: bool) -> tuple[list[Any], int]:
-        """Columns of a table without names, and its rows; scikit-learn checks the shape only."""
-        if hasattr(X, "tocsr"):
-            validate_data(self, X)  # says that it is sparse
-        columns, rows = bare_columns(X)
-        shape = np.broadcast_to(0.0, (rows, len(columns)))
-        # an error would tell that nobody is there
-        least = 0 if reset and _private_rows(self.bounds) else 1
-        try:
-            validate_data(
-                self, shape, reset=reset, ensure_all_finite=False, ensure_min_samples=least
+    def _purse(self) -> Ledger | None:
+        """The ledger that pays; a model that lost its own must be given another."""
+        if isinstance(self.ledger, LostLedger):
+            fail(
+                "This model was saved or copied, and its ledger was not: it can predict. To fit it "
+                "again, say set_params(ledger=Ledger.open(path)); set_params(ledger=None) fits "
+                "without payment.",
+                LedgerError,
             )
-        except ValueError as error:
-            fail(str(error), DimensionError)  # in its words, and of our family
-        return columns, rows
-
-    def _remember(self, names: tuple[str, ...]) -> None:
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
+        return self.ledger
 
     def _source(self) -> RandomSource:
         """A fresh secure source, or a seeded one that says so."""
@@ -202,30 +185,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return source(int(check_random_state(state).randint(0, 2**31 - 1)))
         return source(state)
 
-    def _scaled_rows(self, X: Any) -> FloatArray:
+    # --- using a fit --------------------------------------------------------------------------
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the last fit promises."""
+        check_is_fitted(self, "release_")
+        return self.release_.guarantee
+
+    def _scaled_rows(self, X: TableLike) -> FloatArray:
         """Feature rows as the fit saw them: clamped, missing cells replaced, scaled to [-1, 1].
 
         Codes stand for the levels of categories. Shape (n, features).
         """
         check_is_fitted(self, "release_")
         *names, target = self.schema_
-        table = _text_names(X)
-        if table is not None:
-            missing = [name for name in names if name not in table]
-            if isinstance(X, Mapping) and missing:
-                fail(f"The table has no column {missing[0]!r}.")
-            if {*table} - {target} != {*names}:  # the target may ride along, unread
-                validate_data(self, X, reset=False, skip_check_array=True)
-            frame: Any = {name: X[name] for name in names}
-        else:
-            columns, _ = self._bare_columns(X, reset=False)
-            frame = dict(zip(names, columns, strict=True))
-        rows = max(1, len(next(iter(frame.values()))))
-        facts = Schema(self.schema_.select(names), rows=rows, bits=24)
-        parts = [block.matrix(names) for block in blocks(frame, facts, names)]
-        cells = np.concatenate([np.empty((0, len(names)), dtype=np.int64), *parts])
-        scale = [1.0 if hasattr(facts[name], "levels") else 2.0**facts.bits for name in names]
-        return cells / np.array(scale)
+        return fitted_cells(self, X, self.schema_.select(names), unread=target)
 
     def _design_rows(self, X: TableLike) -> FloatArray:
         """Rows in user units, clamped as in the fit; categories as indicators but for the first."""
@@ -261,7 +236,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return clone
 
 
-def _refuse(unsupported: Mapping[str, Any]) -> None:
+class Untargeted(PrivateEstimator[M]):
+    """Base of estimators of a table as a whole: there is no target, and all columns are alike."""
+
+    def _problem(self, X: TableLike, y: object) -> Problem:
+        return read_whole(self, X, self.bounds)
+
+
+def _refuse(unsupported: Mapping[str, object]) -> None:
     if unsupported.get("sample_weight") is not None:
         fail(_WEIGHT_REASON)
     unknown = [name for name in unsupported if name != "sample_weight"]
@@ -269,18 +251,82 @@ def _refuse(unsupported: Mapping[str, Any]) -> None:
         fail(f"`fit` has no parameter {unknown[0]!r}. It has X, y and key.")
 
 
-def _out_of_memory(X: TableLike) -> bool:
-    sparse = hasattr(X, "tocsr")  # scikit-learn has the words for those
-    return not sparse and public_rows(X) is None and named_columns(X) is not None
+# --- ledgers that fitted models leave behind when they are saved or copied ------------------------
 
 
-def _text_names(X: TableLike) -> list[str] | None:
-    """Names of a frame in memory, or None for arrays."""
-    if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
-        return None
-    return named_columns(X)
+class LostLedger:
+    """What stands for the ledger of a model that was saved or copied: fits are refused.
+
+    A copy of a ledger would spend the same budget again, and a fit without one is not paid for.
+    """
+
+    def __repr__(self) -> str:
+        return "<not saved: set_params(ledger=...)>"
 
 
-def _private_rows(bounds: object) -> bool:
-    """Whether the number of rows is private: tables with and without a row are neighbours."""
-    return isinstance(bounds, Schema) and bounds.neighbors is not Neighbors.REPLACE_ONE
+_STILL_PAYS = (
+    "An estimator that has a ledger and is not fitted cannot be pickled or copied: its copy would "
+    "spend the same budget again. Use `sklearn.base.clone`, which shares the ledger; for searches "
+    "and cross-validation, n_jobs=1 or `joblib.parallel_config(backend='threading')`; in another "
+    "process, a ledger that was opened there: set_params(ledger=Ledger.open(path))."
+)
+
+
+def left_behind(ledger: Ledger | LostLedger | None, *, fitted: bool) -> LostLedger | None:
+    """What is saved in place of a ledger; a model that could still pay is refused.
+
+    >>> left_behind(Ledger(epsilon=1), fitted=True)
+    <not saved: set_params(ledger=...)>
+    """
+    if ledger is None or isinstance(ledger, LostLedger):
+        return ledger
+    if not fitted:
+        fail(_STILL_PAYS, LedgerError)
+    return LostLedger()
+
+
+# --- what a pipeline learns from the rows before the estimator sees them is not private -----------
+
+
+def _warn_of_learned_steps(estimator: BaseEstimator) -> None:
+    """Warn if ``estimator`` is being fitted behind steps that were fitted on the same rows.
+
+    The steps are looked at, never the rows: the warning is the same for every table. Scikit-learn
+    does not tell an estimator what it is part of, so the calls that led here are asked: a pipeline
+    that ends in the estimator, or a regressor whose target is transformed.
+    """
+    names = sorted({type(step).__name__ for step in _before(estimator) if _learns(step)})
+    if names:
+        warnings.warn(
+            f"{', '.join(names)} learned from the rows before {type(estimator).__name__} did, "
+            "without noise: the guarantee does not cover what this reveals. Scale by public bounds "
+            "instead: `bounds` does it.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _before(estimator: BaseEstimator) -> Iterator[object]:
+    """All steps that rows pass before they reach the estimator, innermost first."""
+    inner, frame = estimator, sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Pipeline) and owner.steps and owner.steps[-1][1] is inner:
+            yield from (step for _, step in owner.steps[:-1])
+            inner = owner
+        elif isinstance(owner, TransformedTargetRegressor):
+            yield owner.transformer
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def _learns(step: object) -> bool:
+    """Whether a step is fitted on rows; steps that hold others are asked for theirs."""
+    if step is None or isinstance(step, str):  # nothing, "drop" or "passthrough"
+        return False
+    if isinstance(step, Pipeline):
+        return any(_learns(inner) for _, inner in step.steps)
+    if isinstance(step, FeatureUnion):
+        return any(_learns(inner) for _, inner in step.transformer_list)
+    if isinstance(step, ColumnTransformer):
+        return any(_learns(inner) for _, inner, _ in step.transformers)
+    return bool(get_tags(step).requires_fit)

@@ -6,22 +6,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from tightdp.accepted import Number, TableLike
-from tightdp.errors import FloatArray, check_choice, fail
+from tightdp.errors import FloatArray
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.chains import SAMPLERS
-from tightdp.mechanisms.gradients.gradient_regression import (
-    SHAPES,
-    KNormQuantileRegression,
-    check_radius,
-)
-from tightdp.mechanisms.quantiles import check_tau
-from tightdp.randomness import RandomLike, RandomSource
+from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
 from tightdp.release import Release
 
 
-class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class QuantileRegression(
+    RegressorMixin,  # type: ignore[misc]
+    PrivateEstimator[KNormQuantileRegression],
+):
     r"""The plane below which a share tau of the rows lies, under differential privacy.
 
     ``fit`` draws the coefficients exactly from the law of
@@ -36,7 +32,6 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         Public bounds: one pair for all columns, pairs for the features and then the target, or a
         Schema of intervals.
@@ -51,15 +46,12 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
     sampler : {"exact", "mcmc"}
         Exact draws take up to four coefficients. A Markov chain takes more, but only approaches the
         law: the fit is then **not** epsilon-DP, and its guarantee says ``approximate-sampler``.
-    ledger : Ledger, optional
-    random_state : None or a seed
 
     Attributes
     ----------
     coef_ : array
         In user units.
     intercept_ : float
-    release_ : Release
     gradient_radius_ : float
         With probability 95 % the gradient at the released plane exceeds the smallest one by at most
         this many sensitivities. With an intercept, and if some plane of the lattice has a gradient
@@ -84,51 +76,18 @@ class QuantileRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc
     True
     """
 
-    noise = None
+    tau: Number = parameter(default=0.5, kw_only=False)
+    fit_intercept: bool = True
+    radius: Number = 1.0
+    shape: str = "l1"
+    sampler: str = "exact"
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        tau: Number = 0.5,
-        fit_intercept: bool = True,
-        radius: Number = 1.0,
-        shape: str = "l1",
-        sampler: str = "exact",
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.tau = tau
-        self.fit_intercept = fit_intercept
-        self.radius = radius
-        self.shape = shape
-        self.sampler = sampler
-        self.ledger = ledger
-        self.random_state = random_state
+    _leading = ("epsilon", "bounds", "tau")
 
-    def _check_parameters(self) -> None:
-        check_tau(self.tau)
-        check_radius(self.radius)
-        check_choice("shape", self.shape, SHAPES)
-        check_choice("sampler", self.sampler, SAMPLERS)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            fail(f"`fit_intercept` must be True or False. Got {self.fit_intercept!r}.")
+    def _mechanism(self, problem: Problem) -> KNormQuantileRegression:
+        return self._model(KNormQuantileRegression, problem)
 
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = KNormQuantileRegression(
-            problem.schema,
-            tau=self.tau,
-            epsilon=self.epsilon,
-            features=problem.features,
-            target=problem.target,
-            fit_intercept=self.fit_intercept,
-            radius=self.radius,
-            shape=self.shape,
-            sampler=self.sampler,
-        )
-        release = mechanism.release(problem.frame, ledger=self.ledger, key=key, rng=rng)
+    def _read(self, mechanism: KNormQuantileRegression, release: Release) -> Release:
         first = 1 if self.fit_intercept else 0
         self.intercept_ = float(release.value[0]) if self.fit_intercept else 0.0
         self.coef_ = release.value[first:]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tightdp.accepted import Number
-from tightdp.estimators.inputs import Column, Problem
-from tightdp.estimators.labels import check_classes, label_array, target_classes
-from tightdp.estimators.two_classes import TwoClassLogit, two_labels
-from tightdp.ledger import Ledger
+from tightdp.design.designs import Design
+from tightdp.design.range_law import DataDependentDesign
+from tightdp.estimators.classifiers import TwoClassLogit
+from tightdp.estimators.inputs import Problem
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
-from tightdp.randomness import RandomLike, RandomSource
+from tightdp.noise.law import NoiseLaw
 from tightdp.release import Release
 
 
-class SparseLogisticRegression(TwoClassLogit):
+class SparseLogisticRegression(TwoClassLogit[CoordinateDescent]):
     r"""Logistic regression with an l1 (or elastic net) penalty under differential privacy.
 
     One coordinate after the other takes a proximal step along its noisy slope, see
@@ -33,7 +33,6 @@ class SparseLogisticRegression(TwoClassLogit):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
     bounds : pair, list of pairs, or Schema
         Public bounds of the features. Cells outside are moved to the nearer bound.
     delta : float, Fraction or Decimal
@@ -55,24 +54,11 @@ class SparseLogisticRegression(TwoClassLogit):
         Coordinates between two public permutations.
     average : bool
         Whether a sweep ends at the mean of its iterates, as in [5].
-    fit_intercept : bool
-    classes : sequence of two labels, or "observed"
-        The public labels, the second being the positive one. Missing and unseen labels count as
-        the first one.
-    progress : bool
-        Show progress bars.
-    ledger : Ledger, optional
-    random_state : None, int, Generator or RandomState
-        None is a fresh cryptographic source; anything else is for tests: **not private**.
 
     Attributes
     ----------
-    coef_ : array, shape (1, features)
-    intercept_ : array, shape (1,)
-    classes_ : array, shape (2,)
     n_iter_ : int
         Passes.
-    release_ : Release
 
     Examples
     --------
@@ -86,67 +72,19 @@ class SparseLogisticRegression(TwoClassLogit):
     array([[3., 0., 0., 0., 0.]])
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        *,
-        bounds: object = None,
-        delta: Number = 0,
-        noise: object = "best",
-        l1: float = 0.0,
-        l2: float = 0.0,
-        passes: object = "auto",
-        step_size: Number | str = "auto",
-        sweep: int | None = None,
-        average: bool = False,
-        fit_intercept: bool = True,
-        classes: object = None,
-        progress: bool = False,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.noise = noise
-        self.l1 = l1
-        self.l2 = l2
-        self.passes = passes
-        self.step_size = step_size
-        self.sweep = sweep
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.progress = progress
-        self.ledger = ledger
-        self.random_state = random_state
+    delta: Number = 0
+    noise: str | NoiseLaw | Design | DataDependentDesign = "best"
+    l1: float = 0.0
+    l2: float = 0.0
+    passes: int | str = "auto"
+    step_size: float | str = "auto"
+    sweep: int | None = None
+    average: bool = False
 
-    def _check_parameters(self) -> None:
-        check_classes(self.classes, two_labels)
+    def _mechanism(self, problem: Problem) -> CoordinateDescent:
+        return self._model(CoordinateDescent, problem)
 
-    def _target_column(self, y: object) -> Column | None:
-        return target_classes(self.classes, self.bounds, y, two_labels)
-
-    def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        mechanism = CoordinateDescent(
-            problem.schema,
-            problem.features,
-            problem.target,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            noise=self.noise,
-            l1=self.l1,
-            l2=self.l2,
-            passes=self.passes,
-            step_size=self.step_size,
-            sweep=self.sweep,
-            average=self.average,
-            fit_intercept=self.fit_intercept,
-        )
-        release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
-        )
-        self.mechanism_, self.n_iter_ = mechanism, mechanism.passes
-        self.classes_ = label_array(problem.schema[problem.target].levels)  # type: ignore[union-attr]
+    def _read(self, mechanism: CoordinateDescent, release: Release) -> Release:
+        self.n_iter_ = mechanism.passes
         self._take_plane(release.value, mechanism.design)
         return release

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import Number, TableLike
+from tightdp.accepted import TableLike
 from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import SMOOTHINGS
 from tightdp.errors import (
@@ -19,18 +20,18 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.untargeted import Untargeted
+from tightdp.estimators.private_estimator import Untargeted
 from tightdp.exact.rates import check_epsilon
-from tightdp.ledger import Ledger
 from tightdp.mechanisms.kolmogorov import (
     JointKolmogorov,
     KolmogorovSample,
     listed_size,
     public_size,
 )
-from tightdp.randomness import RandomLike, RandomSource
+from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
@@ -40,7 +41,7 @@ _MOST_CELLS = 20_000_000  # of a sample: half a gigabyte while it is drawn
 _FINEST = 1000  # cells of the grid that is taken unasked
 
 
-class SyntheticSample(Untargeted):
+class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
     r"""Rows drawn so that they are distributed like the table's, and private.
 
     "histogram" draws independent rows from a private :class:`~tightdp.Density`: for any number of
@@ -75,8 +76,6 @@ class SyntheticSample(Untargeted):
 
     Parameters
     ----------
-    epsilon : float, Fraction or Decimal
-    bounds : pair, list of pairs, or Schema
     method : {"histogram", "kolmogorov"}
     size : int, optional
         Number of rows. By default the public number of rows for "histogram", and
@@ -87,11 +86,6 @@ class SyntheticSample(Untargeted):
         as points, at most 1,000, and 3 (from three columns on, 2) on each of several axes.
     smoothing : {"linear", "none"}
         For "histogram".
-    progress : bool
-        Show progress bars, where ``tqdm`` is installed.
-    ledger : Ledger, optional
-    random_state : None or a seed
-        Anything but None is **not private**.
 
     Attributes
     ----------
@@ -113,44 +107,28 @@ class SyntheticSample(Untargeted):
     ((45, 1), True)
     """
 
-    sample_: NDArray[Any]
-    density_: Density
+    method: str = parameter(default="histogram", kw_only=False)
+    size: int | None = parameter(default=None, kw_only=False)
+    bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
+    smoothing: str = "linear"
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        bounds: object = None,
-        method: str = "histogram",
-        size: int | None = None,
-        bins: int | str | ArrayLike = "auto",
-        smoothing: str = "linear",
-        progress: bool = False,
-        ledger: Ledger | None = None,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.method = method
-        self.size = size
-        self.bins = bins
-        self.smoothing = smoothing
-        self.progress = progress
-        self.ledger = ledger
-        self.random_state = random_state
-
-    def _check_parameters(self) -> None:
-        check_choice("method", self.method, METHODS)
-        check_choice("smoothing", self.smoothing, SMOOTHINGS)
-        if isinstance(self.bins, str):
-            check_choice("bins", self.bins, ["auto"])
-        if self.size is not None:
-            check_count("size", self.size)
+    _leading = ("epsilon", "bounds", "method", "size", "bins")
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self.__dict__.pop("density_", None)  # of an earlier fit
-        self._check_memory(problem.schema)
+        self._check(problem.schema)
         if self.method == "histogram":
             return self._from_density(problem, key, rng)
+        release = super()._fit(problem, key, rng)
+        if isinstance(self.mechanism_, KolmogorovSample):
+            rows = self.mechanism_.points(release, rng=rng)[:, None]
+        else:
+            counts = np.array(self.mechanism_.candidate(release), dtype=np.int64)
+            rows = _within(self.mechanism_.scores.cells, counts, rng)
+        self.sample_ = rows[rng.permutations(1, len(rows))[0]]
+        return release
+
+    def _mechanism(self, problem: Problem) -> KolmogorovSample | JointKolmogorov:
         schema = problem.schema
         for name in schema:
             if not isinstance(schema[name], Interval):
@@ -158,22 +136,21 @@ class SyntheticSample(Untargeted):
                     f"method='kolmogorov' needs numeric columns: {name!r} is a category, whose "
                     "levels have no order. Use method='histogram'."
                 )
-        mechanism = self._line(schema) if len(list(schema)) == 1 else self._grid(schema)
-        release = mechanism.release(
-            problem.frame, ledger=self.ledger, key=key, rng=rng, progress=bool(self.progress)
-        )
-        if isinstance(mechanism, KolmogorovSample):
-            rows = mechanism.points(release, rng=rng)[:, None]
-        else:
-            counts = np.array(mechanism.candidate(release), dtype=np.int64)
-            rows = _within(mechanism.scores.cells, counts, rng)
-        self.sample_ = rows[rng.permutations(1, len(rows))[0]]
+        return self._line(schema) if len(list(schema)) == 1 else self._grid(schema)
+
+    def _read(self, mechanism: KolmogorovSample | JointKolmogorov, release: Release) -> Release:
         return release
 
-    def _check_memory(self, schema: Schema) -> None:
-        """Refuse a sample that does not fit into memory, before it is paid for."""
+    def _check(self, schema: Schema) -> None:
+        """Refuse what cannot be drawn, before it is paid for."""
+        check_choice("method", self.method, METHODS)
+        check_choice("smoothing", self.smoothing, SMOOTHINGS)
+        if isinstance(self.bins, str):
+            check_choice("bins", self.bins, ["auto"])
         size, columns = self.size, len(list(schema))
-        if size is None and self.method == "histogram":
+        if size is not None:
+            check_count("size", size)
+        elif self.method == "histogram":
             size = schema.rows  # a bound on the rows may be far above their number
         if size is not None and size * columns > _MOST_CELLS:
             fail(
@@ -182,14 +159,8 @@ class SyntheticSample(Untargeted):
             )
 
     def _from_density(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        self.density_ = Density(
-            epsilon=self.epsilon,
-            bounds=problem.schema,
-            bins=self.bins,
-            smoothing=self.smoothing,
-            progress=self.progress,
-            ledger=self.ledger,
-        )
+        facts = {"bounds": problem.schema, "random_state": None}
+        self.density_ = Density(**self._options(Density) | facts)
         release = self.density_._fit(problem, key, rng)
         self.density_.schema_, self.density_.release_ = problem.schema, release
         self.density_.n_features_in_ = self.n_features_in_

@@ -27,7 +27,7 @@ from tightdp.randomness import RandomSource
 Level = Fraction | int
 State = TypeVar("State")
 
-_KEPT = 0.25  # cut until at least this share of the proposals is kept, as far as bounds can tell
+_KEPT = 0.03  # cut until at least this share is kept, as bounds tell: one draw needs no more cuts
 _MOST_CELLS = 1 << 13  # cut ahead of the draw; later only where a proposal is refused
 _GUARD = 24
 

@@ -119,6 +119,7 @@ class CoordinateDescent(Mechanism):
 
     Examples
     --------
+    >>> from tightdp import Category, Interval
     >>> schema = Schema({"a": Interval(-1, 1), "y": Category([0, 1], other=0)}, rows=4000)
     >>> mechanism = CoordinateDescent(schema, epsilon=1.0, fit_intercept=False, passes=8)
     >>> x = np.linspace(-1, 1, 4000)

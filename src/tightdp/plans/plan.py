@@ -414,13 +414,19 @@ class Plan:
     ) -> None:
         """Pay for all of them, then read the rows once; what is paid for is finished, if it can be.
 
-        What is wrong with one is raised when the others that were paid for have been released.
+        What is wrong with one is raised when the others that were paid for have been released. What
+        another run is computing is waited for last: two runs, of which each holds what the other
+        one waits for, would wait in vain.
         """
+        elsewhere: list[Planned] = []
         failed: list[Exception] = []
         refused: list[Exception] = []
         with ExitStack() as paid:
             started: list[tuple[Planned, Started]] = []
             for planned in group:
+                if _in_progress(planned, ledger):
+                    elsewhere.append(planned)
+                    continue
                 try:
                     turn(planned)
                     with _noted(planned, lost):
@@ -437,6 +443,10 @@ class Plan:
                         failed.append(error)
         if failed or refused:
             raise (failed + refused)[0]
+        for planned in elsewhere:
+            turn(planned)
+            with _noted(planned, lost):
+                answers[planned.name] = self._answer(planned, ledger, progress)
 
     def _start(self, planned: Planned, ledger: Ledger) -> Started:
         options = {"ledger": ledger, "key": planned.key, "confidence": self.confidence}
@@ -446,6 +456,17 @@ class Plan:
     def _finish(self, planned: Planned, begun: Started, table: TableLike, progress: bool) -> Answer:
         with held_warnings(), _named(planned):
             return planned.request.finish(begun, table, progress=progress)
+
+
+def _in_progress(planned: Planned, ledger: Ledger) -> bool:
+    """Whether another run has paid for a release and not stored it yet."""
+    try:
+        ledger.find(planned.key)
+    except PendingError:
+        return True
+    except BurnedError:
+        pass
+    return False
 
 
 @contextmanager

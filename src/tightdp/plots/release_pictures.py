@@ -115,7 +115,7 @@ def plot_coefficients(
     other: ArrayLike | None = None,
     *,
     label: str = "not private",
-    alpha: float = 0.05,
+    confidence: float | None = None,
     simultaneous: bool = False,
     names: Sequence[str] | None = None,
     ax: Axes | None = None,
@@ -131,7 +131,7 @@ def plot_coefficients(
         publishes them.
     label : str
         What the others are.
-    alpha, simultaneous :
+    confidence, simultaneous :
         See :meth:`~tightdp.LinearRegression.conf_int`.
     names : sequence of str, optional
         Which coefficients, by default all.
@@ -147,14 +147,15 @@ def plot_coefficients(
     known = list(model.coef_names_)
     chosen = known if names is None else list(names)
     places = [known.index(check_choice("names", name, known)) for name in chosen]
-    bounds = model.conf_int(alpha, simultaneous=simultaneous)[places]
+    bounds = model.conf_int(confidence=confidence, simultaneous=simultaneous)[places]
+    level = model.release_.confidence if confidence is None else confidence
     ax = axes_for(ax, (7.2, 1.6 + 0.42 * len(places)))
     rows = np.arange(len(places), dtype=float)
     lift = 0.12 if other is not None else 0.0
     kind = "intervals, all at once" if simultaneous else "intervals"
     ax.hlines(
         rows - lift, bounds[:, 0], bounds[:, 1], color=ACCENT, lw=2.4, alpha=0.75,
-        label=f"{percent(1 - alpha)} {kind}",
+        label=f"{percent(level)} {kind}",
     )  # fmt: skip
     values = np.ravel(model.coef_)[places]
     ax.plot(values, rows - lift, "o", color=ACCENT, mec="white", ms=8, label="private")

@@ -27,19 +27,21 @@ from tightdp.geometry.row_images import SquareImage
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.privacy import Neighbors, text_down, text_up
+from tightdp.privacy import Neighbors, text_down
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import (
     DESIGN_STEPS,
     LOSSY,
     PURE,
+    family_for,
+    farthest_ends,
     finer_lattice,
     float_down,
     on_lattice,
 )
 from tightdp.shaping.reach import simultaneous
 from tightdp.shaping.shared_costs import (
-    composed_delta,
+    check_composed,
     group_budget,
     group_cost,
     most_each,
@@ -257,11 +259,7 @@ class LawNoise(ClassNoise):
     # --- a named family, for a budget ---------------------------------------------------------
 
     def _make(self, family: str, share: Fraction | None) -> None:
-        lossy = bool(self.delta) and family not in PURE
-        if not self.delta and family == "designed":
-            family = "staircase"  # the optimum of delta = 0
-        if not self.delta and family not in PURE:
-            fail(f"`noise` {family!r} needs `delta` > 0. Got delta = 0.")
+        family, lossy = family_for(family, self.delta)
         others = self.moments.layout.touched - 1
         self.share = best_count_share(others, *self.one_row, lossy) if share is None else share
         spends = []
@@ -292,13 +290,8 @@ class LawNoise(ClassNoise):
         given = self.laws[0].guarantee()
         each, lost = (exact_amount("law", x) for x in (given.epsilon, given.delta))
         entry = group_cost(each, lost, self.ends)
-        times = self.moments.layout.touched
-        if composed_delta(*entry, times, self.one_row[0]) > self.one_row[1]:
-            fail(
-                f"`epsilon` and `delta` must cover the law on the {times} entries that a record "
-                f"moves: epsilon = {text_up(self.rows * times * entry[0])} does, with a delta of "
-                f"{times} times {text_up(entry[1])}. State these, or design the law for less."
-            )
+        what = "the law on the {} entries that a record moves"
+        check_composed(entry, self.moments.layout.touched, self.one_row, what, self.rows)
 
     # --- which moves it covers ----------------------------------------------------------------
 
@@ -343,8 +336,7 @@ class LawNoise(ClassNoise):
 
     def _box(self, confidence: float) -> FloatArray:
         tail = (1 - confidence ** (1 / len(self.moments))) / 2
-        ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in self.laws]
-        return self._spread(np.array(ends, dtype=np.float64))
+        return self._spread(farthest_ends(self.laws, tail))
 
 
 @lru_cache(maxsize=64)

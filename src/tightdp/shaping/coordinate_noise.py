@@ -260,8 +260,7 @@ class CoordinateNoise:
         used = np.abs(linear).max(axis=0) > 0
         tail = (1 - confidence ** (1 / max(1, int(used.sum())))) / 2
         if tail not in self._ends:
-            ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in self.laws]
-            self._ends[tail] = np.array(ends, dtype=np.float64) / float(self.resolution)
+            self._ends[tail] = farthest_ends(self.laws, tail) / float(self.resolution)
         return np.where(used, self._ends[tail], 0.0)
 
     def _mixed(
@@ -296,6 +295,25 @@ def on_lattice(law: NoiseLaw, steps: int) -> LatticeLaw:
             f"moves by {steps} steps of its lattice: make the law for that."
         )
     return law
+
+
+def family_for(name: str, delta: Fraction) -> tuple[str, bool]:
+    """The family that a name stands for at this delta, and whether it spends a delta.
+
+    >>> family_for("designed", Fraction(0)), family_for("laplace", Fraction(1, 10))
+    (('staircase', False), ('laplace', False))
+    """
+    if not delta and name == "designed":
+        name = "staircase"  # the optimum of delta = 0
+    if not delta and name not in PURE:
+        fail(f"`noise` {name!r} needs `delta` > 0. Got delta = 0.")
+    return name, bool(delta) and name not in PURE
+
+
+def farthest_ends(laws: Sequence[LatticeLaw], tail: float) -> FloatArray:
+    """How far each law reaches, but for so much probability on either side."""
+    ends = [np.abs([law.quantile(tail), law.quantile(1 - tail)]).max() for law in laws]
+    return np.array(ends, dtype=np.float64)
 
 
 def _mean_error(made: tuple[int, list[LatticeLaw]]) -> float:

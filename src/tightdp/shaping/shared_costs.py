@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tightdp.errors import check_count
+from tightdp.errors import check_count, fail
 from tightdp.exact.enclosures import exp_above, exp_minus_bounds
+from tightdp.privacy import text_up
 
 _BITS = 160
 _STEPS = 32  # halvings of the search for the largest epsilon
@@ -131,6 +132,29 @@ def most_each(
         else:
             high = middle
     return (low, half) if low > plain else (plain, lost)
+
+
+def check_composed(
+    one: tuple[Fraction, Fraction],
+    times: int,
+    budget: tuple[Fraction, Fraction],
+    what: str,
+    rows: int = 1,
+) -> None:
+    """Refuse a law of the user's that the budget does not cover so many times; ``what`` names it.
+
+    >>> one = Fraction(1, 2), Fraction(0)
+    >>> check_composed(one, 3, (Fraction(1), Fraction(0)), "the noise in {} steps")
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `epsilon` and `delta` must cover the noise in 3 steps: epsilon...
+    """
+    if composed_delta(*one, times, budget[0]) > budget[1]:
+        fail(
+            f"`epsilon` and `delta` must cover {what.format(times)}: epsilon = "
+            f"{text_up(rows * times * one[0])} does, with a delta of {times} times "
+            f"{text_up(one[1])}. State these, ask for less at once, or design the law for less."
+        )
 
 
 def group_cost(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fraction, Fraction]:

@@ -20,11 +20,17 @@ from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.law import LatticeLaw, NoiseLaw
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
-from tightdp.privacy import text_up
 from tightdp.randomness import RandomSource
 from tightdp.shaping.class_noise import designed_law
-from tightdp.shaping.coordinate_noise import FAMILIES, LOSSY, PURE, float_down, on_lattice
-from tightdp.shaping.shared_costs import composed_delta, most_each
+from tightdp.shaping.coordinate_noise import (
+    FAMILIES,
+    LOSSY,
+    PURE,
+    family_for,
+    float_down,
+    on_lattice,
+)
+from tightdp.shaping.shared_costs import check_composed, most_each
 
 NOISES = ("best", *FAMILIES)
 Answer = Callable[[int], int]
@@ -222,13 +228,9 @@ def step_noise(
 
 
 def _family(name: str, epsilon: Fraction, delta: Fraction, steps: int, least: int) -> StepNoise:
-    if not delta and name == "designed":
-        name = "staircase"  # the optimum of delta = 0
-    if not delta and name not in PURE:
-        fail(f"`noise` {name!r} needs `delta` > 0. Got delta = 0.")
+    name, lossy = family_for(name, delta)
     if name == "gaussian":
         return GaussianSteps(epsilon, delta, steps, least)
-    lossy = bool(delta) and name not in PURE
     each, lost = most_each(epsilon, delta, steps, lossy=lossy)
     spare = float_down(lost)
     if name == "designed":
@@ -265,10 +267,5 @@ def _own(
             made = _scaled(law, unit=most)
         given = law.guarantee()
         each, lost = (exact_amount("noise", x) for x in (given.epsilon, given.delta))
-    if composed_delta(each, lost, steps, epsilon) > delta:
-        fail(
-            f"`epsilon` and `delta` must cover the noise in {steps} steps: epsilon = "
-            f"{text_up(steps * each)} does, with a delta of {steps} times {text_up(lost)}. State "
-            "these, take fewer steps, or design the noise for less."
-        )
+    check_composed((each, lost), steps, (epsilon, delta), "the noise in {} steps")
     return made
