@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.exact import word_draws as words
-from tightdp.exact.lattice_points import box_points, simplex_points
+from tightdp.exact.lattice_body import box_points, simplex_points
 from tightdp.randomness import SecureSource
 
 BATCH = 1 << 20

@@ -12,7 +12,6 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterError, TightdpError
-from tightdp.exact import lattice_sampling
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -25,6 +24,7 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.noise import lattice
 from tightdp.noise.gaussian_laws import DiscreteGaussian, gaussian_delta
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
@@ -92,7 +92,7 @@ def test_tests_do_not_overflow_below_the_safe_level(body):
 def test_thinning_does_not_overflow(dim, bits):
     """Sums of so many entries pass 2**63 before the entries pass 2**62."""
     body, n = SumBody(dim, dim // 4), 50
-    z = lattice_sampling.under_diamond(body, Fraction(1, 1 << bits))(n, SeededSource(3))
+    z = lattice.under_diamond(body, Fraction(1, 1 << bits))(n, SeededSource(3))
     level = np.array([float(value) for value in body.level(z.astype(object))]) / 2.0**bits
     assert abs(level.mean() - dim) < 5 * math.sqrt(dim / n)  # Gamma(dim)
 

@@ -13,7 +13,6 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError, WideIntegers
-from tightdp.exact import lattice_sampling
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -27,6 +26,7 @@ from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, cei
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
 from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
+from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.privacy import Numerics
@@ -161,7 +161,7 @@ def test_fast_samplers_have_the_law_of_restarting(
 ) -> None:
     body, rate, top = case
     noise = LatticeNoise(body, Fraction(rate), 1)
-    z = lattice_sampling.restart(body, noise.rate)(DRAWS // 4, SeededSource(seed))
+    z = lattice.restart(body, noise.rate)(DRAWS // 4, SeededSource(seed))
     assert min(law_p_values(noise, z, top)) > 1e-6
 
 
@@ -169,7 +169,7 @@ def test_halving_has_the_law(seed: int) -> None:
     """l2 noise by halves, at rates coarse enough to enumerate."""
     for dim, rate, top in ((2, "1/2", 25), (3, "4/5", 14), (4, "1", 8)):
         noise = LatticeNoise(RoundBody(dim), Fraction(rate), 1)
-        z = lattice_sampling.halves(dim, noise.rate)(DRAWS // 4, SeededSource(seed))
+        z = lattice.halves(dim, noise.rate)(DRAWS // 4, SeededSource(seed))
         assert min(law_p_values(noise, z, top)) > 1e-6
 
 
@@ -177,7 +177,7 @@ def test_thinned_diamonds_have_the_law(seed: int) -> None:
     """Sum and count balls of low acceptance are thinned from l1 noise: same law."""
     for body, top in ((SumBody(3, 2), 12), (CountBody(3, 2), 12)):
         noise = LatticeNoise(body, 1, 1)
-        z = lattice_sampling.under_diamond(body, noise.rate)(DRAWS, SeededSource(seed))
+        z = lattice.under_diamond(body, noise.rate)(DRAWS, SeededSource(seed))
         assert min(law_p_values(noise, z, top)) > 1e-6
 
 
@@ -334,7 +334,7 @@ def test_big_integers_continue_the_same_draw(
     assert 0 < share <= 1
     monkeypatch.setattr(type(body), "safe_level", 3, raising=False)
     body.__dict__.pop("safe_level", None)
-    z = lattice_sampling.restart(body, noise.rate)(20_000, SeededSource(seed))
+    z = lattice.restart(body, noise.rate)(20_000, SeededSource(seed))
     assert z.dtype == object
     assert all(isinstance(value, int) for value in z[:50].ravel())
     assert min(law_p_values(noise, z, min(top, 8))) > 1e-6

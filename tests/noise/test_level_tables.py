@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from tightdp.errors import InfeasibleSamplingError
-from tightdp.exact import lattice_sampling
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -27,6 +26,7 @@ from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.word_draws import discrete_laplaces, geometrics
+from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, SeededSource
 
@@ -279,7 +279,7 @@ def test_levels_of_coarse_noise(body, rate, seed):
 def test_halving_at_coarse_rates(seed):
     """l2 noise by halves with refined levels: |z|^2 = 0, 1 and 2 in 12 dimensions."""
     d, rate, n = 12, 3, 40_000
-    z = lattice_sampling.halves(d, Fraction(rate))(n, SeededSource(seed))
+    z = lattice.halves(d, Fraction(rate))(n, SeededSource(seed))
     square = (z * z).sum(axis=1)
     # level 0: the origin; 1: the 2d unit vectors; 2: |z|^2 = 2, 3, 4
     zero, one = int((square == 0).sum()), int((square == 1).sum())

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from tightdp.errors import WideIntegers
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, PolytopeBody, RoundBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, ceil_sqrt
+from tightdp.exact.lattice_body import LatticeBody, ProductBody, ceil_sqrt, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_points import roomy
 
 Blocks = Sequence[tuple[NDArray[np.intp], WideIntegers]]
 """Places of entries, and points, shape (points, entries)."""

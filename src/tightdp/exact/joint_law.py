@@ -15,7 +15,7 @@ from tightdp.errors import (
     FloatArray,
 )
 from tightdp.exact.enclosures import exp_up
-from tightdp.exact.lattice_points import subsets
+from tightdp.exact.lattice_body import subsets
 from tightdp.exact.level_sums import LevelSums
 from tightdp.exact.rejection import WEIGHT_PLACES, choose, keeps, until_accepted
 from tightdp.randomness import RandomSource

@@ -27,11 +27,12 @@ from tightdp.exact.lattice_body import (
     geometric_variance,
     largest,
     picks,
+    roomy,
     series,
+    simplex_points,
     tail,
     uniform_of,
 )
-from tightdp.exact.lattice_points import roomy, simplex_points
 from tightdp.geometry.counting_balls import CountBall
 from tightdp.randomness import RandomSource
 

@@ -18,9 +18,9 @@ from tightdp.exact.lattice_body import (
     geometric_variance,
     picks,
     series,
+    simplex_points,
     uniform_of,
 )
-from tightdp.exact.lattice_points import simplex_points
 from tightdp.exact.rejection import by_weight
 from tightdp.randomness import RandomSource
 

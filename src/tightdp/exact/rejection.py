@@ -1,4 +1,4 @@
-r"""Rejection: proposals until one is kept, one at a time or in arrays.
+r"""Rejection: proposals until one is kept (in arrays: :func:`~tightdp.exact.word_draws.collect`).
 
 Proposals are independent, so what is kept first has the law of a kept proposal. Most proposals here
 are made by floats: they choose among **integer weights**, so that the probability of a proposal is
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tightdp.errors import FloatArray, Integers, WideIntegers
+from tightdp.errors import FloatArray, Integers
 from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
@@ -29,41 +29,12 @@ LEAST_SHARE = 2e-5
 WEIGHT_PLACES = 52
 """Bits of integer weights, less where there are many."""
 
-_MOST_CELLS = 1 << 21
-
 
 def until_accepted(propose: Callable[[], Value | None]) -> Value:
     """The first proposal that is not refused, that is, not None."""
     while (found := propose()) is None:
         pass
     return found
-
-
-def collect(
-    propose: Callable[[int], WideIntegers],
-    size: int,
-    share: float | None = None,
-    *,
-    width: int = 1,
-    cells: int = _MOST_CELLS,
-) -> WideIntegers:
-    """The first ``size`` rows that are kept of batches of proposals.
-
-    ``propose(n)`` makes n proposals and gives those that are kept, in their order. Batches are cut
-    by a fixed number of rows, never by what came out of them, so the law of a row is that of a kept
-    proposal; ``share``, about the share that is kept (None for nearly all), only sets the size of
-    batches, which are of at most ``cells / width`` rows.
-
-    >>> collect(lambda n: np.arange(n)[::2], 3, 0.5)
-    array([0, 2, 4])
-    """
-    found: list[WideIntegers] = []
-    missing = size
-    while missing > 0 or not found:
-        batch = missing if share is None else int(missing / max(share, LEAST_SHARE) * 1.05) + 8
-        found.append(propose(min(batch, max(1024, cells // width)))[:missing])
-        missing -= len(found[-1])
-    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def integer_weights(logs: FloatArray) -> Integers:

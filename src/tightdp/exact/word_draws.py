@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fraction_within
 from tightdp.exact.rates import check_rate
-from tightdp.exact.rejection import collect
+from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.exact.undecided_bits import log_exceeds, log_level
 from tightdp.randomness import RandomSource, Shape, Words
 
@@ -45,6 +45,7 @@ Mask = NDArray[np.bool_]
 SAFE = 1 << 62
 """Levels from here on are Python integers, so that int64 levels can be negated and doubled."""
 
+_MOST_CELLS = 1 << 21
 _BLOCK = 1 << 14  # words treated at a time: the float buffers stay in the cache
 _TINY_WORD = np.uint64(1 << 52)
 _LOG_ERROR, _LOG_SLOPE = 2.0**-50, 2.0**-48  # error of -ln U = y: below the first + the second * y
@@ -173,6 +174,36 @@ def discrete_gaussians(
 
     # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
     return collect(propose, _count(shape), 0.79, cells=_BLOCK).reshape(shape)
+
+
+# --- rejection ------------------------------------------------------------------------------------
+
+
+def collect(
+    propose: Callable[[int], WideIntegers],
+    size: int,
+    share: float | None = None,
+    *,
+    width: int = 1,
+    cells: int = _MOST_CELLS,
+) -> WideIntegers:
+    """The first ``size`` rows that are kept of batches of proposals.
+
+    ``propose(n)`` makes n proposals and gives those that are kept, in their order. Batches are cut
+    by a fixed number of rows, never by what came out of them, so the law of a row is that of a kept
+    proposal; ``share``, about the share that is kept (None for nearly all), only sets the size of
+    batches, which are of at most ``cells / width`` rows.
+
+    >>> collect(lambda n: np.arange(n)[::2], 3, 0.5)
+    array([0, 2, 4])
+    """
+    found: list[WideIntegers] = []
+    missing = size
+    while missing > 0 or not found:
+        batch = missing if share is None else int(missing / max(share, LEAST_SHARE) * 1.05) + 8
+        found.append(propose(min(batch, max(1024, cells // width)))[:missing])
+        missing -= len(found[-1])
+    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 # --- filters ------------------------------------------------------------------------------------

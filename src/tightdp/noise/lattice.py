@@ -1,33 +1,60 @@
 r"""Exact K-norm noise on the integer lattice: integers from the random bits to the released value.
 
 For a body B with integer levels (:mod:`~tightdp.exact.lattice_body`) and a rational rate eta, the
-noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`, drawn exactly
-(:mod:`~tightdp.exact.lattice_sampling`).
+noise has the law :math:`P(z) \propto e^{-\eta\,\mathrm{level}(z)}`. :func:`restart` draws a level j
+as a sum of r + 1 exact geometrics, asks the body for a point of j B, and **starts again from a new
+level** whenever it gets none. Then
+
+.. math:: P(j, z) \propto \binom{j+r}{r} q^j \cdot \frac{1}{(j+1)\cdots(j+r)}\,1[z \in jB]
+    \propto q^j\,1[z \in jB], \qquad q = e^{-\eta},
+
+and summing over :math:`j \ge \mathrm{level}(z)` gives :math:`q^{\mathrm{level}(z)}`. Drawing only
+the point again and keeping the level would not have this law and would not be private.
+
+At coarse rates, where levels are low, the level comes from a table instead: j with weight
+:math:`q^j N(j)`, then one of the N(j) candidates around j B, and all over again unless it lies in
+j B. That gives every pair the weight :math:`q^j\,1[z \in jB]`, too (:func:`by_table`).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
-from tightdp.exact.lattice_bodies import RoundBody
-from tightdp.exact.lattice_body import LatticeBody
-from tightdp.exact.lattice_points import roomy
-from tightdp.exact.lattice_sampling import (
-    MOST_BOXED,
-    Sampler,
-    by_table,
-    level_sampler,
-    refuse,
-    thinned,
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    WideIntegers,
+    check_count,
+    fail,
+    shown,
 )
+from tightdp.exact.lattice_bodies import CountBody, DiamondBody, RoundBody, SumBody
+from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
+from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
+from tightdp.exact.rejection import LEAST_SHARE
+from tightdp.exact.word_draws import collect, discrete_laplaces, geometric_sums, geometrics
+from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, text_up
-from tightdp.randomness import RandomLike, source
+from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
+Sampler = Callable[[int, RandomSource], WideIntegers]
+"""From a number of rows to so many independent points, one a row."""
+
+_MOST_BOXED = 8  # dimension up to which l2 noise of a coarse rate comes from the box
+_MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
+_FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
+_PILOTS = (2_000, 100_000)
+# 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
+_ROOT_TOP, _ROOT_BOTTOM = 577, 408
+_COARSE = Fraction(1, 8)  # halving loses a factor exp(-2 eta / c) a time: refine beyond this rate
 _MOST_SENSITIVITY = 1 << 200
 _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four draws of its K-norm
 _SILENT = 60  # rates at which nothing but zero is drawn
@@ -140,7 +167,7 @@ class LatticeNoise:
         body, core = self.body, self.staircase
         if core is None:
             return level_sampler(body, self.rate)
-        if self.unit > _TILTED and not (isinstance(body, RoundBody) and body.dim > MOST_BOXED):
+        if self.unit > _TILTED and not (isinstance(body, RoundBody) and body.dim > _MOST_BOXED):
             tabled = by_table(body, self.unit, core, self.sensitivity)
             if tabled is not None:
                 return tabled
@@ -171,3 +198,181 @@ def _check_staircase(staircase: Number | None, sensitivity: int) -> int | None:
     if not 0 <= share < 1:
         fail(f"`staircase` must lie in [0, 1). Got {shown(staircase)}.")
     return int(share * sensitivity)
+
+
+# --- samplers: each has the law q^level(z) --------------------------------------------------------
+
+
+def level_sampler(body: LatticeBody, rate: Fraction) -> Sampler:
+    """The fastest sampler of the law: special to the body, by a table, or restarting."""
+    if isinstance(body, DiamondBody):
+        return _laplaces(body.dim, rate)
+    if isinstance(body, RoundBody) and (rate < _COARSE or body.dim > _MOST_BOXED):
+        return halves(body.dim, rate)
+    if isinstance(body, (SumBody, CountBody)):
+        share = body.diamond_share
+        if share > body.share and share >= LEAST_SHARE:
+            return under_diamond(body, rate, share)
+    coarse = rate * (body.rank + 1)
+    if coarse > _FINE:
+        tabled = by_table(body, rate)
+        if tabled is not None:
+            return tabled
+        if coarse > 6 * _FINE:
+            refuse(body)
+    return restart(body, rate)
+
+
+def refuse(body: LatticeBody) -> NoReturn:
+    """Say that a body is hopeless at a coarse rate, or what else there is to say of it."""
+    body.check_feasible()
+    fail(
+        f"Exact lattice noise for {body!r} would practically never accept a proposal at so coarse "
+        "a rate. Use a finer resolution, a larger body with its own sampler (the 'l1' ball), or "
+        "less epsilon.",
+        InfeasibleSamplingError,
+    )
+
+
+def restart(body: LatticeBody, rate: Fraction) -> Sampler:
+    """The sampler of the module: a level, a point, or all over again."""
+    body.check_feasible()
+
+    def propose(count: int, rng: RandomSource) -> WideIntegers:
+        levels = geometric_sums(body.rank + 1, *rate.as_integer_ratio(), count, rng)
+        return _at(levels, body, lambda part: body.propose(part, 0, rng))
+
+    return _kept(propose, body.dim, body.share)
+
+
+def thinned(
+    draw: Sampler,
+    excess: Callable[[WideIntegers], WideIntegers],
+    rate: Fraction,
+    *,
+    dim: int,
+    share: float,
+) -> Sampler:
+    """Points z of a sampler, kept with probability exp(-rate * excess(z)), integers >= 0."""
+
+    def propose(count: int, rng: RandomSource) -> WideIntegers:
+        z = draw(count, rng)
+        return z[geometrics(*rate.as_integer_ratio(), len(z), rng) >= excess(z)]
+
+    return _kept(propose, dim, share)
+
+
+def _kept(propose: Sampler, dim: int, share: float) -> Sampler:
+    """So many points of those that are left of each batch of proposals."""
+    return lambda size, rng: collect(lambda n: propose(n, rng), size, share, width=dim)
+
+
+def _at(
+    levels: WideIntegers,
+    body: LatticeBody,
+    draw: Callable[[WideIntegers], tuple[WideIntegers, Rows]],
+) -> WideIntegers:
+    """Points at levels; those beyond the safe range go on in Python integers."""
+    if levels.size == 0 or int(levels.max()) < body.safe_level:
+        return draw(levels)[0]
+    beyond = np.array([int(level) >= body.safe_level for level in levels])
+    low, high = np.flatnonzero(~beyond), np.flatnonzero(beyond)
+    low_points, low_rows = draw(levels[low].astype(np.int64))
+    high_points, high_rows = draw(levels[high].astype(object))
+    # In the order they were drawn: the caller keeps the first ones, whatever their level.
+    order = np.argsort(np.concatenate([low[low_rows], high[high_rows]]))
+    return np.vstack([low_points.astype(object), high_points])[order]
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def by_table(body: LatticeBody, unit: Fraction, first: int = 0, step: int = 1) -> Sampler | None:
+    """Levels first + step k with weights exp(-unit k) cells(first + step k), and a point of each.
+
+    None stands for a table that would be too long, or candidates of which too few are kept.
+    """
+    known = _table(body, unit, first, step)
+    if known is None:
+        return None
+    return _kept(_candidates(body, known[0], first, step), body.dim, known[1])
+
+
+def _candidates(body: LatticeBody, table: LevelTable, first: int, step: int) -> Sampler:
+    """Levels by the table, a candidate each, and of those the points of the body."""
+
+    def propose(count: int, rng: RandomSource) -> WideIntegers:
+        index = roomy(table.draw(count, rng), (1 << 61) // (first + step) + 1)
+        return _at(first + step * index, body, lambda part: body.scatter(part, rng))
+
+    return propose
+
+
+@lru_cache(maxsize=64)
+def _table(
+    body: LatticeBody, unit: Fraction, first: int, step: int
+) -> tuple[LevelTable, float] | None:
+    """A table for all equal bodies, and the share of candidates that are kept."""
+    reach = (100 + 2 * body.rank) / float(unit)
+    size = body.rank * math.log2(first + step * (reach + 2))  # bits of a count
+    if reach > _MOST_LISTED or reach * size > _MOST_BITS or body.share < LEAST_SHARE**2:
+        return None
+    # cells(c + s k) <= A prod (c + s k + i) <= A (c + s)^r prod (k + i), as c + i <= (c + s) i
+    factor = body.factor * (first + step) ** body.rank
+    table = LevelTable(unit, lambda k: body.cells(first + step * k), body.rank, factor)
+    share, propose = float(body.share == 1.0), _candidates(body, table, first, step)
+    for pilot in _PILOTS if share < 1 else ():
+        share = len(propose(pilot, SeededSource(MEASURING_SEED))) / pilot
+        if share > 100 / pilot:
+            break
+    return None if share < LEAST_SHARE else (table, share)
+
+
+# --- bodies with samplers of their own ------------------------------------------------------------
+
+
+def _laplaces(dim: int, rate: Fraction) -> Sampler:
+    """l1: the law factorises into independent discrete Laplace variables."""
+    return lambda size, rng: discrete_laplaces(*rate.as_integer_ratio(), (size, dim), rng)
+
+
+def under_diamond(body: SumBody | CountBody, rate: Fraction, share: float = 0.5) -> Sampler:
+    """Bodies with level >= sum |z| / k: thin independent discrete Laplace noise of rate eta / k."""
+
+    def excess(z: WideIntegers) -> WideIntegers:
+        z = roomy(z, (1 << 61) // (body.dim * max(body.bound, body.dim)))
+        return body.bound * body.level(z) - np.abs(z).sum(axis=1)
+
+    finer = rate / body.bound
+    return thinned(_laplaces(body.dim, finer), excess, finer, dim=body.dim, share=share)
+
+
+def halves(dim: int, rate: Fraction, part: int = 1) -> Sampler:
+    r"""l2 by halves: :math:`\lceil n|x|\rceil + \lceil n|y|\rceil \le c\,n|(x,y)| + 2`.
+
+    Let :math:`\lceil k|z| \rceil` be the level to the k-th part (``part``), k = 1 at the end. Two
+    exact draws of half the dimension and weights :math:`\exp(-\eta' \lceil n|x| \rceil)`,
+    :math:`\eta' = \eta k/(cn)`, c >= sqrt(2), are kept with probability
+    :math:`\exp\{-\eta\lceil k|(x,y)|\rceil + \eta'(\lceil n|x|\rceil + \lceil n|y|\rceil - 2)\}`.
+    That loses :math:`e^{-2\eta'}`, little once n makes :math:`\eta'` small. About 0.72 of the pairs
+    survive at every halving, so the cost grows like dim^1.5, not exponentially.
+    """
+    if dim == 1:
+        return _laplaces(1, rate * part)
+    half, finer = dim // 2, part
+    while rate * part / finer >= _COARSE:
+        finer *= 2
+    less = rate * part * Fraction(_ROOT_BOTTOM, _ROOT_TOP * finer)  # eta'
+    room = math.isqrt((1 << 61) // dim) // finer
+    first, second = halves(half, less, finer), halves(dim - half, less, finer)
+
+    def both(count: int, rng: RandomSource) -> WideIntegers:
+        return roomy(np.hstack([first(count, rng), second(count, rng)]), room)
+
+    def excess(z: WideIntegers) -> WideIntegers:  # in units of eta / (finer * 577)
+        squares = [(side * side).sum(axis=1) for side in (z[:, :half], z[:, half:])]
+        sides = sum(ceil_sqrt(finer * finer * square) for square in squares)
+        whole = ceil_sqrt(part * part * (squares[0] + squares[1]))
+        return np.asarray(finer * _ROOT_TOP * whole - part * _ROOT_BOTTOM * (sides - 2))
+
+    return thinned(both, excess, rate / (finer * _ROOT_TOP), dim=dim, share=0.6)

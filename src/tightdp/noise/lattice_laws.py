@@ -16,11 +16,10 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count
 from tightdp.exact.enclosures import exp_minus_bounds, float_up
-from tightdp.exact.lattice_points import box_points
+from tightdp.exact.lattice_body import box_points
 from tightdp.exact.rates import exact_amount, rate
-from tightdp.exact.rejection import collect
 from tightdp.exact.undecided_bits import coins
-from tightdp.exact.word_draws import SAFE, discrete_laplaces, geometrics
+from tightdp.exact.word_draws import SAFE, collect, discrete_laplaces, geometrics
 from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
 from tightdp.randomness import RandomSource

@@ -21,7 +21,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.farthest import farthest_level
-from tightdp.exact.lattice_points import roomy
+from tightdp.exact.lattice_body import roomy
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.geometry.moment_bodies import MomentBody
