@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 
 import tightdp as tdp
 from tightdp.exact.integer_matrices import dot
-from tightdp.exact.linear_norms import CoefficientLattice
 from tightdp.exact.linear_shells import ShellSampler, most_proposals
 from tightdp.exact.rational_programs import SmallPolytope, free_direction
+from tightdp.noise.linear_norms import CoefficientLattice
 from tightdp.randomness import source
 
 

@@ -160,7 +160,7 @@ class ShellSampler:
 
     Examples
     --------
-    >>> from tightdp.exact.linear_norms import CoefficientLattice
+    >>> from tightdp.noise.linear_norms import CoefficientLattice
     >>> from tightdp.randomness import source
     >>> lattice = CoefficientLattice(
     ...     [[5, 1], [1, 4]], [60, 50], edge=40, l1=True, rate=Fraction(1))

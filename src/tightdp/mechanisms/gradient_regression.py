@@ -28,11 +28,6 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.exact.integer_matrices import Matrix, Vector
-from tightdp.exact.linear_norms import (
-    MOST_COEFFICIENTS,
-    LinearNormSampler,
-    work_is_bounded,
-)
 from tightdp.exact.quantile_levels import (
     MOST_LINES,
     MOST_STEPS,
@@ -45,6 +40,11 @@ from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.chains import SAMPLERS, Sampler
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
+from tightdp.noise.linear_norms import (
+    MOST_COEFFICIENTS,
+    LinearNormSampler,
+    work_is_bounded,
+)
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import RandomSource
@@ -262,7 +262,7 @@ class KNormLinearRegression(PlaneGradient):
     2(1 + B) when a row is replaced, by 1 + B when it is added or removed; r times as much for a
     person with r rows. 2. The exponential mechanism on a finite set divides epsilon by twice that:
     the sum of all weights depends on the data, too. 3. Norms are integers on the lattice, and the
-    draw has exactly this law (:mod:`tightdp.exact.linear_norms`) [P3].
+    draw has exactly this law (:mod:`tightdp.noise.linear_norms`) [P3].
     Numerics: ``exact``. The running time depends on the data, within a proved bound that public
     facts decide: for up to four coefficients and the default grid a draw takes fewer than 110,000
     proposals on average, whatever the rows (:func:`~tightdp.exact.linear_shells.

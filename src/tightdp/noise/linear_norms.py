@@ -22,16 +22,15 @@ from tightdp.errors import FloatArray, WideIntegers
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.lattice_sampling import level_sampler
 from tightdp.exact.linear_shells import (
     MOST_PROPOSALS,
     CoefficientLattice,
     ShellSampler,
     most_proposals,
 )
-from tightdp.exact.rates import rate as exact_rate
 from tightdp.exact.tilted import TiltedLaw
 from tightdp.exact.undecided_bits import below_exp
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource
 
 _BATCHES = (2, 16)  # a first draw needs few
@@ -97,8 +96,7 @@ class Mapped(Proposal):
         self._slack = self._largest_gap()
         steep = rate * self.unit
         share = max(1, min(1 << 10, int(steep)))
-        self._rate = Fraction(*exact_rate(share, ceil(share / steep)))
-        self._noise = level_sampler(BoxBody([1] * dim), self._rate)
+        self._noise = LatticeNoise(BoxBody([1] * dim), share, ceil(share / steep))
         self._waiting: list[Vector] = []
         self._batch = _BATCHES[0]
 
@@ -114,7 +112,7 @@ class Mapped(Proposal):
 
     def propose(self, rng: RandomSource) -> tuple[Vector, Fraction] | None:
         if not self._waiting:
-            self._waiting = self._noise(self._batch, rng).tolist()
+            self._waiting = self._noise.sample(self._batch, rng=rng).tolist()
             self._batch = _BATCHES[1]
         noise = self._waiting.pop()
         w = [b - v for b, v in zip(self._b, noise, strict=True)]
@@ -122,7 +120,7 @@ class Mapped(Proposal):
         if not self.lattice.inside(z):
             return None
         above = self.lattice.rate * (self._slack + self.lattice.level(z))
-        return z, above - self._rate * max(map(abs, noise))
+        return z, above - self._noise.rate * max(map(abs, noise))
 
 
 class UniformProposal(Proposal):
