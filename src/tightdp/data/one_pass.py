@@ -71,7 +71,7 @@ class IntegerSum:
         """The sum over a table; one that shares a pass reads its rows once for all its sums."""
         table = Table.open(frame, self.schema)
         shared = table.take(self.reducer, progress) if isinstance(table, SharedTable) else None
-        sums, rows = _read_together(table, [self], progress)[0] if shared is None else shared
+        sums, rows = _one_pass(table, [self], progress)[0] if shared is None else shared
         _warn_of_rows(rows, table.engine(self.schema), self.schema)
         return sums
 
