@@ -16,7 +16,7 @@ from tightdp.estimators.private_estimator import M, Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,

@@ -26,10 +26,10 @@ from tightdp.errors import (
 )
 from tightdp.exact.band_paths import exp_up
 from tightdp.exact.level_sums import LevelSums
+from tightdp.exact.plane_lines import chosen
 from tightdp.exact.tilted import below_exp
 from tightdp.mechanisms.exponential.box_grids import on_grid
-from tightdp.mechanisms.gradients.gradient import KNormGradient
-from tightdp.mechanisms.gradients.plane_lines import chosen
+from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import UNORDERED, check_tau, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
