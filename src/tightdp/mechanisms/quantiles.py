@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -54,6 +55,11 @@ class ColumnGradient(KNormGradient):
     schema: Schema
     column: str
     picture = "range"
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the quantiles."""
 
     def _set_up_column(self, sensitivity: Fraction, epsilon: Number) -> None:
         schema, interval = self.schema, numeric_column(self.schema, self.column, UNORDERED)
