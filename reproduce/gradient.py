@@ -26,7 +26,7 @@ from reproduce.experiment import (
 from reproduce.results import Quote, Row, mean_and_error, simulated_quote
 from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.gradients.gradient_regression import (
+from tightdp.mechanisms.gradient_regression import (
     KNormLinearRegression,
     KNormQuantileRegression,
 )

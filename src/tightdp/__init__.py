@@ -61,9 +61,9 @@ from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
 from tightdp.mechanisms.exponential import ExponentialMechanism
-from tightdp.mechanisms.gradients.gradient import KNormGradient, KNormRowGradient
-from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
-from tightdp.mechanisms.gradients.gradient_regression import (
+from tightdp.mechanisms.gradient import KNormGradient, KNormRowGradient
+from tightdp.mechanisms.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradient_regression import (
     KNormLinearRegression,
     KNormQuantileRegression,
 )

@@ -12,15 +12,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     FloatArray,
+    Integers,
     UndecidedError,
     check_choice,
     check_count,
@@ -47,6 +49,7 @@ _CLOSE = 1.0002
 _PLACES = 12
 
 
+@runtime_checkable
 class Releasable(Protocol):
     """What can be released on a table at any epsilon: the requests of a plan."""
 
@@ -55,9 +58,9 @@ class Releasable(Protocol):
     @property
     def columns(self) -> tuple[str, ...]: ...
 
-    def at(self, epsilon: Number) -> Any: ...
+    def at(self, epsilon: Number) -> Releasable: ...
 
-    def settled(self) -> Any: ...
+    def settled(self) -> Releasable: ...
 
     def preview(self, confidence: float = 0.95) -> Preview: ...
 
@@ -65,10 +68,10 @@ class Releasable(Protocol):
 
 
 def preview(
-    what: Any,
+    what: object,
     *,
     confidence: float = 0.95,
-    sample: Any = None,
+    sample: TableLike | None = None,
     replicates: int = 200,
     rng: RandomLike = None,
 ) -> Preview:
@@ -97,7 +100,7 @@ def preview(
     level = check_probability("confidence", confidence)
     if sample is None:
         return _expected(what, level)
-    if not all(hasattr(what, name) for name in ("at", "values", "columns")):
+    if not isinstance(what, Releasable):
         fail("`sample` needs a request to simulate: make it with tightdp.plans.request.")
     return simulate(what, sample, level, replicates, source(_SEED if rng is None else rng))
 
@@ -117,7 +120,7 @@ def _expected(what: object, confidence: float) -> Preview:
 
 
 def simulate(
-    request: Releasable, sample: object, confidence: float, replicates: int, rng: RandomSource
+    request: Releasable, sample: TableLike, confidence: float, replicates: int, rng: RandomSource
 ) -> Preview:
     """Errors of simulated releases on tables of the declared size, drawn from public rows."""
     count = check_count("replicates", replicates, least=20)
@@ -135,7 +138,7 @@ def simulate(
 
 
 def resampled(
-    sample: Any, schema: Schema, columns: tuple[str, ...], rng: RandomSource
+    sample: TableLike, schema: Schema, columns: tuple[str, ...], rng: RandomSource
 ) -> dict[str, Any]:
     """As many rows as the schema declares, drawn with replacement from the quantised sample.
 
@@ -149,7 +152,7 @@ def resampled(
     return table if schema.person is None else table | {schema.person: np.arange(schema.rows)}
 
 
-def _cells(rule: Interval | Category, integers: Any, schema: Schema) -> Any:
+def _cells(rule: Interval | Category, integers: Integers, schema: Schema) -> NDArray[Any]:
     if isinstance(rule, Interval):
         return rule.middle + rule.half * integers / schema.resolution
     return np.array(rule.levels, dtype=object)[integers]

@@ -30,7 +30,7 @@ from tightdp.errors import (
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
-from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares

@@ -163,6 +163,17 @@ def test_a_key_gives_the_stored_release_again(seed):
         LinearRegression(bounds=BOUNDS).fit(X, y, key="march")
 
 
+def test_a_fit_that_fails_leaves_the_last_one_whole(seed):
+    X, y = rows(seed)
+    model = LinearRegression(epsilon=1, bounds=BOUNDS, ledger=tdp.Ledger(epsilon=1)).fit(X, y)
+    facts, predicted, intervals = model.schema_, model.predict(X), model.conf_int()
+    with pytest.raises(BudgetError):
+        model.fit(X[:200], y[:200])
+    assert model.schema_ is facts
+    np.testing.assert_array_equal(model.predict(X), predicted)
+    np.testing.assert_array_equal(model.conf_int(), intervals)
+
+
 ESTIMATORS = {
     "linear": lambda schema, **g: (LinearRegression(bounds=schema, **g), "y"),
     "ridge": lambda schema, **g: (Ridge(bounds=schema, **g), "y"),

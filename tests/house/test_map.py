@@ -98,6 +98,13 @@ def test_a_walk_goes_where_the_map_says(title, call):
     assert [step for step in named if step not in through] == []
 
 
+def test_a_fit_is_a_short_walk():
+    """Of the estimators only what is theirs: parameters, tables, the fit, the regression."""
+    through = walked(fit)
+    assert len([module for module in through if module.startswith("estimators.")]) <= 4, through
+    assert len([module for module in through if module.startswith("inference.")]) <= 1, through
+
+
 MOST_MODULES = 68  # of a plan with a mean and a regression: less is better, more is a longer walk
 
 

@@ -24,8 +24,8 @@ from tightdp.convex.calibration import ACCOUNTING
 from tightdp.convex.margin_losses import HuberLoss
 from tightdp.convex.penalties import ConvexSet, Smooth
 from tightdp.errors import ParameterError, TightdpError
-from tightdp.mechanisms.gradients.chains import SAMPLERS
-from tightdp.mechanisms.gradients.gradient_regression import SHAPES
+from tightdp.mechanisms.chains import SAMPLERS
+from tightdp.mechanisms.gradient_regression import SHAPES
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.parameters import Recorded, function_code, parameter_text

@@ -10,8 +10,8 @@ from lattice_fit import chi_square
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
-from tightdp.mechanisms.gradients.chains import LevelChains, effective_draws, split_rhat
-from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.chains import LevelChains, effective_draws, split_rhat
+from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
 from tightdp.randomness import source
 
 UNIT = tdp.Interval(-1, 1)

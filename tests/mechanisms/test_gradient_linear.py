@@ -13,8 +13,8 @@ from lattice_fit import chi_square
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.exact.integer_matrices import CubeRounder, adjugate
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.gradient_regression import KNormLinearRegression
-from tightdp.mechanisms.gradients.linear_norms import LinearNormSampler
+from tightdp.mechanisms.gradient_regression import KNormLinearRegression
+from tightdp.mechanisms.linear_norms import LinearNormSampler
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
 
@@ -148,7 +148,7 @@ CASES = {
 def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
     features, rows, options = CASES[case]
     mech = mechanism(len(rows), features, **options)
-    home = "tightdp.mechanisms.gradients.linear_norms."
+    home = "tightdp.mechanisms.linear_norms."
     if only == "mapped":
         monkeypatch.setattr(f"{home}_TURNS", (True,))
     elif only != "all":
@@ -162,7 +162,7 @@ def test_draws_follow_the_enumerated_law(case, only, seed, monkeypatch):
 @pytest.mark.slow_for("turns1-1")
 @pytest.mark.parametrize(("turns", "copies"), [((True,), 10), ((False,), 1)])
 def test_a_rate_wrong_by_a_fifth_is_caught(turns, copies, seed, monkeypatch):
-    monkeypatch.setattr("tightdp.mechanisms.gradients.linear_norms._TURNS", turns)
+    monkeypatch.setattr("tightdp.mechanisms.linear_norms._TURNS", turns)
     rows = [[0.5, 0.3], [-1, 0.2], [0.8, -2]] * copies
     # few rows need more budget for a law that is far from uniform, and show it on a coarser grid
     epsilon, grid, draws = (6, 4, 4000) if copies > 1 else (24, 3, 2500)

@@ -13,7 +13,7 @@ from lattice_fit import chi_square
 
 from tightdp.errors import ParameterError
 from tightdp.exact.box_sampling import BoxSampler
-from tightdp.mechanisms.gradients.gradient_median import (
+from tightdp.mechanisms.gradient_median import (
     PLACES,
     DirectionLevels,
     KNormGeometricMedian,

@@ -12,9 +12,9 @@ from lattice_fit import chi_square
 
 from tightdp.errors import ParameterError
 from tightdp.exact.box_sampling import BoxSampler
+from tightdp.exact.quantile_levels import CheckNorm
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradients.gradient_regression import KNormQuantileRegression
-from tightdp.mechanisms.gradients.quantile_levels import CheckNorm
+from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
 from tightdp.randomness import source
 from tightdp.schema import Category, Interval, Schema
 
@@ -160,8 +160,8 @@ def test_a_rate_wrong_by_a_fifth_is_caught(seed):
 @pytest.mark.parametrize("tiled", [False, True])
 def test_bounds_hold_and_meet_on_every_box(tiled, seed, monkeypatch):
     if tiled:
-        monkeypatch.setattr("tightdp.mechanisms.gradients.quantile_levels._FEW_ROWS", 0)
-        monkeypatch.setattr("tightdp.mechanisms.gradients.quantile_levels._TILE", 4)
+        monkeypatch.setattr("tightdp.exact.quantile_levels._FEW_ROWS", 0)
+        monkeypatch.setattr("tightdp.exact.quantile_levels._TILE", 4)
     rng = np.random.default_rng(seed)
     mech = mechanism(30, features=2, tau=0.3, grid=2)
     levels = mech.levels(*mech.rows.read(table(rng.uniform(-1, 1, (30, 3)))))

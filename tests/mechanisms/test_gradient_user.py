@@ -11,7 +11,7 @@ from lattice_fit import chi_square
 
 from tightdp.errors import DataError, ParameterError
 from tightdp.exact.box_sampling import BoxSampler
-from tightdp.mechanisms.gradients.gradient import KNormRowGradient
+from tightdp.mechanisms.gradient import KNormRowGradient
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
 

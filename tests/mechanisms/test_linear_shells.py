@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 
 import tightdp as tdp
 from tightdp.exact.integer_matrices import dot
+from tightdp.exact.linear_shells import ShellSampler, most_proposals
 from tightdp.exact.rational_programs import SmallPolytope, free_direction
-from tightdp.mechanisms.gradients.linear_norms import CoefficientLattice
-from tightdp.mechanisms.gradients.linear_shells import ShellSampler, most_proposals
+from tightdp.mechanisms.linear_norms import CoefficientLattice
 from tightdp.randomness import source
 
 
@@ -114,9 +114,7 @@ def test_the_bound_sees_a_body_that_is_cut_off(seed: int, monkeypatch: pytest.Mo
     bound = most_proposals(2, lattice.edge, lattice.steepness(), lattice.rate)
     assert proposals(ShellSampler(lattice), seed) <= 30 * bound
     axes = [(Fraction(0),) * 2, (Fraction(1), Fraction(0)), (Fraction(0), Fraction(1))]
-    monkeypatch.setattr(
-        "tightdp.mechanisms.gradients.linear_shells._large_simplex", lambda body: axes
-    )
+    monkeypatch.setattr("tightdp.exact.linear_shells._large_simplex", lambda body: axes)
     assert proposals(ShellSampler(lattice), seed) > 30 * bound
 
 

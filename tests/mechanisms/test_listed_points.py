@@ -14,7 +14,7 @@ from lattice_fit import chi_square
 import tightdp as tdp
 from tightdp.exact.listed_points import ListedLaw, check_points
 from tightdp.mechanisms.exponential.boxes import BoxLaw, BoxMechanism
-from tightdp.mechanisms.gradients.gradient import KNormRowGradient
+from tightdp.mechanisms.gradient import KNormRowGradient
 from tightdp.randomness import source
 
 UNIT = tdp.Interval(-1, 1)
@@ -67,7 +67,7 @@ def test_bounds_that_never_tighten_cost_no_more_calls_than_said(
 def test_row_gradients_whose_bounds_say_nothing_end(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tightdp.mechanisms.gradients.gradient._PATIENCE", 4)
+    monkeypatch.setattr("tightdp.mechanisms.gradient._PATIENCE", 4)
     monkeypatch.setattr("tightdp.exact.box_sampling._MOST_CELLS", 4)
     facts = tdp.Schema({"x": UNIT}, rows=50)
     mechanism = KNormRowGradient(

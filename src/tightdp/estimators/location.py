@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, exact_amount, fail
+from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.intervals import WithIntervals
 from tightdp.estimators.private_estimator import M, Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.gradients.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,
@@ -160,19 +159,14 @@ class Mean(SumBased):
 
     def _mechanism(self, problem: Problem) -> AdditiveMechanism | Together:
         schema, whole = problem.schema, check_epsilon(self.epsilon)
-        columns, share = numeric_columns(schema), self._share()
+        columns = numeric_columns(schema)
+        share = amount_within("interval_share", self.interval_share, "[0, 1)")
         sums = mean_statistic(schema, columns)
         means = AdditiveMechanism(sums, noise="best", epsilon=whole * (1 - share))
         if not share:
             return means
         squares = variance_statistic(schema, columns)
         return Together([means, AdditiveMechanism(squares, noise="best", epsilon=whole * share)])
-
-    def _share(self) -> Fraction:
-        share = exact_amount("interval_share", self.interval_share)
-        if not 0 <= share < 1:
-            fail(f"`interval_share` must lie in [0, 1). Got {float(share):g}.")
-        return share
 
     def _at(self, level: float) -> Release:
         half = self._sums.half_widths(level)

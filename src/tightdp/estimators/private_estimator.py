@@ -120,7 +120,6 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         problem = self._problem(X, y)
         if key is not None and self.ledger is None:
             fail("`key` needs a `ledger` that remembers it.")
-        self.schema_ = problem.schema
         self.release_ = self._fit(problem, key, self._source())
         return self
 
@@ -129,9 +128,9 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         return read_problem(self, X, y, self._public_bounds(), self._target_column(y))
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        """Pay, release and set the fitted attributes."""
-        self.mechanism_ = self._mechanism(problem)
-        release = self.mechanism_.release(
+        """Pay, release, set the fitted attributes; where it fails, those of the last fit stay."""
+        mechanism = self._mechanism(problem)
+        release = mechanism.release(
             problem.frame,
             ledger=self._purse(),
             key=key,
@@ -139,7 +138,8 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
             rng=rng,
             progress=self.progress,
         )
-        return self._read(self.mechanism_, release)
+        self.schema_, self.mechanism_ = problem.schema, mechanism
+        return self._read(mechanism, release)
 
     @abstractmethod
     def _mechanism(self, problem: Problem) -> M:

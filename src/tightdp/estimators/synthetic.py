@@ -25,6 +25,7 @@ from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import Untargeted
 from tightdp.exact.rates import check_epsilon
+from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.kolmogorov import (
     JointKolmogorov,
     KolmogorovSample,
@@ -41,7 +42,10 @@ _MOST_CELLS = 20_000_000  # of a sample: half a gigabyte while it is drawn
 _FINEST = 1000  # cells of the grid that is taken unasked
 
 
-class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
+Drawn = CellCounts | KolmogorovSample | JointKolmogorov
+
+
+class SyntheticSample(Untargeted[Drawn]):
     r"""Rows drawn so that they are distributed like the table's, and private.
 
     "histogram" draws independent rows from a private :class:`~tightdp.Density`: for any number of
@@ -115,20 +119,21 @@ class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
     _leading = ("epsilon", "bounds", "method", "size", "bins")
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        self.__dict__.pop("density_", None)  # of an earlier fit
         self._check(problem.schema)
         if self.method == "histogram":
             return self._from_density(problem, key, rng)
         release = super()._fit(problem, key, rng)
+        self.__dict__.pop("density_", None)  # of an earlier fit
         if isinstance(self.mechanism_, KolmogorovSample):
             rows = self.mechanism_.points(release, rng=rng)[:, None]
         else:
+            assert isinstance(self.mechanism_, JointKolmogorov)
             counts = np.array(self.mechanism_.candidate(release), dtype=np.int64)
             rows = _within(self.mechanism_.scores.cells, counts, rng)
         self.sample_ = rows[rng.permutations(1, len(rows))[0]]
         return release
 
-    def _mechanism(self, problem: Problem) -> KolmogorovSample | JointKolmogorov:
+    def _mechanism(self, problem: Problem) -> Drawn:
         schema = problem.schema
         for name in schema:
             if not isinstance(schema[name], Interval):
@@ -138,7 +143,7 @@ class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
                 )
         return self._line(schema) if len(list(schema)) == 1 else self._grid(schema)
 
-    def _read(self, mechanism: KolmogorovSample | JointKolmogorov, release: Release) -> Release:
+    def _read(self, mechanism: Drawn, release: Release) -> Release:
         return release
 
     def _check(self, schema: Schema) -> None:
@@ -160,13 +165,13 @@ class SyntheticSample(Untargeted[KolmogorovSample | JointKolmogorov]):
 
     def _from_density(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         facts = {"bounds": problem.schema, "random_state": None}
-        self.density_ = Density(**self._options(Density) | facts)
-        release = self.density_._fit(problem, key, rng)
-        self.density_.schema_, self.density_.release_ = problem.schema, release
-        self.density_.n_features_in_ = self.n_features_in_
+        density = Density(**self._options(Density) | facts)
+        density.release_ = density._fit(problem, key, rng)
+        density.n_features_in_ = self.n_features_in_
+        self.schema_, self.mechanism_, self.density_ = problem.schema, density.mechanism_, density
         size = problem.schema.rows if self.size is None else self.size
-        self.sample_ = self.density_.sample(size, random_state=rng)
-        return release
+        self.sample_ = density.sample(size, random_state=rng)
+        return density.release_
 
     def _line(self, schema: Schema) -> KolmogorovSample:
         """One column: paths."""

@@ -51,16 +51,34 @@ class Candidates:
     feasible: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Which coefficients are asked for, and what is assumed of errors.
+
+    Attributes
+    ----------
+    shift : array, shape (q + 1,), or None
+        Without an intercept, minus the point that the line passes; None for an intercept.
+    ridge : array, shape (q,)
+        Penalty on every scaled coefficient, divided by n.
+    origin : array, shape (q,)
+        The point at which the intercept is wanted, in scaled units.
+    equal_variance : bool
+        Whether all errors are taken to have one variance.
+    """
+
+    shift: FloatArray | None
+    ridge: FloatArray
+    origin: FloatArray
+    equal_variance: bool
+
+
 def candidates(
     M: FloatArray,
     draw: Callable[[int], FloatArray],
     rows: int,
     rng: RandomSource,
-    *,
-    shift: FloatArray | None,
-    ridge: FloatArray,
-    origin: FloatArray,
-    equal_variance: bool,
+    wanted: Wanted,
 ) -> Candidates:
     """Coefficients that the released moments are compatible with.
 
@@ -72,20 +90,12 @@ def candidates(
         Count to that many matrices of noise of the same law.
     rows : int
         The public n, which sets the sampling error.
-    shift : array, shape (q + 1,), or None
-        Without an intercept, minus the point that the line passes; None for an intercept.
-    ridge : array, shape (q,)
-        Penalty on every scaled coefficient, divided by n.
-    origin : array, shape (q,)
-        The point at which the intercept is wanted, in scaled units.
-    equal_variance : bool
-        Whether all errors are taken to have one variance.
     """
     kept, bare, tried, good = [], [], 0, 0
     for _ in range(_BATCHES):
         noise = draw(_BATCH)  # its law is symmetric: every draw serves twice
         both = np.concatenate([M - noise, M + noise])
-        found, noise_only, fits = _batch(both, rows, rng, shift, ridge, origin, equal_variance)
+        found, noise_only, fits = _batch(both, rows, rng, wanted)
         kept.append(found[fits])
         bare.append(noise_only[fits])
         tried, good = tried + len(fits), good + int(fits.sum())
@@ -116,16 +126,10 @@ def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
 
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other
 def _batch(
-    M: FloatArray,
-    rows: int,
-    rng: RandomSource,
-    shift: FloatArray | None,
-    ridge: FloatArray,
-    origin: FloatArray,
-    equal_variance: bool,
+    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Coefficients of every matrix with and without sampling error, and which matrices can be."""
-    size, most = M.shape[0], 1.0
+    size, most, shift, origin = M.shape[0], 1.0, wanted.shift, wanted.origin
     m, y = M[:, 0, 1:-1], M[:, 0, -1]
     middle, off = -m, np.abs(y)  # of the box of the centred features, and of the target
     if shift is not None:
@@ -141,7 +145,7 @@ def _batch(
     positive = value[:, 0] > 0
     root = np.where(positive[:, None], value, np.maximum(value, floor))
     C = (vector * root[:, None, :]) @ vector.transpose(0, 2, 1)
-    inverse = np.linalg.inv(C + np.diag(ridge))
+    inverse = np.linalg.inv(C + np.diag(wanted.ridge))
     slopes = (inverse @ g[:, :, None])[:, :, 0]
     explained = np.einsum("ki,kij,kj->k", slopes, C, slopes)
     fits = positive & (explained <= np.maximum(total, 1e-12))
@@ -154,7 +158,7 @@ def _batch(
     to_origin = origin - m if shift is None else np.zeros_like(m)
     on_level = error[:, 0] + np.einsum("ki,kei->ke", to_origin, on_slopes)
     on_slopes_scale, on_level_scale = np.ones_like(m), np.ones((size, 1))
-    if not equal_variance:
+    if not wanted.equal_variance:
         largest = 1 + off + np.abs(slopes).sum(axis=1) + np.abs((slopes * middle).sum(axis=1))
         ceiling = largest / np.maximum(sigma, 1e-12)
         on_slopes_scale = _largest_scale(inverse, C, middle, ceiling, 0.0)

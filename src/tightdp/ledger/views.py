@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import Number
-from tightdp.errors import LedgerError, check_count, exact_amount, fail, shown, visible
+from tightdp.errors import (
+    LedgerError,
+    amount_within,
+    check_count,
+    fail,
+    visible,
+)
 from tightdp.ledger import charges
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.charges import Head, Receipt
@@ -146,9 +152,7 @@ class LedgerView:
         >>> ledger.tight_epsilon(0)
         3.0
         """
-        target = exact_amount("delta", delta)
-        if not 0 <= target < 1:
-            fail(f"`delta` must lie in [0, 1). Got {shown(delta)}.")
+        target = amount_within("delta", delta, "[0, 1)")
         with self._store.read() as look:
             entries = look.selected("WHERE kind = 'spend' ORDER BY number")
         parts = [entry.amount() for entry in entries if entry.partition is None]

@@ -29,7 +29,7 @@ from tightdp.exact.lattice_body import subsets
 from tightdp.exact.level_sums import LevelSums
 from tightdp.exact.rejection import WEIGHT_PLACES, choose, keeps, until_accepted
 from tightdp.mechanisms.exponential.box_grids import on_grid
-from tightdp.mechanisms.gradients.gradient import KNormGradient
+from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.quantiles import UNORDERED, check_tau, share_name
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows

@@ -33,7 +33,7 @@ from tightdp.errors import (
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.inference.expected_errors import coefficient_covariance
-from tightdp.inference.moment_intervals import Candidates, candidates, moved
+from tightdp.inference.moment_intervals import Candidates, Wanted, candidates, moved
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
@@ -231,10 +231,12 @@ class LinearFit:
                 noise,
                 rows,
                 rng,
-                shift=None if mechanism.fit_intercept else -origin,
-                ridge=mechanism.ridge(),
-                origin=origin[:-1],
-                equal_variance=assume is not None,
+                Wanted(
+                    shift=None if mechanism.fit_intercept else -origin,
+                    ridge=mechanism.ridge(),
+                    origin=origin[:-1],
+                    equal_variance=assume is not None,
+                ),
             )
         return self._drawn[assume]
 

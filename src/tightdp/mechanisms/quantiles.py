@@ -21,7 +21,7 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential.box_grids import on_grid
 from tightdp.mechanisms.exponential.pieces import PieceLaw
-from tightdp.mechanisms.gradients.gradient import KNormGradient
+from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks, rank_reach, rank_sensitivity
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers

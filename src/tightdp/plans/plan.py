@@ -240,14 +240,12 @@ class Plan:
             found.files(),
         )
         if found.ledger.exists():
-            place = ("budget", "ledger")
-            found.attempt(place, plan._check_ledger)
+            found.attempt(("budget", "ledger"), plan._check_ledger)
             refuse(found.problems)
         states = plan.states()
         for i, planned in enumerate(plan.releases):
             if states[planned.name] == "new":
-                rehearse = planned.request.rehearse
-                found.attempt(("releases", i), lambda go=rehearse: go(plan.frame))  # type: ignore[misc]
+                found.attempt(("releases", i), planned.request.rehearse, plan.frame)
         refuse(found.problems)
         return plan
 
@@ -323,7 +321,7 @@ class Plan:
         return self.schema.check(self.frame, progress=progress)
 
     def preview(
-        self, *, sample: object = None, replicates: int = 100, watch: Watch | None = None
+        self, *, sample: TableLike | None = None, replicates: int = 100, watch: Watch | None = None
     ) -> PlanPreview:
         """The error to expect from every release; see :func:`tightdp.preview.preview`.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tightdp.accuracy import shares
 from tightdp.data.csv_files import CsvFile
@@ -37,6 +37,7 @@ from tightdp.privacy import text_down, text_up
 from tightdp.registry import KINDS, Kind, amount, check_keys
 from tightdp.schema import Schema
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
@@ -86,10 +87,12 @@ class PlanText:
         """Note a problem with the line of its place."""
         self.problems.append(kind(f"{self.text.where(*place)}: {message}"))
 
-    def attempt(self, place: tuple[str | int, ...], step: Callable[[], T]) -> T | None:
-        """The result of a step, or None with its error noted at the place."""
+    def attempt(
+        self, place: tuple[str | int, ...], step: Callable[P, T], *given: P.args, **named: P.kwargs
+    ) -> T | None:
+        """What a step makes of what it is given, or None with its error noted at the place."""
         try:
-            return step()
+            return step(*given, **named)
         except TightdpError as error:
             inner = _named_key(str(error))
             at = (*place, inner) if inner and (*place, inner) in self.text.lines else place
@@ -165,7 +168,7 @@ def _read_schema(found: PlanText) -> None:
     if not isinstance(place, str):
         found.complain(("schema", "file"), "`file` must be a text.")
         return
-    other = found.attempt(("schema", "file"), lambda: read_text(found.beside(place), "file"))
+    other = found.attempt(("schema", "file"), read_text, found.beside(place), "file")
     if other is not None:
         found.schema, problems = _schema_of(other)
         found.problems += problems
@@ -195,11 +198,11 @@ def _columns_one_by_one(found: PlanText, section: Mapping[str, Any]) -> Schema |
         for name, facts in columns.items():
             place = ("schema", "columns", name)
             one = {"rows": 1, "columns": {name: facts}}
-            found.attempt(place, lambda one=one: Schema.from_dict(one))  # type: ignore[misc]
+            found.attempt(place, Schema.from_dict, one)
     if len(found.problems) > before:
         return None
     facts = {key: section[key] for key in section if key in _SCHEMA[1:]}
-    return found.attempt(("schema",), lambda: Schema.from_dict(facts))
+    return found.attempt(("schema",), Schema.from_dict, facts)
 
 
 def _read_data(found: PlanText) -> None:
@@ -224,7 +227,7 @@ def _read_data(found: PlanText) -> None:
             found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
             return
     found.data = section
-    found.frame = found.attempt(("data", kinds[0]), lambda: _opened(found, kinds[0]))
+    found.frame = found.attempt(("data", kinds[0]), _opened, found, kinds[0])
 
 
 def _opened(found: PlanText, kind: str) -> Any:
@@ -268,28 +271,27 @@ def _read_budget(found: PlanText) -> None:
     if "epsilon" not in section:
         found.complain(("budget",), "[budget] needs `epsilon`: the most that may be spent.")
     else:
-        found.caps = found.attempt(
-            ("budget",),
-            lambda: check_cap(
-                amount("epsilon", section["epsilon"]), amount("delta", section.get("delta", 0))
-            ),
-        )
+        found.caps = found.attempt(("budget",), _caps, section)
     if not isinstance(section.get("ledger"), str):
         found.complain(
             ("budget", "ledger"), "[budget] needs `ledger`: the file that remembers what was spent."
         )
     else:
         place = found.beside(section["ledger"])
-        found.ledger = found.attempt(("budget", "ledger"), lambda: check_path("ledger", place))
+        found.ledger = found.attempt(("budget", "ledger"), check_path, "ledger", place)
         if found.ledger is not None and not found.ledger.parent.is_dir():
             found.complain(
                 ("budget", "ledger"), f"`ledger`: there is no folder {str(found.ledger.parent)!r}."
             )
     level = section.get("confidence", 0.95)
-    checked = found.attempt(
-        ("budget", "confidence"), lambda: check_probability("confidence", level)
+    where = ("budget", "confidence")
+    found.confidence = found.attempt(where, check_probability, "confidence", level) or 0.95
+
+
+def _caps(section: Mapping[str, Any]) -> Budget:
+    return check_cap(
+        amount("epsilon", section["epsilon"]), amount("delta", section.get("delta", 0))
     )
-    found.confidence = 0.95 if checked is None else checked
 
 
 # --- releases ------------------------------------------------------------------------------------
@@ -318,9 +320,7 @@ def _read_kind(found: PlanText, i: int, release: object) -> Kind | None:
     if "kind" not in release:
         found.complain(place, f"a release needs `kind`: one of {', '.join(KINDS)}.")
         return None
-    name = found.attempt(
-        (*place, "kind"), lambda: check_choice("kind", release["kind"], list(KINDS))
-    )
+    name = found.attempt((*place, "kind"), check_choice, "kind", release["kind"], list(KINDS))
     if name is None:
         return None
     kind = KINDS[name]
@@ -343,7 +343,7 @@ def _check_names(found: PlanText, releases: list[Any]) -> None:
             if value is None:
                 continue
             place = ("releases", i, what)
-            checked = found.attempt(place, lambda value=value: check_key(value))  # type: ignore[misc]
+            checked = found.attempt(place, check_key, value)
             if checked is not None and not checked.isprintable():
                 found.complain(place, f"`{what}` must be one line of printable characters.")
             if checked is not None and seen.setdefault(checked, i) != i:
@@ -367,7 +367,7 @@ def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
             found.complain(("releases", i), "a release needs `epsilon` or `weight`, one of them.")
             continue
         place, name = ("releases", i, given[0]), given[0]
-        value = found.attempt(place, lambda r=release, n=name: amount(n, r[n]))  # type: ignore[misc]
+        value = found.attempt(place, amount, name, release[name])
         if value is None:
             continue
         if value <= 0:
@@ -407,8 +407,7 @@ def _read_release(
     for key, option in kind.options.items():
         if key in release:
             options[key] = found.attempt(
-                (*place, key),
-                lambda k=key, o=option: o.check(k, release[k], found.schema),  # type: ignore[misc]
+                (*place, key), option.check, key, release[key], found.schema
             )
         elif option.required:
             return  # noted already
@@ -431,7 +430,7 @@ def _check_columns(found: PlanText) -> None:
             if ("releases", i, k) in found.text.lines
         ]
         place = ("releases", i, keys[0]) if keys else ("releases", i)
-        found.attempt(place, lambda p=planned: p.request.check(found.frame))  # type: ignore[misc]
+        found.attempt(place, planned.request.check, found.frame)
     caps = found.caps
     assert caps is not None
     delta = sum((Fraction(str(p.request.guarantee().delta)) for p in found.releases), Fraction(0))

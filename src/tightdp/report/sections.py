@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -197,7 +197,7 @@ class Payment:
     hash: str
     epsilon: str
     delta: str
-    time: str = field(default="")
+    time: str = ""
     ledger: str = ""
 
 
@@ -211,12 +211,8 @@ def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | 
         name,
         entry,
         str(receipt["hash"]),
-        _amount(receipt["cost"], "epsilon"),
-        _amount(receipt["cost"], "delta"),
+        text_up(Fraction(receipt["cost"]["epsilon"])),
+        text_up(Fraction(receipt["cost"]["delta"])),
         times.get(entry, "").partition("+")[0].replace("T", " "),
         str(receipt["ledger"]),
     )
-
-
-def _amount(cost: Any, name: str) -> str:
-    return text_up(Fraction(cost[name]))

@@ -18,7 +18,7 @@ from tightdp.accepted import Number
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
-from tightdp.errors import FloatArray, check_choice, exact_amount, fail
+from tightdp.errors import FloatArray, amount_within, check_choice, exact_amount, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
@@ -323,10 +323,7 @@ def _mean_error(made: tuple[int, list[LatticeLaw]]) -> float:
 
 def check_share(delta: Number) -> Fraction:
     """An exact delta in [0, 1)."""
-    number = exact_amount("delta", delta)
-    if not 0 <= number < 1:
-        fail(f"`delta` must lie in [0, 1). Got {delta}.")
-    return number
+    return amount_within("delta", delta, "[0, 1)")
 
 
 def check_paid(

@@ -11,8 +11,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import ceil, e, exp, factorial, floor, inf, lcm, log
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tightdp.errors import WideIntegers
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
 from tightdp.exact.rational_programs import Rational, SmallPolytope, free_direction
@@ -20,13 +22,70 @@ from tightdp.exact.rejection import until_accepted
 from tightdp.exact.undecided_bits import coin_exp
 from tightdp.randomness import RandomSource
 
-if TYPE_CHECKING:
-    from tightdp.mechanisms.gradients.linear_norms import CoefficientLattice
-
 MOST_PROPOSALS = 1 << 20  # expected, at worst: about a minute
 _GROWTH = Fraction(17, 16)  # a corner of the simplex is exchanged for one so much farther away
 _FINE = 1 << 12  # rounding the coordinates to integers costs one part in so many
 _GUARD = 24
+
+
+class CoefficientLattice:
+    """Integer points of size at most ``edge`` each (box) or together (l1), with their levels."""
+
+    def __init__(
+        self, matrix: Matrix, target: Vector, *, edge: int, l1: bool, rate: Fraction
+    ) -> None:
+        self.matrix, self.target, self.edge, self.l1, self.rate = matrix, target, edge, l1, rate
+        self.dim = len(target)
+
+    def level(self, z: Vector) -> int:
+        """The largest entry of T - S z."""
+        return max(
+            abs(t - sum(s * v for s, v in zip(row, z, strict=True)))
+            for row, t in zip(self.matrix, self.target, strict=True)
+        )
+
+    def inside(self, z: Vector) -> bool:
+        """Whether a point can be drawn."""
+        sizes = [abs(v) for v in z]
+        return (sum(sizes) if self.l1 else max(sizes)) <= self.edge
+
+    def floor(self) -> int:
+        """A lower bound of all levels, by weak duality.
+
+        For every integer vector y and all z of the lattice, ``|y|_1 level(z) >= y.(T - S z)``,
+        which is at least y.T - edge * (the dual norm of S y).
+        """
+        best = 0
+        trials = [[int(i == j) for j in range(self.dim)] for i in range(self.dim)]
+        trials.append(self.target)
+        for y in trials:
+            size = sum(map(abs, y))
+            image = [
+                abs(sum(s * v for s, v in zip(column, y, strict=True)))
+                for column in zip(*self.matrix, strict=True)
+            ]
+            cost = self.edge * (max(image) if self.l1 else sum(image))
+            value = abs(sum(t * v for t, v in zip(self.target, y, strict=True))) - cost
+            best = max(best, value // size if size else 0)
+        return best
+
+    def steepness(self) -> Fraction:
+        """How much the exponent can change from the middle of a unit cube to its side."""
+        return self.rate * self.dim * max(abs(s) for row in self.matrix for s in row) / 2
+
+    def all_points(self) -> WideIntegers:
+        """All points of a small lattice, shape (points, d)."""
+        side = np.arange(-self.edge, self.edge + 1)
+        cube = np.stack([a.ravel() for a in np.meshgrid(*[side] * self.dim)], axis=1)
+        return cube[np.abs(cube).sum(axis=1) <= self.edge] if self.l1 else cube
+
+    def levels(self, points: WideIntegers) -> WideIntegers:
+        """The levels of many points."""
+        entries = [abs(s) for row in self.matrix for s in row]
+        most = max(map(abs, self.target)) + self.dim * self.edge * max(entries)
+        kind = np.int64 if most < 1 << 62 else object
+        image = points.astype(kind) @ np.array(self.matrix, dtype=kind).T
+        return np.asarray(np.abs(np.array(self.target, dtype=kind) - image).max(axis=1))
 
 
 def most_proposals(dim: int, edge: int, steep: Fraction, rate: Fraction) -> float:
@@ -101,7 +160,7 @@ class ShellSampler:
 
     Examples
     --------
-    >>> from tightdp.mechanisms.gradients.linear_norms import CoefficientLattice
+    >>> from tightdp.mechanisms.linear_norms import CoefficientLattice
     >>> from tightdp.randomness import source
     >>> lattice = CoefficientLattice(
     ...     [[5, 1], [1, 4]], [60, 50], edge=40, l1=True, rate=Fraction(1))

@@ -4,7 +4,7 @@ S is an integer matrix and T an integer vector, in any dimension. Several propos
 keeps a lattice point z with a chance that is a constant times its weight, so what is kept first has
 the law whichever proposal made it. Integers and lazily settled coins only. Where the law crowds at
 the edge of the lattice neither proposal is kept often, and shells around its best plane take over,
-whose number of proposals has a bound (:mod:`tightdp.mechanisms.gradients.linear_shells`); on a
+whose number of proposals has a bound (:mod:`tightdp.exact.linear_shells`); on a
 lattice too coarse for them all points are gone through. Boxes that are cut where the mass is are
 left for tables with many times the rows that were stated.
 """
@@ -22,13 +22,14 @@ from tightdp.errors import FloatArray, WideIntegers
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.tilted import TiltedLaw
-from tightdp.exact.undecided_bits import below_exp
-from tightdp.mechanisms.gradients.linear_shells import (
+from tightdp.exact.linear_shells import (
     MOST_PROPOSALS,
+    CoefficientLattice,
     ShellSampler,
     most_proposals,
 )
+from tightdp.exact.tilted import TiltedLaw
+from tightdp.exact.undecided_bits import below_exp
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource
 
@@ -41,66 +42,6 @@ _TRIES = 256  # refused proposals of the first boxes, twice as many of the next
 _PATIENCE = 256  # refused proposals before others take over
 MOST_COEFFICIENTS = 4  # the bound on proposals grows a hundredfold with every one
 MOST_POINTS = 1 << 21  # of a cube that is gone through
-
-
-class CoefficientLattice:
-    """Integer points of size at most ``edge`` each (box) or together (l1), with their levels."""
-
-    def __init__(
-        self, matrix: Matrix, target: Vector, *, edge: int, l1: bool, rate: Fraction
-    ) -> None:
-        self.matrix, self.target, self.edge, self.l1, self.rate = matrix, target, edge, l1, rate
-        self.dim = len(target)
-
-    def level(self, z: Vector) -> int:
-        """The largest entry of T - S z."""
-        return max(
-            abs(t - sum(s * v for s, v in zip(row, z, strict=True)))
-            for row, t in zip(self.matrix, self.target, strict=True)
-        )
-
-    def inside(self, z: Vector) -> bool:
-        """Whether a point can be drawn."""
-        sizes = [abs(v) for v in z]
-        return (sum(sizes) if self.l1 else max(sizes)) <= self.edge
-
-    def floor(self) -> int:
-        """A lower bound of all levels, by weak duality.
-
-        For every integer vector y and all z of the lattice, ``|y|_1 level(z) >= y.(T - S z)``,
-        which is at least y.T - edge * (the dual norm of S y).
-        """
-        best = 0
-        trials = [[int(i == j) for j in range(self.dim)] for i in range(self.dim)]
-        trials.append(self.target)
-        for y in trials:
-            size = sum(map(abs, y))
-            image = [
-                abs(sum(s * v for s, v in zip(column, y, strict=True)))
-                for column in zip(*self.matrix, strict=True)
-            ]
-            cost = self.edge * (max(image) if self.l1 else sum(image))
-            value = abs(sum(t * v for t, v in zip(self.target, y, strict=True))) - cost
-            best = max(best, value // size if size else 0)
-        return best
-
-    def steepness(self) -> Fraction:
-        """How much the exponent can change from the middle of a unit cube to its side."""
-        return self.rate * self.dim * max(abs(s) for row in self.matrix for s in row) / 2
-
-    def all_points(self) -> WideIntegers:
-        """All points of a small lattice, shape (points, d)."""
-        side = np.arange(-self.edge, self.edge + 1)
-        cube = np.stack([a.ravel() for a in np.meshgrid(*[side] * self.dim)], axis=1)
-        return cube[np.abs(cube).sum(axis=1) <= self.edge] if self.l1 else cube
-
-    def levels(self, points: WideIntegers) -> WideIntegers:
-        """The levels of many points."""
-        entries = [abs(s) for row in self.matrix for s in row]
-        most = max(map(abs, self.target)) + self.dim * self.edge * max(entries)
-        kind = np.int64 if most < 1 << 62 else object
-        image = points.astype(kind) @ np.array(self.matrix, dtype=kind).T
-        return np.asarray(np.abs(np.array(self.target, dtype=kind) - image).max(axis=1))
 
 
 def work_is_bounded(dim: int, edge: int, steep: Fraction, rate: Fraction) -> bool:

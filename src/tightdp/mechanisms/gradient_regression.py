@@ -28,15 +28,15 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxSampler, Point
 from tightdp.exact.integer_matrices import Matrix, Vector
+from tightdp.exact.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
+from tightdp.exact.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.gradients.chains import SAMPLERS, Sampler
-from tightdp.mechanisms.gradients.linear_norms import (
+from tightdp.mechanisms.chains import SAMPLERS, Sampler
+from tightdp.mechanisms.linear_norms import (
     MOST_COEFFICIENTS,
     LinearNormSampler,
     work_is_bounded,
 )
-from tightdp.mechanisms.gradients.plane_lines import MOST_LINES, MOST_STEPS, LineLaw, line_count
-from tightdp.mechanisms.gradients.quantile_levels import CheckNorm, QuantileLevels
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.preview import Preview
@@ -256,10 +256,10 @@ class KNormLinearRegression(PlaneGradient):
     2(1 + B) when a row is replaced, by 1 + B when it is added or removed; r times as much for a
     person with r rows. 2. The exponential mechanism on a finite set divides epsilon by twice that:
     the sum of all weights depends on the data, too. 3. Norms are integers on the lattice, and the
-    draw has exactly this law (:mod:`tightdp.mechanisms.gradients.linear_norms`) [P3].
+    draw has exactly this law (:mod:`tightdp.mechanisms.linear_norms`) [P3].
     Numerics: ``exact``. The running time depends on the data, within a proved bound that public
     facts decide: for up to four coefficients and the default grid a draw takes fewer than 110,000
-    proposals on average, whatever the rows (:func:`~tightdp.mechanisms.gradients.linear_shells.
+    proposals on average, whatever the rows (:func:`~tightdp.exact.linear_shells.
     most_proposals` has the proof; tables that were tried took up to a thousand). A ``grid`` so
     coarse that the law changes much from one point to the next, and yet too fine to go through all
     points, is refused here. Under add-remove the bound is for up to as many rows as are stated.
@@ -400,7 +400,7 @@ class KNormQuantileRegression(PlaneGradient):
         \lVert \sum_i x_i\,(1[y_i \le x_i^\top\theta] - \tau) \rVert_K\right),
 
     K the hull of what one row can change of the gradient of the check loss
-    (:class:`~tightdp.mechanisms.gradients.quantile_levels.CheckNorm`).
+    (:class:`~tightdp.exact.quantile_levels.CheckNorm`).
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
@@ -412,7 +412,7 @@ class KNormQuantileRegression(PlaneGradient):
     weights change by at most a factor :math:`e^{\epsilon/2}`, and so does the sum of all weights.
     3. Norms are integers, and the draw settles its coins by enclosures of exponentials
     (:class:`~tightdp.exact.box_sampling.BoxSampler`,
-    :class:`~tightdp.mechanisms.gradients.plane_lines.LineLaw`) [P4].
+    :class:`~tightdp.exact.plane_lines.LineLaw`) [P4].
     Numerics: ``exact``. The running time depends on the data, within a public bound: boxes are cut
     for about as long as it takes to go through all lines of the lattice, which is done where that
     is not enough: at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid

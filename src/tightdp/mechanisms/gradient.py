@@ -231,7 +231,37 @@ class RowLevels(BoxLevels[None]):
         return [int(s) for s in parts.sum(axis=0)]
 
 
-class KNormRowGradient(Mechanism):
+class RowSumGradient(Mechanism):
+    """Base: norms of sums over rows to which each adds a vector no longer than ``row_reach``."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+    row_reach: int
+    parts = 1
+    """Among how many releases epsilon is shared evenly."""
+
+    def _read_from(self, schema: Schema, columns: Sequence[str], remedy: str) -> list[Interval]:
+        """Take a schema and some of its columns, and give back their bounds."""
+        self.schema, self.columns = check_schema(schema), tuple(columns)
+        self.neighbors = schema.neighbors
+        return [numeric_column(schema, name, remedy) for name in self.columns]
+
+    @property
+    def sensitivity(self) -> int:
+        """The largest change of a level between neighbours."""
+        return self.neighbors.rows_apart * self.row_reach * self.schema.rows_per_person
+
+    @property
+    def rate(self) -> Fraction:
+        """The rate r of the weights exp(-r * level)."""
+        return self.epsilon / (2 * self.parts * self.sensitivity)
+
+    def check(self, frame: TableLike) -> None:
+        check_frame(frame, self.schema, self.columns)
+        check_public_rows(frame, self.schema)
+
+
+class KNormRowGradient(RowSumGradient):
     r"""Releases a parameter that makes the summed gradient of a loss of your own small.
 
     For a loss :math:`\sum_i \ell(x_i, \theta)` whose rows have gradients
@@ -295,6 +325,7 @@ class KNormRowGradient(Mechanism):
     """
 
     numerics = Numerics.IDEALIZED
+    row_reach = _UNIT
 
     def __init__(
         self,
@@ -309,29 +340,18 @@ class KNormRowGradient(Mechanism):
         grid: int | None = None,
         most_points: int = MOST_POINTS,
     ) -> None:
-        self.schema, self.neighbors = check_schema(schema), schema.neighbors
         self.epsilon, self.clip = check_epsilon(epsilon), check_positive("clip", clip)
         self.domain = check_box(domain)  # [P3]
         most, axes = check_count("most_points", most_points), len(self.domain)
         wanted = max(1, finest_bits(axes, most, upto=16)) if grid is None else grid
         self.grid = check_count("grid", wanted, most=40)
         check_points("grid", self.grid, axes, most)
-        self.columns = tuple(schema if columns is None else columns)
-        self._scales = [numeric_column(schema, name) for name in self.columns]
+        known = check_schema(schema) if columns is None else columns
+        self._scales = self._read_from(schema, tuple(known), "code its levels as numbers")
         self.gradient = check_function("gradient", gradient, "of rows and parameters")
         self.bounds = check_function(
             "bounds", bounds, "of rows and boxes: no draw is exact without"
         )
-
-    @property
-    def sensitivity(self) -> int:
-        """The largest change of a level between neighbours."""
-        return self.neighbors.rows_apart * _UNIT * self.schema.rows_per_person
-
-    @property
-    def rate(self) -> Fraction:
-        """The rate r of the weights exp(-r * level)."""
-        return self.epsilon / (2 * self.sensitivity)
 
     @property
     def law(self) -> str:
@@ -342,10 +362,6 @@ class KNormRowGradient(Mechanism):
 
     def label(self) -> str:
         return f"KNormRowGradient({function_name(self.gradient)})"
-
-    def check(self, frame: TableLike) -> None:
-        check_frame(frame, self.schema, self.columns)
-        check_public_rows(frame, self.schema)
 
     def levels(self, cells: Integers) -> RowLevels:
         """Integer norms for quantised rows; **not private**."""

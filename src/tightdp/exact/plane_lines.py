@@ -23,7 +23,7 @@ from tightdp.exact.rejection import choose, keeps, until_accepted
 from tightdp.randomness import RandomSource
 
 if TYPE_CHECKING:
-    from tightdp.mechanisms.gradients.quantile_levels import QuantileLevels
+    from tightdp.exact.quantile_levels import QuantileLevels
 
 MOST_STEPS = 1 << 30  # lines times rows: minutes, at worst
 MOST_LINES = 600_000  # seconds for few distinct rows

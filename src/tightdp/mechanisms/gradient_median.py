@@ -1,4 +1,4 @@
-"""The geometric median by the K-norm gradient mechanism, drawn exactly."""
+"""The geometric median by the K-norm gradient mechanism, and how far it can be, privately."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.data.blocks import exact_gram
 from tightdp.data.one_pass import quantized_matrix
-from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -22,13 +22,14 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxLevels, Point
 from tightdp.exact.rates import check_epsilon
-from tightdp.mechanisms.gradients.chains import Sampler
-from tightdp.mechanisms.gradients.median_radius import MedianRadius
-from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.chains import Sampler
+from tightdp.mechanisms.gradient import RowSumGradient
+from tightdp.mechanisms.ranks import Ranks
+from tightdp.noise.lattice_laws import Geometric
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Schema, check_schema
 
 PLACES = 26  # directions are truncated to multiples of 2**-PLACES, finer than any grid
 MOST_COLUMNS = 4  # on five, ordinary tables take minutes and unlucky ones do not end in time
@@ -42,6 +43,10 @@ _UNIT = 1 << PLACES
 _SQUARES = 53  # squared distances are integers that doubles hold
 _CLOSE = 2.0**-24  # quotients closer to an integer than this are settled by integers
 _CURVATURE = 0.5774  # half of the largest second derivative of a/|a|, times |a|**2: 1/sqrt(3)
+SHARES = Fraction(1, 8), Fraction(11, 16), Fraction(3, 16)  # of epsilon: reach, gradient, spread
+_TAU = Fraction(2, 3)  # so many rows shall lie within reach
+_DOUBLE = 53  # integers up to 2**53 are doubles
+_PER_ROW = 16  # steps per row in which gradient and spread are counted
 
 
 class DirectionLevels(BoxLevels[None]):
@@ -162,7 +167,7 @@ def _truncated(gap: int, square: int) -> int:
     return math.isqrt((gap * gap << 2 * PLACES) // square)
 
 
-class KNormGeometricMedian(Mechanism):
+class KNormGeometricMedian(RowSumGradient):
     r"""Releases a private geometric median: the point with the least sum of distances to the rows.
 
     With columns scaled to :math:`[-1, 1]` the density on a public lattice of that cube is
@@ -224,12 +229,15 @@ class KNormGeometricMedian(Mechanism):
 
     Examples
     --------
+    >>> from tightdp import Interval
     >>> schema = Schema({"a": Interval(0, 10), "b": Interval(0, 10)}, rows=500)
     >>> table = {"a": np.repeat([2.0, 3.0], 250), "b": np.linspace(4, 6, 500)}
     >>> release = KNormGeometricMedian(schema, epsilon=4.0).release(table)
     >>> bool((abs(release.value - [2.5, 5.0]) < 0.7).all())
     True
     """
+
+    row_reach = _UNIT
 
     def __init__(
         self,
@@ -242,13 +250,10 @@ class KNormGeometricMedian(Mechanism):
         steps: int | None = None,
         interval: str = "none",
     ) -> None:
-        if not isinstance(schema, Schema):
-            fail(f"`schema` must be a Schema. Got {type(schema).__name__}.")
-        self.epsilon, self.schema = check_epsilon(epsilon), schema
-        self.neighbors = schema.neighbors
-        known = [name for name in schema if name != schema.person]
-        self.columns = tuple(known if columns is None else check_list("columns", columns))
-        self._intervals = [self._interval(name) for name in self.columns]
+        self.epsilon = check_epsilon(epsilon)
+        known = [name for name in check_schema(schema) if name != schema.person]
+        named = known if columns is None else check_list("columns", columns)
+        self._intervals = self._read_from(schema, named, "a median of levels is not defined")
         self.draws = Sampler(sampler, steps, max(1, len(self.columns)))
         self.numerics = self.draws.numerics
         most = MOST_COLUMNS if self.draws.exact else _MOST_BY_CHAIN
@@ -264,6 +269,7 @@ class KNormGeometricMedian(Mechanism):
             grid = min(max(wanted, 10), finest)
         self.grid = check_count("grid", grid, most=finest)
         self.covers = check_choice("interval", interval, ("none", "sample"))
+        self.parts = 1 if self.covers == "none" else 2  # the point, and its radius
         if self.covers == "sample" and len(self.columns) == 1:
             fail(
                 "`interval` = 'sample' needs two columns or more: the sum of distances along a "
@@ -281,24 +287,6 @@ class KNormGeometricMedian(Mechanism):
             dim=len(self.columns),
             bits=self._fine + 1,  # both the point and the rows are at most 2**fine in size
         )
-
-    def _interval(self, name: str) -> Interval:
-        column = self.schema[name]
-        if not isinstance(column, Interval):
-            fail(f"Column {name!r} must be an Interval: a median of levels is not defined.")
-        return column
-
-    @property
-    def sensitivity(self) -> int:
-        """The largest change of a level between neighbours."""
-        moves = 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
-        return moves * _UNIT * self.schema.rows_per_person
-
-    @property
-    def rate(self) -> Fraction:
-        """The rate r of the weights exp(-r * level): of all of epsilon, or of half of it."""
-        share = 1 if self.covers == "none" else 2
-        return self.epsilon / (2 * share * self.sensitivity)
 
     @property
     def law(self) -> str:
@@ -320,13 +308,6 @@ class KNormGeometricMedian(Mechanism):
         scaled = [v / (1 << self.grid) for v in z]
         pairs = zip(self._intervals, scaled, strict=True)
         return np.array([interval.middle + interval.half * s for interval, s in pairs])
-
-    def check(self, frame: TableLike) -> None:
-        check_frame(frame, self.schema, self.columns)
-        check_public_rows(frame, self.schema)
-
-    def draws_level(self) -> bool:
-        return self._radius_law is not None
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
@@ -379,3 +360,114 @@ class KNormGeometricMedian(Mechanism):
         if release.names[-1] != RADIUS:
             fail("`release` must be a median released with `interval`: ask for it when paying.")
         return np.asarray(release.interval[:-1])
+
+
+class MedianRadius:
+    r"""Releases a radius around a public point t that holds the geometric median m of the rows.
+
+    Three numbers are released: a reach R, near the distance within which two thirds of the rows
+    lie; the length G of the least subgradient of :math:`\sum_i |t - x_i|` at t; and the spread
+    :math:`L = (\mathrm{tr}\,S - |S|_8)/R^2`,
+    :math:`S = \sum_{|x_i - t| \le R} (x_i - t)(x_i - t)^T`,
+    :math:`|S|_8 = (\mathrm{tr}\,S^8)^{1/8}`.
+
+    The radius: on the line from t in direction v, row i adds the curvature
+    :math:`\rho_i^2/D^3`, :math:`\rho_i` its distance from the line and D from the place, at most
+    R + s at length s for a row within R. As :math:`\sum \rho_i^2 \ge \mathrm{tr}\,S -
+    \lambda_{\max}(S) \ge L R^2`, the slope at length uR is at least
+    :math:`-G + \int_0^u L (1+t)^{-3} dt = -G + \frac L2 (1 - (1+u)^{-2})`. Beyond the first u at
+    which this is positive the sum of distances, being convex, grows, so m is not there. If there is
+    no such u, nothing is known.
+
+    **Privacy.**
+    Statement: the three numbers are epsilon-DP given t, whatever t.
+    Needs: [P1] the rows are quantised; t is public.
+    Proof: 1. R is the exponential mechanism on ranks of distances
+    (:class:`~tightdp.KNormQuantile`). 2. G moves by at most 1 for a row added or removed, 2 for one
+    replaced. 3. A row within R adds :math:`a = |x - t|^2 \le R^2` to the trace and between 0 and a
+    to the norm (eigenvalues grow, and the triangle inequality): L moves by 0 to 1 for a row added,
+    by at most 1 for one replaced. Both are rounded to sixteenths after the division, which keeps
+    these bounds, and get two-sided geometric noise. 4. The three epsilons add; the second and third
+    use the first (adaptive composition).
+    Numerics: ``exact``.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+    replaced : bool
+        Whether neighbours replace a row, or add or remove one.
+    persons : int
+        Rows of one person.
+    dim : int
+        Number of columns.
+    bits : int
+        Gaps are at most 2**bits in size; so much that squared distances are doubles.
+    """
+
+    def __init__(
+        self, epsilon: Fraction, *, replaced: bool, persons: int, dim: int, bits: int
+    ) -> None:
+        check_count("bits", bits, most=(_DOUBLE - dim.bit_length()) // 2)
+        self._bits, self._edge = bits, 1 << (bits + dim.bit_length())
+        reach, gradient, spread = (share * epsilon for share in SHARES)
+        ranks = Fraction(1) if replaced else persons * max(_TAU, 1 - _TAU)
+        self._rate = reach / (2 * ranks)
+        moves = 2 if replaced else persons
+        self._gradient = Geometric(epsilon=gradient, sensitivity=moves * _PER_ROW)
+        self._spread = Geometric(epsilon=spread, sensitivity=persons * _PER_ROW)
+
+    def draw(
+        self, gaps: Integers, level: Fraction, slack: float, miss: float, rng: RandomSource
+    ) -> float:
+        """The radius, in units of the gaps, or infinity; it fails with probability ``miss``.
+
+        Parameters
+        ----------
+        gaps : integers, shape (d, n)
+            Rows minus the point.
+        level : Fraction
+            The least subgradient at the point, in rows; a multiple of 1 is what a row can change.
+        slack : float
+            What rounding can have taken off the level.
+        """
+        squares = (gaps * gaps).sum(axis=0)
+        reach = self._reach(squares, rng)
+        near = gaps[:, squares <= reach * reach]
+        noises = [int(law.sample(1, rng=rng)[0]) for law in (self._gradient, self._spread)]
+        slope = math.floor(level * _PER_ROW) + noises[0]
+        bent = _spread(near, self._bits) * _PER_ROW // (reach * reach) + noises[1]
+        most = (slope + 1 + _tail(self._gradient, miss / 2)) / _PER_ROW + slack
+        least = (bent - _tail(self._spread, miss / 2)) / _PER_ROW
+        return reach * _first_rise(max(most, 0.0), least)
+
+    def _reach(self, squares: Integers, rng: RandomSource) -> int:
+        distances = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+        ranks = Ranks(*np.unique(distances, return_counts=True), self._edge)
+        return max(1, ranks.law(ranks.rows * _TAU, self._rate).draw(rng))
+
+
+def _spread(gaps: Integers, bits: int) -> int:
+    """tr S less the eighth root of tr S^8, rounded down, for any number of gaps up to 2**bits."""
+    total = [[int(v) for v in row] for row in exact_gram(gaps.T, bits)]
+    power = total
+    for _ in range(2):  # S^4
+        power = [
+            [sum(a * b for a, b in zip(row, column, strict=True)) for column in power]
+            for row in power  # symmetric: rows are columns
+        ]
+    root = sum(v * v for row in power for v in row)
+    for _ in range(3):
+        root = math.isqrt(root - 1) + 1 if root else 0
+    return sum(total[j][j] for j in range(len(total))) - root
+
+
+def _tail(law: Geometric, miss: float) -> int:
+    """x with P(Z > x) <= miss for the two-sided geometric law: e^{-ex}/(1 + e^e) at most."""
+    return math.ceil(-math.log(miss) / float(Fraction(*law.rate)) * (1 + 1e-12))
+
+
+def _first_rise(most: float, least: float) -> float:
+    """The first u with least * (1 - (1 + u)^-2) / 2 >= most, rounded up; infinity if none."""
+    if least <= 2 * most * (1 + 1e-9):
+        return math.inf
+    return math.expm1(-math.log1p(-2 * most * (1 + 1e-9) / least) / 2) * (1 + 1e-9)

@@ -1,1 +1,0 @@
-"""The K-norm gradient mechanism: means, medians, quantiles and regressions."""
