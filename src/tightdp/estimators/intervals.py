@@ -7,9 +7,8 @@ from abc import abstractmethod
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import TableLike
-from tightdp.errors import FloatArray, check_choice, check_confidence, fail
+from tightdp.errors import FloatArray, check_choice, check_confidence
 from tightdp.estimators.private_estimator import M, PrivateEstimator
-from tightdp.exact.rates import check_epsilon
 from tightdp.preview import Preview
 from tightdp.printed import Covers
 
@@ -17,41 +16,22 @@ from tightdp.printed import Covers
 class WithIntervals(PrivateEstimator[M]):
     """Base of estimators that say how far off their numbers can be."""
 
+    @abstractmethod
     def conf_int(
         self, *, confidence: float | None = None, covers: Covers | None = None
     ) -> FloatArray:
-        """Rows (low, high), one for every number, which hold all together; costs nothing.
-
-        Parameters
-        ----------
-        confidence : float, optional
-            The level, by default that of the fit. Ends that were drawn for a level have no other.
-        covers : {"noise", "sample", "population"}, optional
-            What they cover: the number without noise, that of these rows, or that of the population
-            of which the rows are an independent sample. By default the widest there is.
-        """
-        return self._intervals(*self._asked(confidence, covers))
+        """Rows (low, high), at the level of the fit and for the widest there is, unless said."""
 
     def _asked(self, confidence: float | None, covers: str | None) -> tuple[float, str]:
         """The level and what is to be covered, checked."""
         check_is_fitted(self, "release_")
-        fitted = self.release_.confidence
-        level = fitted if confidence is None else check_confidence(confidence)
-        if level != fitted and self.mechanism_.draws_level():
-            fail(
-                f"`confidence` must be that of the fit, {fitted}: the intervals were drawn for it, "
-                "and others must be paid for."
-            )
+        level = self.release_.confidence if confidence is None else check_confidence(confidence)
         known = self._covered()
         return level, known[-1] if covers is None else check_choice("covers", covers, known)
 
     def _covered(self) -> tuple[str, ...]:
         """What the intervals of this fit can cover, the widest last."""
         return ("population",)
-
-    @abstractmethod
-    def _intervals(self, level: float, covers: str) -> FloatArray:
-        """Rows (low, high)."""
 
 
 class WithCoefficients(WithIntervals[M]):
@@ -67,7 +47,6 @@ class WithCoefficients(WithIntervals[M]):
 
     def preview(self, X: TableLike, y: object = None) -> Preview:
         """The noise to expect in the coefficients; looks at names and the number of rows only."""
-        check_epsilon(self.epsilon)
         return self._mechanism(self._problem(X, y)).preview()
 
 

@@ -142,9 +142,6 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         bounds = self._linear.intervals(missed(level), simultaneous=simultaneous, assume=assume)
         return bounds if intercept else bounds[1:]
 
-    def _intervals(self, level: float, covers: str) -> FloatArray:
-        return self.conf_int(confidence=level)
-
     def summary(
         self, *, confidence: float | None = None, assume: str | None = None
     ) -> CoefficientTable:

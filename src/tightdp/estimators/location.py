@@ -24,6 +24,7 @@ from tightdp.mechanisms.means import (
     variances_of,
 )
 from tightdp.mechanisms.mechanism import Together
+from tightdp.printed import Covers
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
@@ -45,6 +46,25 @@ class Location(WithIntervals[M], Untargeted[M]):
     """
 
     confidence: float = 0.95
+
+    def conf_int(
+        self, *, confidence: float | None = None, covers: Covers | None = None
+    ) -> FloatArray:
+        """Rows (low, high), one for every number, which hold all together; costs nothing.
+
+        Parameters
+        ----------
+        confidence : float, optional
+            The level, by default that of the fit. Ends that were drawn for a level have no other.
+        covers : {"noise", "sample", "population"}, optional
+            What they cover: the number without noise, that of these rows, or that of the population
+            of which the rows are an independent sample. By default the widest there is.
+        """
+        return self._intervals(*self._asked(confidence, covers))
+
+    @abstractmethod
+    def _intervals(self, level: float, covers: str) -> FloatArray:
+        """Rows (low, high) at a level that there is, for what can be covered."""
 
 
 class PaidIntervals(Location[M]):
@@ -68,6 +88,15 @@ class PaidIntervals(Location[M]):
     @abstractmethod
     def _locations(self, release: Release) -> FloatArray:
         """One number for every column."""
+
+    def _asked(self, confidence: float | None, covers: str | None) -> tuple[float, str]:
+        level, what = super()._asked(confidence, covers)
+        if level != self.release_.confidence:
+            fail(
+                f"`confidence` must be that of the fit, {self.release_.confidence}: the intervals "
+                "were drawn for it, and others must be paid for."
+            )
+        return level, what
 
     def _covered(self) -> tuple[str, ...]:
         if self._bought == "none":

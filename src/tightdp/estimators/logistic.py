@@ -173,9 +173,6 @@ class LogisticRegression(TwoClassLogit[Perturbation], WithCoefficients[Perturbat
             found = np.insert(found, 0, 0.0, axis=0)  # which is known
         return found if intercept else found[1:]
 
-    def _intervals(self, level: float, covers: str) -> FloatArray:
-        return self.conf_int(confidence=level)
-
     def summary(
         self, *, confidence: float | None = None, covariates: TableLike | None = None
     ) -> CoefficientTable:

@@ -28,7 +28,6 @@ from tightdp.estimators.inputs import (
     read_problem,
     read_whole,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.privacy import Guarantee
@@ -115,7 +114,6 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         """
         _refuse(unsupported)
         self._purse()
-        check_epsilon(self.epsilon)
         _warn_of_learned_steps(self)
         problem = self._problem(X, y)
         if key is not None and self.ledger is None:

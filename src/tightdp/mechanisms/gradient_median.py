@@ -309,6 +309,9 @@ class KNormGeometricMedian(RowSumGradient):
         pairs = zip(self._intervals, scaled, strict=True)
         return np.array([interval.middle + interval.half * s for interval, s in pairs])
 
+    def draws_level(self) -> bool:
+        return self._radius_law is not None  # the radius
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         levels = self.levels(rows)
