@@ -15,7 +15,6 @@ from tightdp.errors import (
     FloatArray,
 )
 from tightdp.exact.enclosures import exp_up
-from tightdp.exact.lattice_body import subsets
 from tightdp.exact.level_sums import LevelSums
 from tightdp.exact.rejection import WEIGHT_PLACES, choose, keeps, until_accepted
 from tightdp.randomness import RandomSource
@@ -203,9 +202,12 @@ def rounding(rows: int, levels: int) -> float:
 
 
 def any_run(length: int, count: int, rng: RandomSource) -> list[int]:
-    """``count`` numbers from 0 to length - 1 in order, every such list as likely.
+    """``count`` numbers from 0 to length - 1 in order, every such list as likely (Floyd).
 
     A list in order is a set of ``count`` of ``length + count - 1`` numbers, less 0, 1, 2, ...
     """
-    places = subsets(np.array([length + count - 1]), count, rng)[0]
-    return [int(place) - i for i, place in enumerate(np.sort(places))]
+    found: set[int] = set()
+    for most in range(length - 1, length + count - 1):
+        place = rng.below(most + 1)
+        found.add(most if place in found else place)
+    return [place - i for i, place in enumerate(sorted(found))]

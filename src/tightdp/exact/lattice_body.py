@@ -400,12 +400,12 @@ def simplex_points(
     (n,) = _roomy(np.ravel(totals))
     if n.size and bool((n < 0).any()):
         fail("`totals` must be integers >= 0.")
-    bars = np.sort(subsets(n + (parts - 1), parts - 1, rng), axis=1)
+    bars = np.sort(_subsets(n + (parts - 1), parts - 1, rng), axis=1)
     edges = np.concatenate([np.full_like(n, -1)[:, None], bars, (n + (parts - 1))[:, None]], axis=1)
     return (np.diff(edges, axis=1) - 1)[:, :dim]
 
 
-def subsets(places: WideIntegers, size: int, rng: RandomSource) -> WideIntegers:
+def _subsets(places: WideIntegers, size: int, rng: RandomSource) -> WideIntegers:
     """Rows of ``size`` distinct uniform integers below ``places`` (R. Floyd; Bentley 1987).
 
     Invariant: after the step with bound j the row is a uniform subset of 0..j-1. A candidate that
