@@ -99,7 +99,7 @@ RUBBISH: dict[str, Any] = {
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
     "AuditReport", "Certificate", "DataDependentDesign", "Design", "Finding", "NormRanking", "Plan",
-    "PlanarDesign", "Preview", "Release", "Report", "TableCheck",
+    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "WorstEvent",
 }  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -142,6 +142,7 @@ WITH: dict[str, dict[str, Any]] = {
     "KNormLinearRegression": {"schema": NUMBERS},
     "KNormQuantileRegression": {"schema": NUMBERS},
     "SumsAndRows": {"schema": schema("add-remove")},
+    "worst_event": {"edges": [-1, 0, 1], "weights": [1, 1]},
     "certify_contains": {"ball": tdp.LpBall(3, 1, radius=2.0)},
 }
 TARGETS = {"CategoricalNB": "k", "GaussianNB": "x", "LogisticRegression": "x"}

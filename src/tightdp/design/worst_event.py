@@ -16,7 +16,7 @@ from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.design.rounding import exponential
-from tightdp.errors import DimensionError, check_count, exact_fraction, fail
+from tightdp.errors import DimensionError, check_count, check_list, exact_fraction, fail
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
 
@@ -61,7 +61,8 @@ def worst_event(
     >>> found.shift, found.shortfall
     (Fraction(-1, 1), Fraction(1, 2))
     """
-    points = [exact_fraction("edges", x) for x in edges]
+    points = [exact_fraction("edges", x) for x in check_list("edges", edges, "numbers")]
+    weights = check_list("weights", weights, "integers")
     if any(x >= y for x, y in pairwise(points)) or len(points) != len(weights) + 1:
         fail("`edges` must increase, one more than there are `weights`.", DimensionError)
     masses = [check_count("weights", w, least=0) for w in weights]
@@ -70,6 +71,8 @@ def worst_event(
     differences = {a - b for a in points for b in points}
     shifts = sorted({s for s in differences if 0 < abs(s) < most} | {most, -most})
     total = sum(masses) + check_count("atom", atom, least=0)
+    if total == 0:
+        fail("`weights` must not all be 0.")
     # Every shift is compared: the one that loses most may be any of them (E40).
     found = [_of_shift(points, masses, total, factor, shift) for shift in shifts]
     worst = max(found, key=lambda event: event.shortfall)
