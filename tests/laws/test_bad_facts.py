@@ -142,7 +142,7 @@ WITH: dict[str, dict[str, Any]] = {
     "KNormLinearRegression": {"schema": NUMBERS},
     "KNormQuantileRegression": {"schema": NUMBERS},
     "SumsAndRows": {"schema": schema("add-remove")},
-    "worst_event": {"edges": [-1, 0, 1], "weights": [1, 1]},
+    "worst_event": {"edges": [-1, 0, 1], "weights": [1, 2]},
     "certify_contains": {"ball": tdp.LpBall(3, 1, radius=2.0)},
 }
 TARGETS = {"CategoricalNB": "k", "GaussianNB": "x", "LogisticRegression": "x"}

@@ -64,17 +64,18 @@ def worst_event(
     (Fraction(-1, 1), Fraction(1, 2))
     """
     points = [exact_fraction("edges", x) for x in check_list("edges", edges, "numbers")]
-    weights = check_list("weights", weights, "integers")
-    if any(x >= y for x, y in pairwise(points)) or len(points) != len(weights) + 1:
+    masses = [
+        check_count("weights", w, least=0) for w in check_list("weights", weights, "integers")
+    ]
+    if any(x >= y for x, y in pairwise(points)) or len(points) != len(masses) + 1:
         fail("`edges` must increase, one more than there are `weights`.", DimensionError)
-    masses = [check_count("weights", w, least=0) for w in weights]
     factor = exponential(check_epsilon(epsilon))[0]
     most = check_sensitivity(sensitivity)[1]
     differences = {a - b for a in points for b in points}
     shifts = sorted({s for s in differences if 0 < abs(s) < most} | {most, -most})
     total = sum(masses) + check_count("atom", atom, least=0)
-    if total == 0:
-        fail("`weights` must not all be 0.")
+    if not total:
+        fail("`weights` and `atom` must not all be 0: there is no such law.")
     # Every shift is compared: the one that loses most may be any of them (E40).
     found = [_of_shift(points, masses, total, factor, shift) for shift in shifts]
     worst = max(found, key=lambda event: event.shortfall)

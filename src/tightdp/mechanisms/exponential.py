@@ -21,6 +21,7 @@ from tightdp.errors import (
     check_filled,
     check_flag,
     check_function,
+    check_instance,
     check_length,
     check_list,
     exact_fraction,
@@ -292,7 +293,7 @@ class SquaredLossMean(Mechanism):
     ) -> None:
         self.schema, self.column = check_schema(schema), column
         self.interval = numeric_column(schema, column, UNORDERED)
-        if output is not None and not (isinstance(output, Interval) and output == self.interval):
+        if output is not None and check_instance("output", output, Interval) != self.interval:
             fail("`output` must be the range of the column: on any other range this law leaks.")
         require_public_rows(schema, "The squared loss")
         if schema.bits > _FINEST:
