@@ -61,7 +61,8 @@ def power_bound(alpha: Any, epsilon: float, delta: float = 0.0) -> Any:
     that depend on the person's row the bound is false, for :math:`X_1 = \dots = X_n` the exponent
     becomes :math:`n \epsilon`. Wasserman and Zhou assume independent rows.
 
-    References: [4] Theorem 2.4, [39], [40].
+    References: Wasserman and Zhou (2010) Theorem 2.4, Kairouz and others (2017), Dong and others
+    (2022).
 
     Parameters
     ----------

@@ -65,6 +65,8 @@ def test_the_oracle_on_uneven_cells_agrees_with_fine_shifts():
         worst_event([0, 1], [1, 2], epsilon=1)
     with pytest.raises(ParameterError):
         worst_event([0, 1], [-1], epsilon=1)
+    with pytest.raises(ParameterError, match="not all be 0"):
+        worst_event([0, 1], [0], epsilon=1)
 
 
 DESIGNS = [

@@ -137,3 +137,26 @@ def test_arguments_have_types():
     bare, found = map(sum, zip(*counts, strict=True))
     assert found > 3000
     assert bare < 0.03 * found
+
+
+def numbered_references(code: str) -> list[str]:
+    """Lines of docstrings that send the reader of ``help()`` to a numbered list elsewhere."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        text = (ast.get_docstring(node) or "") if isinstance(node, documented) else ""
+        prose = [line for line in text.splitlines() if not line.lstrip().startswith(">>>")]
+        cited = re.compile(r"(References:|Erratum:|[a-z]( of| in|,)?) \(?\[\d{1,2}(, \d{1,2})*\]")
+        ranges = re.compile(
+            r"\b(range|in|of|as|on|to|over|from|between) \[0, 1\]|(in|on) \[1, 2\]|of \[0, 9"
+        )
+        found += [line for line in prose if cited.search(line) and not ranges.search(line)]
+    return found
+
+
+def test_references_name_authors_and_year():
+    package = Path(tightdp.__file__).parent
+    found = {path.name: numbered_references(path.read_text()) for path in package.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert numbered_references('"""Algorithm 2 of [5]."""') != []
+    assert numbered_references('"""References: [18], Theorem 2."""') != []

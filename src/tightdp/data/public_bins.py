@@ -10,13 +10,13 @@ bias, sampling and privacy noise: a cell of volume 1/m whose count has noise of 
 :math:`\sigma^2 = \frac{4(m-1)(2m-1)}{m(m+1)\epsilon^2}` under replace-one (the hull of
 :math:`e_i - e_j`), :math:`2/\epsilon^2` under add-remove.
 
-Without smoothing a = 1 and :math:`B = \frac{1}{12V^2} \sum_j \int f_j^2` [43]; with linear
+Without smoothing a = 1 and :math:`B = \frac{1}{12V^2} \sum_j \int f_j^2` (Scott, 1979); with linear
 interpolation between centres a = 2/3 and
 :math:`B = \frac{1}{V^4} (\frac{49}{2880} \sum_j \int f_{jj}^2 + \frac{1}{64} \sum_{j \ne k} \int
-f_{jj} f_{kk})` [44]: at a share t between two centres the bias is :math:`\sum_j f_{jj} V^{-2}
-(\frac{1}{24} + \frac{t_j(1-t_j)}{2})`, whose square and mean have these integrals. Both need the
-roughness of a density that nobody may look at: a normal one stands for it, with the public bounds
-at three standard deviations.
+f_{jj} f_{kk})` (Scott, 1985): at a share t between two centres the bias is :math:`\sum_j f_{jj}
+V^{-2} (\frac{1}{24} + \frac{t_j(1-t_j)}{2})`, whose square and mean have these integrals. Both need
+the roughness of a density that nobody may look at: a normal one stands for it, with the public
+bounds at three standard deviations.
 
 Where levels of categories multiply the cells by L, bias is divided by L and noise multiplied by it.
 """

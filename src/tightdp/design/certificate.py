@@ -33,7 +33,8 @@ class Certificate:
     rests on its author's promise.
     Proof: :meth:`verify` checks the inequalities listed in :mod:`tightdp.design.verifier` in
     rational arithmetic, from the document alone; the solver that found the numbers is not trusted.
-    References: [5], Theorem 1; the lattice lower bound and the atom are additions.
+    References: Selvi and others (2025), Theorem 1; the lattice lower bound and the atom are
+    additions.
 
     Examples
     --------

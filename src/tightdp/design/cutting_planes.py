@@ -1,12 +1,15 @@
-r"""The formulation of [5], for comparison: one row for each pair of a shift and an event.
+r"""Noise from one row for each pair of a shift and an event, for comparison.
+
+This is the formulation of Selvi and others (2025).
 
 Algorithm 1: solve with the rows known so far, look for the worst event of every shift, add the
 violated ones, repeat. There are exponentially many events, so the extended program
 (:class:`~tightdp.design.programs.ShiftProgram`) is the default; this one shows what it replaces.
 
-The lower bound for non-uniform partitions (Corollary 1 of [5]) is not offered: it forces mass to be
-uniform in coarse cells, which restricts a minimisation. With :math:`\Delta = \beta = 1`, epsilon 5,
-delta 0.05 and the partition (-40, -1, 0, 1, 40) it claims 0.188, and noise of 0.081 exists.
+The lower bound for non-uniform partitions (Corollary 1 of Selvi and others, 2025) is not offered:
+it forces mass to be uniform in coarse cells, which restricts a minimisation. With :math:`\Delta =
+\beta = 1`, epsilon 5, delta 0.05 and the partition (-40, -1, 0, 1, 40) it claims 0.188, and noise
+of 0.081 exists.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class CutProgram(ShiftProgram):
     _events: list[tuple[int, FloatArray]]
 
     def solve(self, *, tolerance: float, deadline: float | None = None) -> NoiseSolution:
-        """Algorithm 1 of [5]."""
+        """Algorithm 1 of Selvi and others (2025)."""
         k = self.lattice.shifts
         signs = (1,) if self.folded else (1, -1)
         shifts = [sign * m for m in range(1, k + 1) for sign in signs]
@@ -129,7 +132,9 @@ def partition_bound(
     solver: type[ShiftProgram] = CutProgram,
     seconds: float | None = None,
 ) -> Upper:
-    r"""Problem P(pi, beta) of [5]: the best noise that is uniform in each cell of a partition.
+    r"""The best noise that is uniform in each cell of a partition.
+
+    Problem P(pi, beta) of Selvi and others (2025).
 
     Cell j is :math:`[\pi_j \beta, \pi_{j+1} \beta)`, :math:`\beta` = sensitivity/cells. A partition
     is a grid whose cells share their mass, so the verifier checks it like any other noise.

@@ -158,10 +158,10 @@ def design_noise(
     (epsilon, delta)-DP.
     Needs: a sensitivity from public facts; exact draws by ``noise.lattice(grid)``.
     Proof: :class:`~tightdp.design.certificate.Certificate`.
-    Erratum: [5]'s lower bounds are not used: D(pi, beta) (Corollary 1) is false, and bounds without
-    padding say nothing about wider noise; the monotone bound 0.1830 at (3, 0.3) is beaten by
-    0.1644 (E42).
-    References: [5], problems P and D.
+    Erratum: Selvi and others (2025)'s lower bounds are not used: D(pi, beta) (Corollary 1) is
+    false, and bounds without padding say nothing about wider noise; the monotone bound 0.1830 at
+    (3, 0.3) is beaten by 0.1644 (E42).
+    References: Selvi and others (2025), problems P and D.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def design_noise(
         Number of cells of the noise; then the gap is what it is.
     partition : sequence of floats, optional
         Edges, from -L to L and in sensitivities, between which the noise is uniform: the problem
-        P(pi, beta) of [5]. The lower bound stays that of all noise.
+        P(pi, beta) of Selvi and others (2025). The lower bound stays that of all noise.
     support : float, optional
         Only noise within [-support, support].
     monotone : bool
@@ -191,7 +191,7 @@ def design_noise(
     integer : bool
         The statistic is an integer: the noise is one too, with no discretisation error.
     method : {"extended", "cutting-planes"}
-        The program of this package, or the formulation of [5], for comparison.
+        The program of this package, or the formulation of Selvi and others (2025), for comparison.
     time_limit : float, optional
         Seconds; what is proved by then is returned, with ``reached`` False and a warning.
     cache : path, optional

@@ -15,7 +15,8 @@ node values :math:`a_j` by tents is at most c. (2) Averaging p over the symmetri
 keeps both. (3) Add to the sum z times each row ``p_own - exp(epsilon) p_met``, whose total for a
 shift is at most :math:`\lambda_m V_m \le \lambda_m \delta`; the coefficient of :math:`p_o` is then
 at least :math:`n_o \theta`. Lattice cells outside the square meet no row and cost at least as much
-as the nearest of them. References: [5] for the problem; the averaging over offsets is an addition.
+as the nearest of them. References: Selvi and others (2025) for the problem; the averaging over
+offsets is an addition.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ class PlanarDesign(ProvedDesign):
     lower bound of :math:`e^\epsilon`. (5) Rounding the query lengthens its changes by less than 2
     steps (l1), sqrt(2) steps (l2) or nothing (linf): the ball of the proof is that much larger.
     Numerics: ``exact``.
-    References: [5], section on multi-dimensional noise. The published constraint asks for the
-    shortfall at all outer corners of the boundary; the bilinear one is weaker and enough.
+    References: Selvi and others (2025), section on multi-dimensional noise. The published
+    constraint asks for the shortfall at all outer corners of the boundary; the bilinear one is
+    weaker and enough.
 
     Attributes
     ----------

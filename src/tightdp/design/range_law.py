@@ -33,7 +33,7 @@ class DataDependentDesign(ProvedDesign):
     whose conditions :meth:`verify` checks in integers. Rounding the query half up to the grid of a
     release costs nothing: a move by whole steps commutes with it and it keeps the order.
     Numerics: ``exact`` on the grid of :meth:`noise`.
-    References: [5], problems P' and D'.
+    References: Selvi and others (2025), problems P' and D'.
     Erratum: the published curve tests one shift for each pair of intervals; three are needed.
 
     Attributes

@@ -17,7 +17,7 @@ _STEPS = 60
 def staircase(problem: NoiseProblem) -> Upper:
     """The staircase law with the least expected loss, certified.
 
-    Geng and Viswanath [17]: for symmetric losses that grow outward the best epsilon-private noise
+    Geng and Viswanath (2015): for symmetric losses that grow outward the best epsilon-private noise
     is of this family. Nothing rests on that here: the lattice bound proves how good it is.
     """
     if problem.loss.description["kind"] != "sides" or not problem.loss.symmetric:

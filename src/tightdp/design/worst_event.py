@@ -1,4 +1,6 @@
-r"""The worst event of a noise on any partition, found exactly (Algorithm 2 of [5]).
+r"""The worst event of a noise on any partition, found exactly.
+
+This is Algorithm 2 of Selvi and others (2025).
 
 For a shift s the largest shortfall is reached on the set where the density exceeds
 :math:`e^\epsilon` times the moved one. Between shifts at which break points meet it is affine in s,

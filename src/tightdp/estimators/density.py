@@ -46,7 +46,7 @@ class Density(Untargeted[CellCounts]):
     non-negative numbers with the right sum: n under replace-one; under add-remove the sum of the
     noisy counts, within 1 and the public bound. ``release_`` keeps what was released.
 
-    References: [1], [4], [43], [44].
+    References: Awan and Slavković (2021), Wasserman and Zhou (2010), Scott (1979), Scott (1985).
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     Proof: 1. The noisy moments are epsilon-DP by the proof of the mechanism. 2. Coefficients,
     intervals and summaries are functions of them and of public facts.
     Numerics: ``exact``.
-    Erratum: [1] calls its body for these moments optimal; it strictly contains the hull (see the
-    errata page), and smaller bodies are used here.
+    Erratum: Awan and Slavković (2021) calls its body for these moments optimal; it strictly
+    contains the hull (see the errata page), and smaller bodies are used here.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         of the coefficients.
     post : {"shrink", "none", "published"}
         How coefficients are made from noisy moments: by empirical-Bayes shrinkage
-        (:mod:`~tightdp.inference.moment_solver`), by the pseudo-inverse (equation 5 of [1]), or
-        by the ridge penalty 16 d / epsilon of [1].
+        (:mod:`~tightdp.inference.moment_solver`), by the pseudo-inverse (equation 5 of Awan and
+        Slavković, 2021), or by the ridge penalty 16 d / epsilon of Awan and Slavković (2021).
 
     Attributes
     ----------

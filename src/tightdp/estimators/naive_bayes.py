@@ -96,8 +96,8 @@ class GaussianNB(NaiveBayes):
     schema; with ``classes="observed"`` it is you who says that the labels in ``y`` are public.
     Proof: :class:`~tightdp.mechanisms.counts.ClassMechanism`; everything else here, floors
     and predictions included, is a function of the release and of public facts.
-    Erratum: [5]'s experiment spends its budget on every statistic anew, and reads class counts and
-    ranges off the data (E43); here all of it is one (epsilon, delta).
+    Erratum: Selvi and others (2025)'s experiment spends its budget on every statistic anew, and
+    reads class counts and ranges off the data (E43); here all of it is one (epsilon, delta).
 
     Parameters
     ----------

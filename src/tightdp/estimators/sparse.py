@@ -53,7 +53,7 @@ class SparseLogisticRegression(TwoClassLogit[CoordinateDescent]):
     sweep : int, optional
         Coordinates between two public permutations.
     average : bool
-        Whether a sweep ends at the mean of its iterates, as in [5].
+        Whether a sweep ends at the mean of its iterates, as in Selvi and others (2025).
 
     Attributes
     ----------

@@ -76,7 +76,7 @@ class SyntheticSample(Untargeted[Drawn]):
     :math:`\epsilon n`, see E35. The rate :math:`n^{-1/3}` that it proves for this mechanism is an
     upper bound, and so is the slower rate of histograms: both are much faster in practice.
 
-    References: [4].
+    References: Wasserman and Zhou (2010).
 
     Parameters
     ----------

@@ -351,7 +351,8 @@ class LpBall(NormBall):
         return lp_dual_point(c * self.radius, dual) * self.radius
 
     def _volume(self) -> Volume:
-        # Wang (2005), Proposition 3.21 of [1]: vol = (2 Gamma(1+1/p))^m / Gamma(1+m/p)
+        # Wang (2005), Proposition 3.21 of Awan and Slavković (2021): vol = (2 Gamma(1+1/p))^m /
+        # Gamma(1+m/p)
         m, inverse = self.dim, 0.0 if self.p == np.inf else 1.0 / self.p
         unit = m * (math.log(2) + math.lgamma(1 + inverse)) - math.lgamma(1 + m * inverse)
         return Volume(unit + float(np.log(self.radius).sum()))

@@ -1,11 +1,11 @@
 """Orders that compare noise shapes, and the quantities behind them.
 
 All functions speak of K-norm noise with density proportional to ``exp(-epsilon gauge_K(v))``, where
-K already contains the sensitivity space (its radius is the sensitivity). Document [1] compares such
-laws by containment of K (equivalently stochastic tightness, depth regions, conditional variance in
-every direction) and by volume (equivalently entropy). Containment implies volume. Neither implies
-anything about marginal variance or expected loss, which depend on the units: see the cautionary
-example in the documentation.
+K already contains the sensitivity space (its radius is the sensitivity). Awan and Slavković
+(2021) compare such laws by containment of K (equivalently stochastic tightness, depth
+regions, conditional variance in every direction) and by volume (equivalently entropy). Containment
+implies volume. Neither implies anything about marginal variance or expected loss, which depend on
+the units: see the cautionary example in the documentation.
 
 Every formula of the law has its home here; :class:`~tightdp.KNormNoise` is its face.
 """
@@ -56,7 +56,8 @@ class Estimate:
 
 
 def entropy(ball: NormBall, epsilon: float) -> Estimate:
-    r""":math:`\log\{(e/\epsilon)^m\, m!\, \mathrm{vol}(K)\}` (Proposition 3.14 of [1]).
+    r""":math:`\log\{(e/\epsilon)^m\, m!\, \mathrm{vol}(K)\}` (Proposition 3.14 of Awan and
+    Slavković, 2021).
 
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> round(entropy(LpBall(2, np.inf, 2.0), 1.0).value, 10)
@@ -71,7 +72,7 @@ def entropy(ball: NormBall, epsilon: float) -> Estimate:
 def concentration_radius(ball: NormBall, epsilon: float, alpha: float) -> float:
     """The t for which ``t K`` holds probability ``alpha``: a Gamma(m, epsilon) quantile.
 
-    ``t K`` is the smallest set of that probability (Lemma 3.5 of [1]).
+    ``t K`` is the smallest set of that probability (Lemma 3.5 of Awan and Slavković, 2021).
 
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> round(concentration_radius(LpBall(2, 1), 1.0, 0.95), 10)
@@ -114,10 +115,10 @@ def conditional_variance(
     """Variance of V . e given that V lies on the line of the unit vector e.
 
     "On a line" is an event of probability 0, and two ways of shrinking to it give two laws
-    (erratum to Lemma 4.4 / 3.16 of [1]): ``reading="slab"`` (a thin slab around the line) gives a
-    Laplace law with variance 2 / (epsilon gauge(e))^2; ``reading="cone"`` (a thin cone) gives a
-    signed Gamma(m) law with variance m(m+1) / (epsilon gauge(e))^2. Both are ordered by
-    containment.
+    (erratum to Lemma 4.4 / 3.16 of Awan and Slavković, 2021): ``reading="slab"`` (a thin slab
+    around the line) gives a Laplace law with variance 2 / (epsilon gauge(e))^2; ``reading="cone"``
+    (a thin cone) gives a signed Gamma(m) law with variance m(m+1) / (epsilon gauge(e))^2. Both are
+    ordered by containment.
 
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> round(conditional_variance(LpBall(2, 1), 1.0, [0.6, 0.8]), 4)

@@ -252,7 +252,7 @@ class ProductImage(RowImage):
 
 
 class SquareImage(RowImage):
-    """``(x, 2 x^2)`` of one column in [-1, 1] (Example 2.10 of [1])."""
+    """``(x, 2 x^2)`` of one column in [-1, 1] (Example 2.10 of Awan and Slavković, 2021)."""
 
     def __init__(self, name: str = "x") -> None:
         self.name = name

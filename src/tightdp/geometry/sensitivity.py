@@ -1,10 +1,10 @@
 """Sensitivity spaces: all the ways one record can move a statistic.
 
 ``SensitivitySpace`` is built from public facts (column bounds, levels, which products are summed)
-and answers exactly: its convex hull (the shape of the least noise, Theorem 3.19 of [1]), its
-sensitivity in any norm, and whether a given ball contains it. Where only an outer body or an upper
-bound is known, the answer says so. There is no way to build a space from sampled differences: their
-hull would be too small, and the noise not private.
+and answers exactly: its convex hull (the shape of the least noise, Theorem 3.19 of Awan and
+Slavković, 2021), its sensitivity in any norm, and whether a given ball contains it. Where only an
+outer body or an upper bound is known, the answer says so. There is no way to build a space from
+sampled differences: their hull would be too small, and the noise not private.
 """
 
 from __future__ import annotations
@@ -165,7 +165,10 @@ class SensitivitySpace:
 
     @classmethod
     def sum_and_squares(cls, *, neighbors: str | Neighbors = "replace-one") -> SensitivitySpace:
-        """``(sum x, 2 sum x^2)`` of a column in [-1, 1]: Example 2.10 of [1]."""
+        """``(sum x, 2 sum x^2)`` of a column in [-1, 1].
+
+        Example 2.10 of Awan and Slavković (2021).
+        """
         return cls(SquareImage(), neighbors)
 
     @classmethod

@@ -3,8 +3,9 @@ r"""Slopes for a target as it was before it was moved to its bounds; costs nothi
 By Stein's lemma :math:`cov(x, h(y)) = cov(x, y)\,E h'(y)` for jointly normal x and y, and for the
 clamp h the last factor is the probability that y lies inside the bounds: clamping multiplies all
 slopes by it. The mean and the mean square of the clamped target give the normal law of y, hence the
-factor. This is indirect inference ([38]) in closed form. Nothing in the release says whether the
-rows are jointly normal, and for others the factor can be far off: there are no intervals.
+factor. This is indirect inference (Wang and others, 2025) in closed form. Nothing in the release
+says whether the rows are jointly normal, and for others the factor can be far off: there are no
+intervals.
 """
 
 from __future__ import annotations

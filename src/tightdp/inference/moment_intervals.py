@@ -3,10 +3,10 @@ r"""Intervals for coefficients that count the privacy noise and the sampling err
 The released moments are M + N, N with a known law. Every draw of N gives a candidate M for what
 the data said; the candidates that can be moments at all (a positive definite covariance, no more
 explained than there is to explain) give candidates for the coefficients, and each of them gets a
-sampling error of its own. This is a parametric bootstrap with the exact law of the noise ([37]),
-turned around: where the noise is small it gives the usual interval with the two variances added,
-where the noise of C is not small its tails become long, as they must. Data are not touched again,
-so nothing is spent.
+sampling error of its own. This is a parametric bootstrap with the exact law of the noise (Ferrando
+and others, 2022), turned around: where the noise is small it gives the usual interval with the two
+variances added, where the noise of C is not small its tails become long, as they must. Data are not
+touched again, so nothing is spent.
 
 If errors e have equal variance, the sampling errors are normal with variance
 :math:`\sigma^2 C^{-1}/n`. Second moments do not tell whether they have. A coefficient

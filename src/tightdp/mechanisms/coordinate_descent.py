@@ -84,9 +84,9 @@ class CoordinateDescent(Mechanism):
     proximal step only, which sees released numbers.
     Order of events: parameters, names and types are checked, the ledger is charged for all steps at
     once, and only then are rows read.
-    Erratum: [5] spends its (epsilon, delta) on every step anew, scales columns by the data, and
-    uses the sensitivity 2 throughout, which is right but twice too much at h = 0.
-    References: [5], Section 6.
+    Erratum: Selvi and others (2025) spends its (epsilon, delta) on every step anew, scales columns
+    by the data, and uses the sensitivity 2 throughout, which is right but twice too much at h = 0.
+    References: Selvi and others (2025), Section 6.
 
     Parameters
     ----------
@@ -112,7 +112,8 @@ class CoordinateDescent(Mechanism):
     sweep : int, optional
         Coordinates between two fresh public permutations; all of them by default.
     average : bool
-        Whether a sweep ends at the mean of its iterates, as in [5], or at the last of them.
+        Whether a sweep ends at the mean of its iterates, as in Selvi and others (2025), or at the
+        last of them.
     fit_intercept : bool
         An intercept is one more coordinate, the first, without penalty. Without it the plane goes
         through the user's zero.

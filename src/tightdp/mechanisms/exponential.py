@@ -53,11 +53,11 @@ class ExponentialMechanism(Mechanism):
     r"""Releases one of finitely many candidates, the better ones more often.
 
     Candidate i is released with probability proportional to
-    :math:`\mu_i \exp\{\epsilon u_i(X) / (2 s)\}` [21], with utilities u (higher is better) whose
-    sensitivity is s, and a public base measure :math:`\mu`. With ``permute_and_flip`` [34] the
-    candidates are tried in random order and the first one whose coin
-    :math:`\exp\{\epsilon (u_i - \max u)/(2s)\}` says yes is released: never a larger expected loss
-    of utility at the same epsilon, and up to half of it.
+    :math:`\mu_i \exp\{\epsilon u_i(X) / (2 s)\}` (McSherry and Talwar, 2007), with utilities u
+    (higher is better) whose sensitivity is s, and a public base measure :math:`\mu`. With
+    ``permute_and_flip`` (McKenna and Sheldon, 2020) the candidates are tried in random order and
+    the first one whose coin :math:`\exp\{\epsilon (u_i - \max u)/(2s)\}` says yes is released:
+    never a larger expected loss of utility at the same epsilon, and up to half of it.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the stated neighbour relation.

@@ -52,7 +52,8 @@ _PATIENCE = 1 << 14  # refused proposals before all points are gone through
 
 class KNormGradient(Mechanism):
     r"""Releases a parameter with density
-    :math:`\propto \exp\{-\epsilon \lVert \nabla\ell_X(\theta) \rVert_K / (2\Delta(\theta))\}` [3].
+    :math:`\propto \exp\{-\epsilon \lVert \nabla\ell_X(\theta) \rVert_K / (2\Delta(\theta))\}`
+    (Reimherr and Awan, 2019).
 
     The density is with respect to the uniform law on a public grid of a bounded box. This class
     draws from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a

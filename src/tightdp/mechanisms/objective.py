@@ -166,13 +166,13 @@ class ObjectivePerturbation(Mechanism):
 
     Numerics: ``idealized-numerics``. The noise is exact and the error of the solver is paid for;
     what remains on trust is that the machine's ``exp`` is good to 16 units in the last place.
-    Errata to [1]: Algorithm 2 prints a negative ridge, over :math:`\exp(\epsilon (q - 1)) - 1`
-    instead of :math:`\exp(\epsilon (1 - q)) - 1`; its proof needs Hessians of rank one
-    and the exact minimiser, which no solver returns; for m >= 2 and unbounded parameters the cube
-    is the hull of the logistic sensitivity space, so that "linf" is optimal rather than nearly so;
-    for m = 1 the bound is 1.0517, not 2.
+    Errata to Awan and Slavković (2021): Algorithm 2 prints a negative ridge, over
+    :math:`\exp(\epsilon (q - 1)) - 1` instead of :math:`\exp(\epsilon (1 - q)) - 1`; its proof
+    needs Hessians of rank one and the exact minimiser, which no solver returns; for m >= 2 and
+    unbounded parameters the cube is the hull of the logistic sensitivity space, so that "linf" is
+    optimal rather than nearly so; for m = 1 the bound is 1.0517, not 2.
 
-    References: Algorithm 2 and Theorem 4.1 of [1]; [20].
+    References: Algorithm 2 and Theorem 4.1 of Awan and Slavković (2021); Kifer and others (2012).
 
     Parameters
     ----------

@@ -77,9 +77,9 @@ class KNormQuantile(ColumnGradient):
     With :math:`N^-` rows below t and :math:`N` at or below t, the subgradients of the check loss
     at t are :math:`[N^- - n\tau,\; N - n\tau]`, so
     :math:`s_X(t) = \max\{0, N^- - n\tau, n\tau - N\}`. Between rows this is
-    :math:`n \lvert \tau - F(t) \rvert`, the law of Smith's PrivateQuantile [35]. At a value shared
-    by many rows it is smaller: a column with heavy ties keeps its quantile, and with all rows equal
-    the release is that value with all but exponentially small probability.
+    :math:`n \lvert \tau - F(t) \rvert`, the law of Smith's PrivateQuantile (2011). At a value
+    shared by many rows it is smaller: a column with heavy ties keeps its quantile, and with all
+    rows equal the release is that value with all but exponentially small probability.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema, for one person
@@ -368,7 +368,8 @@ def _bracketed(middle: Draft, ends: Draft, interval: Interval, covers: Covers) -
 
 
 class KNormQuantiles(ColumnGradient):
-    r"""Releases several quantiles in order, jointly, with one payment [36].
+    r"""Releases several quantiles in order, jointly, with one payment (Gillenwater and others,
+    2021).
 
     Ordered points :math:`o_1 \le \dots \le o_m` have the weight
     :math:`\exp\{-\frac{\epsilon}{2\Delta} \sum_{j=0}^m \lvert N(o_{j+1}) - N(o_j) -

@@ -70,9 +70,11 @@ class TunedPerturbation(Mechanism):
        denominator. The ratio is at most :math:`e^{2e} = e^{\epsilon}`.
 
     Numerics: ``idealized-numerics``, as the fits; K and the noise of the errors are exact.
-    A geometric K, as in [41], costs 3 e; the logarithmic K of [42] costs 2 e.
+    A geometric K, as in Liu and Talwar (2019), costs 3 e; the logarithmic K of Papernot and Steinke
+    (2022) costs 2 e.
 
-    References: [41]; Theorem 2 of [42] with :math:`\eta = 0`.
+    References: Liu and Talwar (2019); Theorem 2 of Papernot and Steinke (2022) with :math:`\eta =
+    0`.
 
     Parameters
     ----------

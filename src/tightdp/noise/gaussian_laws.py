@@ -168,10 +168,10 @@ class Gaussian(NormalLaw):
     Statement: adding X to a real statistic that moves by at most :math:`\Delta` is
     (epsilon, delta)-DP.
     Needs: [P1] the sensitivity; [P2] epsilon < 1; [P3] real arithmetic.
-    Proof: [18], Theorem A.1; moreover the exact delta of :class:`AnalyticGaussian` is computed at
-    this sigma and must not exceed the promised one.
-    Numerics: ``idealized-numerics``; :meth:`lattice` gives :class:`DiscreteGaussian`.
-    References: [18], Theorem A.1.
+    Proof: Dwork and Roth (2014), Theorem A.1; moreover the exact delta of :class:`AnalyticGaussian`
+    is computed at this sigma and must not exceed the promised one. Numerics:
+    ``idealized-numerics``; :meth:`lattice` gives :class:`DiscreteGaussian`. References: Dwork and
+    Roth (2014), Theorem A.1.
 
     Examples
     --------
@@ -203,17 +203,16 @@ class DiscreteGaussian(LatticeLaw):
     than 2**-46 of the larger term, which U adds, beside the rounding of their arguments.
     Proof: (1) The law is log-concave, so the shift L is the worst and
     :math:`\delta = \frac1Z \sum_{z > c} g(z)`, :math:`g(x) = f(x - L) - e^{\epsilon} f(x)`,
-    :math:`c = \epsilon\sigma^2/L + L/2` the zero of g ([12], Theorem 7). (2) For sigma < 512 U is
-    this sum, all of whose terms are positive. (3) Else, by Taylor's formula with a kernel in
-    [0, 1/8] on cells of width 1 around the integers,
-    :math:`\sum_{z>c} g(z) \le \int_c^\infty g + \frac18 \int_{c-1/2}^\infty |g''|`, since the
-    integral of g from any point is at most that from c; Poisson summation gives
-    :math:`Z \ge \sigma\sqrt{2\pi}`; and with :math:`|f''| \le f\,(1 + x^2/\sigma^2)/\sigma^2` the
-    second integral is at most :math:`Z\,(h(\tfrac{c-L-1/2}{\sigma}) + e^{\epsilon}
-    h(\tfrac{c-1/2}{\sigma}))/\sigma^2`, :math:`h(a) = a\varphi(a) + 2\Phi(-a)`.
-    So U exceeds the continuous delta by a part in :math:`\sigma^2` only.
-    Numerics: ``exact`` sampler; the constant :math:`\sigma^2` is found with floats and checked.
-    References: [12], Theorems 4 and 7.
+    :math:`c = \epsilon\sigma^2/L + L/2` the zero of g (Canonne and others, 2020, Theorem 7). (2)
+    For sigma < 512 U is this sum, all of whose terms are positive. (3) Else, by Taylor's formula
+    with a kernel in [0, 1/8] on cells of width 1 around the integers, :math:`\sum_{z>c} g(z) \le
+    \int_c^\infty g + \frac18 \int_{c-1/2}^\infty |g''|`, since the integral of g from any point is
+    at most that from c; Poisson summation gives :math:`Z \ge \sigma\sqrt{2\pi}`; and with
+    :math:`|f''| \le f\,(1 + x^2/\sigma^2)/\sigma^2` the second integral is at most
+    :math:`Z\,(h(\tfrac{c-L-1/2}{\sigma}) + e^{\epsilon} h(\tfrac{c-1/2}{\sigma}))/\sigma^2`,
+    :math:`h(a) = a\varphi(a) + 2\Phi(-a)`. So U exceeds the continuous delta by a part in
+    :math:`\sigma^2` only. Numerics: ``exact`` sampler; the constant :math:`\sigma^2` is found with
+    floats and checked. References: Canonne and others (2020), Theorems 4 and 7.
 
     Parameters
     ----------

@@ -31,14 +31,13 @@ class GaussianVector:
     Needs: [P1] the bound D; [P2] sigma is that of :class:`~tightdp.AnalyticGaussian` for D at
     :math:`\delta - (1+e^\epsilon) d \tau`, d the number of entries; [P3] exact draws.
     Proof: 1. Real Gaussians of this sigma are :math:`(\epsilon, \delta')`-DP for vectors, and for
-    sequences ([28], Theorem 8; [40], Theorem 3.2), and so is the sum rounded to integers, which is
-    the integer vector plus rounded Gaussians. 2. A rounded Gaussian differs from a discrete one in
-    total variation by at most :math:`\tau = 1/(8\sigma^2)`: on cells of width 1 the midpoint rule
-    errs by :math:`\frac18\int|f''|` at most, together
-    :math:`\frac18 \cdot 4\max|f'| = e^{-1/2}/(2\sigma)` for
-    :math:`f(x) = e^{-x^2/2\sigma^2}`, and twice that much over the least normaliser
-    :math:`\sigma\sqrt{2\pi}`, halved, is below :math:`\tau`. 3. Replacing d entries on both
-    sides costs :math:`(1 + e^\epsilon) d\tau`.
+    sequences (Balle and Wang, 2018, Theorem 8; Dong and others, 2022, Theorem 3.2), and so is the
+    sum rounded to integers, which is the integer vector plus rounded Gaussians. 2. A rounded
+    Gaussian differs from a discrete one in total variation by at most :math:`\tau = 1/(8\sigma^2)`:
+    on cells of width 1 the midpoint rule errs by :math:`\frac18\int|f''|` at most, together
+    :math:`\frac18 \cdot 4\max|f'| = e^{-1/2}/(2\sigma)` for :math:`f(x) = e^{-x^2/2\sigma^2}`, and
+    twice that much over the least normaliser :math:`\sigma\sqrt{2\pi}`, halved, is below
+    :math:`\tau`. 3. Replacing d entries on both sides costs :math:`(1 + e^\epsilon) d\tau`.
     Numerics: ``exact`` sampler; sigma comes from floats with a margin on the private side.
 
     Parameters

@@ -36,14 +36,15 @@ class KNormNoise:
     [P2] V has the density above; [P3] real arithmetic.
     Proof: the normaliser does not depend on X, and by the triangle inequality
     :math:`\|t - T(X')\|_K - \|t - T(X)\|_K \le \|T(X) - T(X')\|_K \le 1` (P1), so the log ratio of
-    densities at any t is at most epsilon (P2). [2], Proposition 2.8 of [1].
-    Numerics: ``idealized-numerics``: [P3] does not hold for floating-point draws. Use this class to
-    analyse and simulate; :meth:`on_lattice` gives the exact integer noise for releases.
-    Erratum: Algorithm 8 of [1] draws the radius and forgets it, and its box need not cover K; here
-    the radius multiplies a uniform point of K. The direction of V follows the cone measure of K,
-    not its surface measure (erratum to Proposition 4.3 of [1]).
+    densities at any t is at most epsilon (P2). Hardt and Talwar (2010), Proposition 2.8 of Awan and
+    Slavković (2021). Numerics: ``idealized-numerics``: [P3] does not hold for floating-point draws.
+    Use this class to analyse and simulate; :meth:`on_lattice` gives the exact integer noise for
+    releases. Erratum: Algorithm 8 of Awan and Slavković (2021) draws the radius and forgets it, and
+    its box need not cover K; here the radius multiplies a uniform point of K. The direction of V
+    follows the cone measure of K, not its surface measure (erratum to Proposition 4.3 of Awan and
+    Slavković, 2021).
 
-    References: [1], [2] in the list of references.
+    References: Awan and Slavković (2021), Hardt and Talwar (2010).
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class KNormNoise:
 
     def log_density(self, v: ArrayLike) -> Any:
         """Log density (with respect to volume in the span; -inf off it)."""
-        # entropy = m - log(normaliser), by Proposition 3.14 of [1]
+        # entropy = m - log(normaliser), by Proposition 3.14 of Awan and Slavković (2021)
         at_zero = self.ball.rank - orders.entropy(self.ball, self.epsilon).value
         values = at_zero - self.epsilon * np.asarray(self.ball.gauge(v))
         return float(values) if values.ndim == 0 else values

@@ -233,7 +233,7 @@ class Geometric(LatticeSteps):
     Proof: :class:`LatticeSteps` with w = r = 1, where the level of z is :math:`|z|`.
     Numerics: ``exact``.
     References: A. Ghosh, T. Roughgarden and M. Sundararajan (2009), Universally utility-maximizing
-    privacy mechanisms, *STOC*; [12].
+    privacy mechanisms, *STOC*; Canonne and others (2020).
 
     Examples
     --------
@@ -260,7 +260,7 @@ class TruncatedGeometric(LatticeSteps):
     Numerics: ``exact``.
     References: the continuous law is Definition 3 of Q. Geng, W. Ding, R. Guo and S. Kumar (2020),
     Tight analysis of privacy and utility tradeoff in approximate differential privacy, *AISTATS*;
-    [5].
+    Selvi and others (2025).
 
     Examples
     --------
@@ -284,7 +284,7 @@ class DiscreteStaircase(LatticeSteps):
     Numerics: ``exact``.
     References: Q. Geng and P. Viswanath (2016), The optimal noise-adding mechanism in differential
     privacy, *IEEE Transactions on Information Theory* 62(2) (this family is optimal
-    among all noise on the integers); [17].
+    among all noise on the integers); Geng and others (2015).
 
     Parameters
     ----------

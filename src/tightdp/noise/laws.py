@@ -42,7 +42,7 @@ class Laplace(SymmetricLaw):
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.lattice_laws.Geometric`, with rate epsilon over the sensitivity in grid
     steps, rounded up.
-    References: [6], Example 1; [18], Theorem 3.6.
+    References: Dwork and others (2006), Example 1; Dwork and Roth (2014), Theorem 3.6.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ class TruncatedLaplace(SymmetricLaw):
     (e^{\epsilon} - 1) / (2 (e^{a} - 1)) = \delta`.
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.lattice_laws.TruncatedGeometric`.
-    Erratum (E41): the formulas of [5] are right; "/2 delta" means /(2 delta), and delta <= 1/2 is
-    needed. They are computed with ``expm1`` and ``log1p``: at epsilon = 1e-9 nothing is lost.
-    References: [5], "Truncated Laplace distribution"; Q. Geng, W. Ding, R. Guo and S. Kumar (2020),
-    Tight analysis of privacy and utility tradeoff in approximate differential privacy, *AISTATS*,
-    Definition 3.
+    Erratum (E41): the formulas of Selvi and others (2025) are right; "/2 delta" means /(2 delta),
+    and delta <= 1/2 is needed. They are computed with ``expm1`` and ``log1p``: at epsilon = 1e-9
+    nothing is lost. References: Selvi and others (2025), "Truncated Laplace distribution"; Q. Geng,
+    W. Ding, R. Guo and S. Kumar (2020), Tight analysis of privacy and utility tradeoff in
+    approximate differential privacy, *AISTATS*, Definition 3.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class Staircase(SteppedLaw):
     normaliser does not depend on the statistic.
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.lattice_laws.DiscreteStaircase`.
-    References: [17]: for :math:`E|X|` the best :math:`\gamma` is
+    References: Geng and others (2015): for :math:`E|X|` the best :math:`\gamma` is
     :math:`1/(1 + e^{\epsilon/2})`, and then :math:`E|X| = \Delta e^{\epsilon/2}/(e^\epsilon - 1)`.
 
     Parameters

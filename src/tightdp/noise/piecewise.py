@@ -37,7 +37,8 @@ class PiecewiseNoise(ContinuousLaw, CellWeights):
     :math:`e^\epsilon` and integer sums bound it from above.
     Numerics: ``idealized-numerics``; :meth:`lattice` gives the exact law
     :class:`~tightdp.noise.table_noise.TableNoise`.
-    References: [5], problem P(L, beta) and Algorithm 2; the atom is an addition.
+    References: Selvi and others (2025), problem P(L, beta) and Algorithm 2; the atom is an
+    addition.
 
     Parameters
     ----------

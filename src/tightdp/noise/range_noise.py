@@ -40,7 +40,7 @@ class RangeNoise:
     are among those tested; a pair of groups whose ends leave a single j is never met. (3) Clamping
     brings queries no further apart.
     Numerics: ``exact``.
-    References: [5], problem P' with all three shifts of a pair of intervals.
+    References: Selvi and others (2025), problem P' with all three shifts of a pair of intervals.
     Erratum: Algorithm G.1 as printed compares only the last shift of each pair of groups with the
     worst so far; here every shift is compared.
 

@@ -178,7 +178,8 @@ def plot_median_rates(epsilon: float = 1.0, ax: Axes | None = None) -> Axes:
 
     Rows are the quantiles of a standard normal law within [-8, 8]. The K-norm gradient mechanism
     adds an error of order 1/n; the exponential mechanism with the absolute loss, which is flat at
-    its best point, one of order :math:`n^{-1/2}`, as sampling does ([3], Theorem 3.2).
+    its best point, one of order :math:`n^{-1/2}`, as sampling does (Reimherr and Awan, 2019,
+    Theorem 3.2).
 
     Examples
     --------

@@ -144,7 +144,8 @@ def _agreement(names: list[str], table: Mapping[str, list[_Bar]]) -> str:
 
 
 def plot_cautionary_example(axes: Sequence[Axes] | None = None) -> Any:
-    """Figure 6 and Table 1 of [1]: a ball inside another, with the larger expected loss.
+    """Figure 6 and Table 1 of Awan and Slavković (2021): a ball inside another, with the larger
+    expected loss.
 
     At epsilon = 1, ``K = [-100, 100] x [-1, 1]`` lies inside ``H = {|x|/110 + |y|/11 <= 1}``: it
     has the smaller volume and the smaller conditional variance in every direction, and yet its
@@ -165,7 +166,7 @@ def plot_cautionary_example(axes: Sequence[Axes] | None = None) -> Any:
 
 
 def draw_cautionary_balls(ax: Axes) -> dict[str, tuple[NormBall, str]]:
-    """Figure 6 of [1] on given axes; the two balls and their colours."""
+    """Figure 6 of Awan and Slavković (2021) on given axes; the two balls and their colours."""
     K, H = LpBall(2, np.inf, [100.0, 1.0]), LpBall(2, 1, [110.0, 11.0])
     drawn: dict[str, tuple[NormBall, str]] = {
         "K": (K, ACCENT),
@@ -189,7 +190,7 @@ def draw_cautionary_balls(ax: Axes) -> dict[str, tuple[NormBall, str]]:
 
 
 def _costs(ball: NormBall) -> dict[str, float]:
-    """Table 1 of [1] for one ball at epsilon = 1, and its area."""
+    """Table 1 of Awan and Slavković (2021) for one ball at epsilon = 1, and its area."""
     noise = KNormNoise(ball, epsilon=1.0)
     in_x, in_y = np.diag(noise.covariance())
     return {

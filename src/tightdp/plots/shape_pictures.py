@@ -122,7 +122,8 @@ def plot_sensitivity_space(
 
 
 def plot_example_sensitivity(axes: Sequence[Axes] | None = None) -> Any:
-    """Figure 1 of [1]: the balls of Example 2.10 at exact and at approximate sensitivities.
+    """Figure 1 of Awan and Slavković (2021): the balls of Example 2.10 at exact and at approximate
+    sensitivities.
 
     The exact ones are 25/8, sqrt(71 + 8 sqrt 2)/4 and 2; bounding each entry by itself gives 4,
     sqrt 8 and 2. Returns the two axes.
@@ -223,7 +224,8 @@ def plot_noise_density(
 ) -> Axes:
     """The density of planar noise, with the smallest sets of the given probabilities.
 
-    Those sets are multiples ``t K`` of the ball (Lemma 3.5 of [1]); the legend gives t.
+    Those sets are multiples ``t K`` of the ball (Lemma 3.5 of Awan and Slavković, 2021); the legend
+    gives t.
 
     Examples
     --------

@@ -87,8 +87,8 @@ class CoordinateNoise:
     [P2]. Entries that do not move cost nothing, so by basic composition the release is
     :math:`(\sum_{j \in J} \epsilon_j, \sum_{j \in J} \delta_j)`-DP for the t entries J that cost
     most. A named law is made for a budget: every entry gets the same epsilon and delta, by these
-    sums or by the exact composition theorem [39] (:mod:`tightdp.shaping.shared_costs`), whichever
-    leaves less noise.
+    sums or by the exact composition theorem (Kairouz and others, 2017)
+    (:mod:`tightdp.shaping.shared_costs`), whichever leaves less noise.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 r"""What many releases of one kind cost together, exactly, and the most that each may then spend.
 
-The composition theorem of Kairouz, Oh and Viswanath [39]: k releases, each
+The composition theorem of Kairouz, Oh and Viswanath (2017): k releases, each
 :math:`(\epsilon_0, \delta_0)`-DP and chosen after seeing the answers before it, are together
 :math:`(\epsilon, \delta)`-DP with
 
@@ -162,8 +162,8 @@ def group_cost(epsilon: Fraction, delta: Fraction, steps: int) -> tuple[Fraction
 
     .. math:: (r\epsilon,\ (1 + e^{\epsilon} + ... + e^{(r-1)\epsilon})\,\delta)
 
-    for r steps, whether they move one release r times as far or r releases once ([18], Theorem 2.2,
-    and sums).
+    for r steps, whether they move one release r times as far or r releases once (Dwork and Roth,
+    2014, Theorem 2.2, and sums).
 
     >>> group_cost(Fraction(1), Fraction(0), 4)
     (Fraction(4, 1), Fraction(0, 1))
