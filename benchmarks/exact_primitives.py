@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.exact import word_draws as words
+from tightdp.exact import discrete_draws as words
 from tightdp.exact.lattice_body import box_points, simplex_points
 from tightdp.randomness import SecureSource
 

@@ -29,7 +29,7 @@ from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.noise.laws import Laplace
+from tightdp.noise.line_laws import Laplace
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema

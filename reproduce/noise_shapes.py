@@ -16,7 +16,7 @@ from tightdp.design import losses
 from tightdp.design.designs import Design, design_noise
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import ContinuousLaw
-from tightdp.noise.laws import Laplace
+from tightdp.noise.line_laws import Laplace
 from tightdp.plots.canvas import INK, NAMED, OTHERS, SPACE, axes_for, legend_below, panels_for
 from tightdp.randomness import RandomSource
 

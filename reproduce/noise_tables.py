@@ -20,7 +20,7 @@ from reproduce.experiment import Cell, Experiment, Outcome, Settings
 from reproduce.published_bounds import paper_bounds
 from reproduce.results import Quote, Row
 from tightdp.design.designs import design_noise
-from tightdp.noise.laws import TruncatedLaplace
+from tightdp.noise.line_laws import TruncatedLaplace
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
 

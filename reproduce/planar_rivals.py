@@ -18,7 +18,7 @@ from tightdp.design.range_programs import RangeProgram
 from tightdp.errors import check_count, check_positive, exact_amount
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import AnalyticGaussian
-from tightdp.noise.laws import TruncatedLaplace
+from tightdp.noise.line_laws import TruncatedLaplace
 
 _SPLITS = 20
 _SHARES = tuple(Fraction(s, 20) for s in range(8, 20))

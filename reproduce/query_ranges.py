@@ -21,7 +21,7 @@ from reproduce.tables import find_table
 from tightdp.design.designs import design_noise
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.errors import FloatArray
-from tightdp.noise.laws import TruncatedLaplace
+from tightdp.noise.line_laws import TruncatedLaplace
 from tightdp.plots.canvas import INK, NAMED, SPACE, legend_below, panels_for
 from tightdp.randomness import RandomSource
 

@@ -75,7 +75,7 @@ from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaus
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
+from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise

@@ -1,8 +1,8 @@
 """Public facts about a table, stated by the caller: columns, rows, persons, neighbours, the grid.
 
-A :class:`Schema` says for every column its interval or its levels (:mod:`tightdp.rules`), the
-neighbour relation, a public bound on the number of rows, how many rows one person may have, and the
-grid. Cells are clamped, scaled to [-1, 1] and rounded to the grid ``2**-bits`` row by row, before
+A :class:`Schema` says for every column its interval or its levels (:mod:`tightdp.column_rules`),
+the neighbour relation, a public bound on the number of rows, how many rows one person may have, and
+the grid. Cells are clamped, scaled to [-1, 1] and rounded to the grid ``2**-bits`` row by row, before
 any sum. A rounded row is a row of the same domain, so sensitivity spaces do not change, and every
 additive statistic is from then on a vector of integers. This module never reads data to choose
 anything: it only applies the rules it was given.
@@ -22,11 +22,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tightdp.accepted import TableLike
+from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
 from tightdp.errors import check_choice, check_count, check_instance, fail
 from tightdp.paths import read_file
 from tightdp.printed import html_table, text_table
 from tightdp.privacy import Neighbors
-from tightdp.rules import MOST_BITS, OTHER_HELP, Category, Interval
 
 __all__ = [
     "DEFAULT_BITS",

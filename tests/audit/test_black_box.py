@@ -15,7 +15,7 @@ from tightdp.audit import audit
 from tightdp.audit.events import Claim, pair_bound, share_bound
 from tightdp.audit.features import float_bits
 from tightdp.errors import DimensionError, ParameterError
-from tightdp.exact.word_draws import discrete_laplaces
+from tightdp.exact.discrete_draws import discrete_laplaces
 from tightdp.randomness import source
 
 GRID = 2.0**-20

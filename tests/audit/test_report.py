@@ -12,7 +12,7 @@ import pytest
 from tightdp import plots
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf
 from tightdp.errors import DimensionError, ParameterError
-from tightdp.exact.word_draws import discrete_laplaces
+from tightdp.exact.discrete_draws import discrete_laplaces
 from tightdp.randomness import source
 
 matplotlib.use("Agg")

@@ -218,7 +218,7 @@ def test_audit_of_a_plan_finds_nothing_and_reads_nothing(here, tightdp):
 
 def test_audit_of_a_function_catches_a_broken_one(here, tightdp):
     (here / "mine.py").write_text(
-        "from tightdp.exact.word_draws import discrete_laplaces\n"
+        "from tightdp.exact.discrete_draws import discrete_laplaces\n"
         "from tightdp.randomness import source\n"
         "def good(x, size): return x + discrete_laplaces(1, 1, size, source(1))\n"
         "def broken(x, size): return 2 * x + discrete_laplaces(1, 1, size, source(1))\n"

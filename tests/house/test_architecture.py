@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "tightdp"
 FLOORS = [
     ["errors", "accepted"],
     ["paths", "printed", "progress", "values"],
-    ["randomness", "privacy", "parameters", "rules"],
+    ["randomness", "privacy", "parameters", "column_rules"],
     ["schema", "release", "meaning"],
     ["answer", "preview"],
     ["ledger"],
@@ -195,7 +195,7 @@ def test_a_planted_fault_is_caught(tmp_path, path, code):
         ),
         ("plots/audit.py", "from tightdp.audit.audit_report import AuditReport"),
         ("cli/papers.py", "import importlib\nimportlib.import_module('reproduce')"),
-        ("noise/laws.py", "import numpy as np\nrandom = np.zeros(3)\nrandom.sum()"),
+        ("noise/line_laws.py", "import numpy as np\nrandom = np.zeros(3)\nrandom.sum()"),
     ],
 )
 def test_an_honest_import_passes(tmp_path, path, code):

@@ -28,7 +28,7 @@ from tightdp.noise.lattice_laws import (
     TruncatedGeometric,
 )
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
+from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 

@@ -20,8 +20,8 @@ from enrolled import MECHANISMS, mapping, plain_rows, schema
 
 import tightdp as tdp
 from tightdp import parameters
-from tightdp.convex.calibration import ACCOUNTING
 from tightdp.convex.margin_losses import HuberLoss
+from tightdp.convex.objective_calibration import ACCOUNTING
 from tightdp.convex.penalties import ConvexSet, Smooth
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.mechanisms.chains import SAMPLERS

@@ -21,7 +21,7 @@ from scipy.stats import t
 
 import tightdp as tdp
 from tightdp.errors import TightdpError
-from tightdp.inference import moment_intervals
+from tightdp.inference import coefficient_intervals
 from tightdp.mechanisms.least_squares import LinearFit
 from tightdp.randomness import source
 
@@ -390,7 +390,7 @@ def held_by_few_rows(seed: int, tables: int) -> float:
         x = np.where(far, 1.0, -0.03)
         y = np.where(far, rng.choice([-1.0, 1.0], rows), 0.0)
         z = np.column_stack([np.ones(rows), x, y])
-        found = moment_intervals.candidates(
+        found = coefficient_intervals.candidates(
             z.T @ z / rows,
             lambda count: np.zeros((count, 3, 3)),
             rows,
@@ -410,7 +410,7 @@ def test_few_rows_may_carry_the_errors(seed, monkeypatch):
     tables = 300
     held = held_by_few_rows(seed, tables)
     assert held >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / tables)
-    monkeypatch.setattr(moment_intervals, "_LEAST_FREEDOM", 1e6)  # the fault: normal tails
+    monkeypatch.setattr(coefficient_intervals, "_LEAST_FREEDOM", 1e6)  # the fault: normal tails
     assert held_by_few_rows(seed, tables) < held - 0.02
 
 
@@ -418,5 +418,5 @@ def test_long_tails_are_those_of_student():
     z = source(3).normal((400_000, 1, 1))
     other = source(4).normal((400_000, 1, 1))
     for freedom in (4, 10, 100):
-        tails = moment_intervals._long_tails(np.ones((1, 1)), freedom + 2, 2, other)
+        tails = coefficient_intervals._long_tails(np.ones((1, 1)), freedom + 2, 2, other)
         assert np.quantile(z * tails, 0.975) == pytest.approx(t.ppf(0.975, freedom), rel=0.02)

@@ -33,7 +33,7 @@ import tightdp as tdp
 from tightdp.data.statistics import Products, Statistic
 from tightdp.geometry.combine import Product
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.shaping.gate import Coverage
+from tightdp.shaping.coverage import Coverage
 
 # a large delta makes short laws
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")

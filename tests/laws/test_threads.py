@@ -33,7 +33,7 @@ from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.laws import Laplace
+from tightdp.noise.line_laws import Laplace
 from tightdp.randomness import SecureSource, _keystream, _Stream
 from tightdp.shaping import reach
 

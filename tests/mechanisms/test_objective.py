@@ -20,9 +20,9 @@ from tightdp import (
     Polytope,
     Schema,
 )
-from tightdp.convex.calibration import PublicFacts, best_share
 from tightdp.convex.margin_losses import LogisticLoss
 from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.objective_calibration import PublicFacts, best_share
 from tightdp.convex.penalties import NoPenalty, Smooth
 from tightdp.randomness import source
 

@@ -11,8 +11,8 @@ import pytest
 from objective_tables import binary_schema, largest_ratio
 
 from tightdp import Interval, LpBall, ObjectivePerturbation, ParameterError, Schema
-from tightdp.convex.calibration import SINGLE_COLUMN, PublicFacts, calibrate
 from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, read_loss
+from tightdp.convex.objective_calibration import SINGLE_COLUMN, PublicFacts, calibrate
 from tightdp.randomness import source
 
 # --- calibration ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Exact noise in Python integers: the oracle for :mod:`tightdp.exact.word_draws`.
+"""Exact noise in Python integers: the oracle for :mod:`tightdp.exact.discrete_draws`.
 
 Every function draws uniform integers below a bound and compares integers; there is no float, no
 logarithm and no table. It never rounds.

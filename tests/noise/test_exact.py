@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tightdp.errors import ParameterError
-from tightdp.exact import word_draws as words
+from tightdp.exact import discrete_draws as words
 from tightdp.exact.enclosures import LOG_SLACK, minus_log
 from tightdp.exact.undecided_bits import log_level
 from tightdp.randomness import RandomSource, SeededSource, source

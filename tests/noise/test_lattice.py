@@ -13,6 +13,7 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError, WideIntegers
+from tightdp.exact.discrete_draws import discrete_laplaces, geometric_sums
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -25,7 +26,6 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
-from tightdp.exact.word_draws import discrete_laplaces, geometric_sums
 from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise

@@ -18,7 +18,7 @@ from tightdp.noise.lattice_laws import (
     Geometric,
     TruncatedGeometric,
 )
-from tightdp.noise.laws import Laplace, Staircase
+from tightdp.noise.line_laws import Laplace, Staircase
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 

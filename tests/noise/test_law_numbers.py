@@ -15,7 +15,7 @@ from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.undecided_bits import coins
 from tightdp.noise import steps as steps_module
 from tightdp.noise.gaussian_laws import AnalyticGaussian, Gaussian, gaussian_delta
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
+from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.steps import Steps
 from tightdp.randomness import SeededSource
 

@@ -17,7 +17,7 @@ from tightdp.noise.lattice_laws import (
     Geometric,
     TruncatedGeometric,
 )
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace, Tulap
+from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.privacy import Numerics
 from tightdp.randomness import SeededSource
 

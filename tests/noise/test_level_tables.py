@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from tightdp.errors import InfeasibleSamplingError
+from tightdp.exact.discrete_draws import discrete_laplaces, geometrics
 from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
@@ -25,7 +26,6 @@ from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody
 from tightdp.exact.level_tables import LevelTable
-from tightdp.exact.word_draws import discrete_laplaces, geometrics
 from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, SeededSource

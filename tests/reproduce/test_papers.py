@@ -32,7 +32,7 @@ from tightdp.design.planar import design_planar_noise
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.noise.laws import TruncatedLaplace
+from tightdp.noise.line_laws import TruncatedLaplace
 from tightdp.randomness import source
 
 ROOT = Path(__file__).parents[2]

@@ -112,7 +112,7 @@ def audit(
 
     Examples
     --------
-    >>> from tightdp.exact.word_draws import discrete_laplaces
+    >>> from tightdp.exact.discrete_draws import discrete_laplaces
     >>> from tightdp.randomness import source
     >>> rng = source(1)
     >>> def count(x, size):

@@ -18,10 +18,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tightdp.column_rules import MOST_BITS
 from tightdp.data.columns import Chunk
 from tightdp.data.persons import FewRows
 from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
-from tightdp.rules import MOST_BITS
 from tightdp.schema import Interval, Schema
 
 Reducer = Callable[["Block"], NDArray[Any]]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tightdp.column_rules import decimal_value
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
@@ -26,7 +27,6 @@ from tightdp.errors import (
 )
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
-from tightdp.rules import decimal_value
 from tightdp.schema import Interval, Schema, check_schema
 
 _MOST_BINS = 1 << 16

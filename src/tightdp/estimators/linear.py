@@ -17,7 +17,7 @@ from tightdp.estimators.coefficient_tables import (
 )
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.intervals import WithCoefficients, missed
+from tightdp.estimators.interval_bases import WithCoefficients, missed
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.printed import Covers
@@ -119,9 +119,9 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         """Intervals for the coefficients of the population, rows (low, high).
 
         Privacy noise and sampling error count together, see
-        :mod:`~tightdp.inference.moment_intervals`. They are centred where the noise is, not at the
-        shrunk ``coef_``, and cost nothing. The population is that of rows moved to their bounds.
-        They need at least five rows of every kind that matters: a level that two rows have, and
+        :mod:`~tightdp.inference.coefficient_intervals`. They are centred where the noise is, not at
+        the shrunk ``coef_``, and cost nothing. The population is that of rows moved to their
+        bounds. They need at least five rows of every kind that matters: a level that two rows have, and
         errors that two rows carry, are not covered.
 
         Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.intervals import WithIntervals
+from tightdp.estimators.interval_bases import WithIntervals
 from tightdp.estimators.private_estimator import M, Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach

@@ -20,7 +20,7 @@ from tightdp.estimators.coefficient_tables import (
     table_title,
 )
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.intervals import WithCoefficients, missed
+from tightdp.estimators.interval_bases import WithCoefficients, missed
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.logistic_intervals import Cloud
 from tightdp.mechanisms.objective import DEPENDENT, SHARE_HELP, ObjectivePerturbation

@@ -1,4 +1,6 @@
-r"""Rejection: proposals until one is kept (in arrays: :func:`~tightdp.exact.word_draws.collect`).
+r"""Rejection: proposals until one is kept.
+
+In arrays: :func:`~tightdp.exact.discrete_draws.collect`.
 
 Proposals are independent, so what is kept first has the law of a kept proposal. Most proposals here
 are made by floats: they choose among **integer weights**, so that the probability of a proposal is

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import DimensionError, WideIntegers, fail
+from tightdp.exact.discrete_draws import collect
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.rejection import until_accepted
 from tightdp.exact.undecided_bits import below_exp
-from tightdp.exact.word_draws import collect
 from tightdp.randomness import RandomSource
 
 PLACES = 30

@@ -13,7 +13,7 @@ import numpy as np
 
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
-from tightdp.inference.moment_intervals import moved
+from tightdp.inference.coefficient_intervals import moved
 from tightdp.randomness import SeededSource
 
 _SEED, _DIRECTIONS = 20_190_606, 16  # directions of the coefficients, averaged

@@ -36,7 +36,7 @@ from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
-from tightdp.shaping.gate import Covering, certify_moves
+from tightdp.shaping.coverage import Covering, certify_moves
 from tightdp.shaping.planar_noise import PlanarNoise
 
 _WORTH = 0.99
@@ -79,7 +79,7 @@ class AdditiveMechanism(Mechanism):
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
     person with at most ``rows_per_person`` rows; delta is 0 for balls.
     Needs: [P1] the ball contains the sensitivity space, or the laws cover the moves of their
-    entries (certified at construction, :mod:`tightdp.shaping.gate`); [P2] t(X) is the exact
+    entries (certified at construction, :mod:`tightdp.shaping.coverage`); [P2] t(X) is the exact
     integer vector of quantised rows; [P3] the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference

@@ -32,8 +32,8 @@ from tightdp.errors import (
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
+from tightdp.inference.coefficient_intervals import Candidates, Wanted, candidates, moved
 from tightdp.inference.expected_errors import coefficient_covariance
-from tightdp.inference.moment_intervals import Candidates, Wanted, candidates, moved
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
@@ -44,7 +44,7 @@ from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
 from tightdp.schema import Schema, require_public_rows
 from tightdp.shaping.ball_noise import levels_at_most
-from tightdp.shaping.gate import certify_moves
+from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 from tightdp.shaping.reach import lattice_radius, upwards
 

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
-from tightdp.convex.calibration import (
+from tightdp.convex.decimals import has_decimals
+from tightdp.convex.margin_losses import LogisticLoss, read_loss
+from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.objective_calibration import (
     LEAST_RATE,
     Calibration,
     PublicFacts,
     best_share,
     calibrate,
 )
-from tightdp.convex.decimals import has_decimals
-from tightdp.convex.margin_losses import LogisticLoss, read_loss
-from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.data.design_matrix import ScaledRows
 from tightdp.errors import (
@@ -189,7 +189,7 @@ class ObjectivePerturbation(Mechanism):
         rows, smaller than the cube.
     noise_share : float or "auto"
         The papers' q: the part of the budget that the noise spends, in (0, 1]. "auto" comes from a
-        public simulation (see :func:`~tightdp.convex.calibration.best_share`).
+        public simulation (see :func:`~tightdp.convex.objective_calibration.best_share`).
     ridge : float
         At least so much; the guarantee may need more.
     l1 : float

@@ -13,9 +13,9 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
+from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
-from tightdp.exact.word_draws import discrete_gaussians
 from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta
 from tightdp.randomness import RandomSource
 

@@ -10,7 +10,7 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, check_count
-from tightdp.exact.word_draws import discrete_gaussians
+from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import DELTA_FLOOR
 from tightdp.randomness import RandomLike, source

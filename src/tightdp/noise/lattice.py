@@ -35,12 +35,12 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.exact.discrete_draws import collect, discrete_laplaces, geometric_sums, geometrics
 from tightdp.exact.lattice_bodies import CountBody, DiamondBody, RoundBody, SumBody
 from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
 from tightdp.exact.rejection import LEAST_SHARE
-from tightdp.exact.word_draws import collect, discrete_laplaces, geometric_sums, geometrics
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, text_up
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
@@ -79,7 +79,7 @@ class LatticeNoise:
     subadditive, being gauges rounded up, so level(z - t') <= level(z - t) + L [P1]; f is
     nondecreasing and f(r + 1) <= f(r) + 1, so log P changes by at most epsilon at every z [P3].
     Numerics: ``exact``; floats serve as filters with a proven margin only (see
-    :mod:`~tightdp.exact.word_draws`).
+    :mod:`~tightdp.exact.discrete_draws`).
 
     Parameters
     ----------

@@ -15,11 +15,11 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count
+from tightdp.exact.discrete_draws import SAFE, collect, discrete_laplaces, geometrics
 from tightdp.exact.enclosures import exp_minus_bounds, float_up
 from tightdp.exact.lattice_body import box_points
 from tightdp.exact.rates import exact_amount, rate
 from tightdp.exact.undecided_bits import coins
-from tightdp.exact.word_draws import SAFE, collect, discrete_laplaces, geometrics
 from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
 from tightdp.randomness import RandomSource
@@ -229,7 +229,7 @@ class Geometric(LatticeSteps):
 
     **Privacy.**
     Statement: adding Z to an integer statistic that moves by at most L is epsilon-DP.
-    Needs: integers; the exact sampler (:func:`tightdp.exact.word_draws.discrete_laplaces`).
+    Needs: integers; the exact sampler (:func:`tightdp.exact.discrete_draws.discrete_laplaces`).
     Proof: :class:`LatticeSteps` with w = r = 1, where the level of z is :math:`|z|`.
     Numerics: ``exact``.
     References: A. Ghosh, T. Roughgarden and M. Sundararajan (2009), Universally utility-maximizing
@@ -318,7 +318,7 @@ class DiscreteTulap(LatticeSteps):
     Needs: integers.
     Proof: :class:`LatticeSteps` with w = L.
     Numerics: ``exact``.
-    References: see :class:`~tightdp.noise.laws.Tulap`.
+    References: see :class:`~tightdp.noise.line_laws.Tulap`.
 
     Examples
     --------

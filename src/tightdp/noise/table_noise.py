@@ -12,10 +12,10 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
+from tightdp.exact.discrete_draws import SAFE
 from tightdp.exact.enclosures import exp_below, float_up
 from tightdp.exact.rates import check_epsilon
 from tightdp.exact.rejection import by_weight
-from tightdp.exact.word_draws import SAFE
 from tightdp.noise.law import LatticeLaw, check_shift
 from tightdp.randomness import RandomSource
 

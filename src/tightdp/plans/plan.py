@@ -73,7 +73,7 @@ class PlanPreview:
     def __str__(self) -> str:
         parts = [self.title, "=" * len(self.title)]
         for name, found in self.previews.items():
-            parts += ["", self._head(name), str(_short(found))]
+            parts += ["", self._head(name), _short(found)]
         return "\n".join([*parts, "", self._total(), LOOK])
 
     def _repr_html_(self) -> str:
@@ -323,7 +323,7 @@ class Plan:
     def preview(
         self, *, sample: TableLike | None = None, replicates: int = 100, watch: Watch | None = None
     ) -> PlanPreview:
-        """The error to expect from every release; see :func:`tightdp.preview.preview`.
+        """The error to expect from every release; see :func:`tightdp.accuracy.preview`.
 
         ``watch`` is called with the name, number and count of every release before its turn.
         """

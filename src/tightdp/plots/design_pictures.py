@@ -13,7 +13,7 @@ from tightdp.design.suboptimality import suboptimality
 from tightdp.errors import DimensionError, fail
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import ContinuousLaw
-from tightdp.noise.laws import Laplace, Staircase, TruncatedLaplace
+from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.plots.canvas import ACCENT, COOL, INK, OTHERS, SPACE, axes_for, finish
 from tightdp.privacy import text_up
