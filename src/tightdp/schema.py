@@ -2,10 +2,10 @@
 
 A :class:`Schema` says for every column its interval or its levels (:mod:`tightdp.column_rules`),
 the neighbour relation, a public bound on the number of rows, how many rows one person may have, and
-the grid. Cells are clamped, scaled to [-1, 1] and rounded to the grid ``2**-bits`` row by row, before
-any sum. A rounded row is a row of the same domain, so sensitivity spaces do not change, and every
-additive statistic is from then on a vector of integers. This module never reads data to choose
-anything: it only applies the rules it was given.
+the grid. Cells are clamped, scaled to [-1, 1] and rounded to the grid ``2**-bits`` row by row,
+before any sum. A rounded row is a row of the same domain, so sensitivity spaces do not change, and
+every additive statistic is from then on a vector of integers. This module never reads data to
+choose anything: it only applies the rules it was given.
 """
 
 from __future__ import annotations
