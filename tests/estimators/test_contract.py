@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -172,6 +173,40 @@ def test_a_fit_that_fails_leaves_the_last_one_whole(seed):
     assert model.schema_ is facts
     np.testing.assert_array_equal(model.predict(X), predicted)
     np.testing.assert_array_equal(model.conf_int(), intervals)
+
+
+def test_a_fit_of_fewer_columns_that_fails_leaves_the_last_one_whole(seed):
+    X, y = rows(seed)
+    bounds = [(-1, 1)] * (X.shape[1] + 1)
+    model = LinearRegression(epsilon=1, bounds=bounds, ledger=tdp.Ledger(epsilon=1)).fit(X, y)
+    before, predicted = dict(model.__dict__), model.predict(X)
+    model.bounds = bounds[1:]
+    with pytest.raises(BudgetError):
+        model.fit(X[:, 1:], y)
+    assert model.__dict__.keys() == before.keys()
+    assert model.n_features_in_ == X.shape[1]
+    np.testing.assert_array_equal(model.predict(X), predicted)
+
+
+class Prepared(LinearRegression):
+    """An estimator of a user's, whose constructor decides what it spends."""
+
+    def __init__(self, share=Fraction(1, 10), ledger=None):
+        self.share = share
+        super().__init__(share * 5, (-1, 1), fit_intercept=False, ledger=ledger)
+
+
+def test_a_constructor_of_ones_own_decides_what_is_spent(seed):
+    X, y = rows(seed)
+    ledger = tdp.Ledger(epsilon=3)
+    model = Prepared(Fraction(1, 5), ledger=ledger).fit(X, y)
+    assert model.guarantee_.epsilon == 1
+    assert model.intercept_ == 0
+    assert model.mechanism_.fit_intercept is False
+    again = clone(model).fit(X, y)
+    assert again.share == Fraction(1, 5)
+    assert again.guarantee_.epsilon == 1
+    assert ledger.spent.epsilon == 2
 
 
 ESTIMATORS = {

@@ -22,15 +22,20 @@ def parameter(*, default: T, kw_only: bool) -> T:
     return default
 
 
-def constructor(kind: type, root: type, leading: tuple[str, ...]) -> Callable[..., None]:
-    """An ``__init__`` that takes all declared parameters; all but the ``leading`` by name."""
-    declared = {
+def declared_parameters(kind: type, root: type) -> dict[str, Any]:
+    """The annotations of all parameters that a class and its bases declare, up to a root."""
+    return {
         name: text
         for base in reversed(kind.__mro__)
         if issubclass(base, root)
         for name, text in vars(base).get("__annotations__", {}).items()
         if name in vars(base) and not name.startswith("_")
     }
+
+
+def constructor(kind: type, root: type, leading: tuple[str, ...]) -> Callable[..., None]:
+    """An ``__init__`` that takes all declared parameters; all but the ``leading`` by name."""
+    declared = declared_parameters(kind, root)
     first = [*leading, *(name for name in _FIRST if name in declared)]
     order = [*first, *(name for name in declared if name not in (*first, *_LAST)), *_LAST]
     by_place, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

@@ -19,7 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, LedgerError, PrivacyWarning, fail
-from tightdp.estimators.declared_parameters import constructor, documentation, parameter
+from tightdp.estimators.declared_parameters import (
+    constructor,
+    declared_parameters,
+    documentation,
+    parameter,
+)
 from tightdp.estimators.inputs import (
     Bounds,
     Column,
@@ -93,7 +98,9 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__init__ = constructor(cls, PrivateEstimator, cls._leading)  # type: ignore[method-assign]
+        if "__init__" not in cls.__dict__:  # who writes a constructor has it
+            made = constructor(cls, PrivateEstimator, cls._leading)
+            cls.__init__ = made  # type: ignore[method-assign]
         cls.__doc__ = documentation(cls)
 
     # --- fitting ------------------------------------------------------------------------------
@@ -115,10 +122,16 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         _refuse(unsupported)
         self._purse()
         _warn_of_learned_steps(self)
-        problem = self._problem(X, y)
-        if key is not None and self.ledger is None:
-            fail("`key` needs a `ledger` that remembers it.")
-        self.release_ = self._fit(problem, key, self._source())
+        before = dict(self.__dict__)
+        try:
+            problem = self._problem(X, y)
+            if key is not None and self.ledger is None:
+                fail("`key` needs a `ledger` that remembers it.")
+            self.release_ = self._fit(problem, key, self._source())
+        except BaseException:  # the last fit stays, with the columns that it knows
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
 
     def _problem(self, X: TableLike, y: object) -> Problem:
@@ -126,7 +139,7 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         return read_problem(self, X, y, self._public_bounds(), self._target_column(y))
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        """Pay, release, set the fitted attributes; where it fails, those of the last fit stay."""
+        """Pay, release, and set the fitted attributes."""
         mechanism = self._mechanism(problem)
         release = mechanism.release(
             problem.frame,
@@ -153,9 +166,13 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         return kind(schema=problem.schema, **roles, **self._options(kind))  # type: ignore[call-arg]
 
     def _options(self, kind: type) -> dict[str, Any]:
-        """The parameters of the estimator that a mechanism takes, too."""
+        """The parameters of the estimator that a mechanism takes, too.
+
+        All that are declared, whichever of them a constructor of the user's own leaves open.
+        """
         taken = inspect.signature(kind).parameters
-        return {name: getattr(self, name) for name in self._get_param_names() if name in taken}
+        names = declared_parameters(type(self), PrivateEstimator)
+        return {name: getattr(self, name) for name in names if name in taken}
 
     def _public_bounds(self) -> Bounds:
         """The bounds as :mod:`~tightdp.estimators.inputs` reads them."""
