@@ -123,6 +123,6 @@ def test_an_empty_report_cannot_be_drawn():
     record = {**REPORTS["probabilities"]().to_dict(), "findings": []}
     empty = AuditReport.from_dict(record)
     assert empty.event == ""
-    with pytest.raises(DimensionError, match="findings"):
+    with pytest.raises(DimensionError, match="`report` must hold at least one finding"):
         plots.plot_audit(empty)
     assert plt.get_fignums() == []

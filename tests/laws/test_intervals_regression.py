@@ -395,10 +395,9 @@ def held_by_few_rows(seed: int, tables: int) -> float:
             lambda count: np.zeros((count, 3, 3)),
             rows,
             source(1),
-            shift=None,
-            ridge=np.zeros(1),
-            origin=np.zeros(1),
-            equal_variance=False,
+            coefficient_intervals.Wanted(
+                shift=None, ridge=np.zeros(1), origin=np.zeros(1), equal_variance=False
+            ),
         )
         low, high = np.quantile(found.values[:, 1], [0.025, 0.975])
         held += low <= 0 <= high

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -78,7 +80,11 @@ def subclasses(base: type) -> set[type]:
 
 
 def test_every_ball_obeys_the_laws() -> None:
-    ours = {c for c in subclasses(NormBall) if c.__module__.startswith("tightdp.")}
+    ours = {
+        c
+        for c in subclasses(NormBall)
+        if c.__module__.startswith("tightdp.") and not inspect.isabstract(c)
+    }
     assert ours == set(EXAMPLES)
     assert all(EXAMPLES.values())
 

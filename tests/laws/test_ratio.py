@@ -21,6 +21,7 @@ from random_statistics import ADD, DELTA, MAKERS, PURE, RELATIONS, REPLACE, imag
 
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
+from tightdp.data.column_moments import SumsAndSquares
 from tightdp.data.public_rows import sampled_images, swept_images
 from tightdp.data.regression_moments import Moments, RegressionMoments
 from tightdp.data.statistics import Products, Statistic
@@ -198,7 +199,7 @@ SMALL = {
     "marginals": lambda facts: tdp.Counts(facts, ["j:k", "k"]),
     "sums": lambda facts: tdp.Sums(facts, ["a", "b"]),
     "mixed": lambda facts: Products(facts, ["j", "a"]),
-    "squares": lambda facts: tdp.data.statistics.SumsAndSquares(facts, ["a"]),
+    "squares": lambda facts: SumsAndSquares(facts, ["a"]),
     "classes": lambda facts: ClassMoments(facts, ["j", "a"], "k"),
 }
 
