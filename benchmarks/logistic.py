@@ -68,7 +68,7 @@ def data(rows: int, seed: int, replicate: int) -> tuple[FloatArray, FloatArray]:
 def schema(rows: int) -> tdp.Schema:
     """The public facts of Algorithm 3."""
     columns = {f"x{j}": tdp.Interval(-1, 1) for j in range(7)}
-    return tdp.Schema({**columns, "y": tdp.Category([0, 1])}, rows=rows)
+    return tdp.Schema({**columns, "y": tdp.Category([0, 1], other=0)}, rows=rows)
 
 
 def median(errors: list[float]) -> str:
@@ -92,7 +92,7 @@ def errors(rows: int, replicates: int, methods: list[str], seed: int) -> list[st
         x, y = data(rows, seed, i)
         for k, (key, mechanism) in enumerate(mechanisms.items()):
             theta = mechanism.scaled(
-                mechanism.perturbed(x, y, mechanism.draw(source(1000 * i + k)))
+                mechanism.perturbed(x, y, mechanism.draw_noise(source(1000 * i + k)))
             )
             found[key].append(float(np.linalg.norm(theta - BETA)))
     for epsilon in EPSILONS:
@@ -113,7 +113,7 @@ def peer(python: str, replicates: int, seed: int) -> list[str]:
         ours = []
         for i in range(replicates):
             x, y = data(10_000, seed, i)
-            theta = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw(source(i))))
+            theta = mechanism.scaled(mechanism.perturbed(x, y, mechanism.draw_noise(source(i))))
             ours.append(float(np.linalg.norm(theta - BETA)))
         other = theirs[str(epsilon)]
         ratio = np.median(ours) / np.median(other)
@@ -131,7 +131,7 @@ def timing(seed: int) -> list[str]:
         "scikit-learn, newton-cholesky": lambda: Plain(
             C=np.inf, tol=1e-8, fit_intercept=False, solver="newton-cholesky"
         ).fit(x, y),
-        "tightdp, certified minimiser": lambda: mechanism.perturbed(x, y, mechanism.draw(source())),
+        "tightdp, certified minimiser": lambda: mechanism.perturbed(x, y, mechanism.draw_noise(source())),
         "tightdp, fit with quantisation": lambda: model.fit(x, y),
     }
     lines = ["| 1e6 rows, 7 columns | processor seconds |", "|---|---|"]

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not install
 import tightdp as tdp
 from reproduce.tables import find_table
 from tightdp.estimators.linear import LinearRegression
+from tightdp.mechanisms.least_squares import LinearFit
 
 Array = NDArray[np.float64]
 
@@ -188,15 +189,10 @@ def repeated(model: LinearRegression, X: Array, y: Array, releases: int) -> Arra
     """(intercept, slopes) of many releases of one table, whose sums are made once."""
     problem = model._problem(X, y)
     mechanism = model._mechanism(problem)
-    moments: Any = mechanism.statistic
-    exact = np.array(moments.measure(problem.frame, bits=mechanism.bits)) / mechanism.resolution
-    variance = np.diag(mechanism.covariance) / len(X) ** 2
-    model._scale(moments)
-    out = []
-    for noise in mechanism.draw(releases, rng=3):
-        model._moments = moments.matrices((exact + noise) / len(X))
-        out.append(model._in_user_units(model._solve(moments, variance)[None])[0])
-    return np.array(out)
+    paid, moments = mechanism.moments, mechanism.statistic
+    exact = np.array(moments.measure(problem.frame, bits=paid.bits)) / paid.resolution
+    drawn = (exact + paid.simulate(releases, rng=3)) / len(X)
+    return np.array([LinearFit(mechanism, moments.matrices(v)).coefficients for v in drawn])
 
 
 def speed() -> list[str]:
@@ -210,11 +206,11 @@ def speed() -> list[str]:
         Z.T @ Z
 
     model.fit(X[:1000], y[:1000])  # the size of the body is measured once in a process
-    mechanism = model._law
+    noises = model.mechanism_.moments.noises
     best: dict[str, float] = {}
     for name, step in {
         "numpy: clip and X.T @ X": plain,
-        "one draw of the noise": lambda: mechanism.draw(1),
+        "one draw of the noise": lambda: [noise.sample() for noise in noises],
         "fit": lambda: model.fit(X, y),
         "intervals": lambda: refreshed(model),
     }.items():
@@ -231,7 +227,7 @@ def speed() -> list[str]:
 
 
 def refreshed(model: LinearRegression) -> None:
-    model._candidates = None
+    model._linear = LinearFit(model.mechanism_, model._linear.products)
     model.conf_int()
 
 
