@@ -296,6 +296,19 @@ def test_a_hand_written_list_is_caught(asked, monkeypatch):
         test_every_parameter_is_part_of_the_question(BoundsFinder, asked)
 
 
+def test_a_fingerprint_that_changes_is_one_of_another_version():
+    """If this one is another by now, raise ``FINGERPRINTS``, and then write it here.
+
+    Else a ledger of an earlier version would tell its owner to choose another key, and to pay again
+    for what is stored.
+    """
+    facts = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
+    asked = tdp.AdditiveMechanism(tdp.Sums(facts), noise="laplace", epsilon=1)
+    assert (
+        asked.fingerprint() == "3:384f9ee2953ac302ca46a89d49573199c45d2917434cec326bfb521ff83a8c50"
+    )
+
+
 # --- texts ----------------------------------------------------------------------------------------
 
 
