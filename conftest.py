@@ -18,8 +18,12 @@ def closed_figures() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Doctests that are collected first make folders anew, without the modules in them."""
+    """Doctests that are collected first make folders anew, without the modules in them.
+
+    A name that a folder has is left alone: ``tightdp.cli.main`` is a function there.
+    """
     for name, module in list(sys.modules.items()):
         folder, _, leaf = name.rpartition(".")
-        if folder.split(".")[0] == "tightdp" and folder in sys.modules:
-            setattr(sys.modules[folder], leaf, module)
+        home = sys.modules.get(folder)
+        if folder.split(".")[0] == "tightdp" and home is not None and leaf not in vars(home):
+            setattr(home, leaf, module)

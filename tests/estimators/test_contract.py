@@ -188,6 +188,14 @@ def test_a_fit_of_fewer_columns_that_fails_leaves_the_last_one_whole(seed):
     np.testing.assert_array_equal(model.predict(X), predicted)
 
 
+def test_a_preview_leaves_the_columns_of_a_fit(seed):
+    X, y = rows(seed)
+    model = LinearRegression(epsilon=1, bounds=(-2, 2)).fit(X, y)
+    predicted = model.predict(X)
+    model.preview(X[:, :1], y)
+    np.testing.assert_array_equal(model.predict(X), predicted)
+
+
 class Prepared(LinearRegression):
     """An estimator of a user's, whose constructor decides what it spends."""
 

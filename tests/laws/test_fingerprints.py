@@ -250,10 +250,17 @@ def test_a_stored_answer_is_not_one_to_another_question(seed):
     assert ledger.spent.epsilon == 1
 
 
-@pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
-def test_a_stored_answer_is_given_at_any_confidence(kind, seed):
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=f"{kind.__name__}-{place}")
+        for kind, cases in MECHANISMS.items()
+        for place, case in enumerate(cases)
+        if case.relations
+    ],
+)
+def test_a_stored_answer_is_given_at_any_confidence(case, seed):
     """The numbers stay, and half-widths are those of the level, unless the level was drawn for."""
-    case = MECHANISMS[kind][0]
     mechanism = case.make(schema(case.relations[0]))
     table = mapping(plain_rows(np.random.default_rng(seed)))
     ledger = tdp.Ledger(10**6, 0.5, allow_seeded=True, allow_approximate=True,
@@ -270,6 +277,7 @@ def test_a_stored_answer_is_given_at_any_confidence(kind, seed):
     assert ledger.spent.epsilon == spent
     assert (again.confidence, again.integers) == (0.99, first.integers)
     assert again.value.tolist() == first.value.tolist()
+    assert fresh.value.tolist() == first.value.tolist()  # the same bits, whatever the level
     np.testing.assert_array_equal(again.half_width, fresh.half_width)
     np.testing.assert_array_equal(again.interval, fresh.interval)
     known = ~np.isnan(again.half_width)
@@ -286,6 +294,19 @@ def test_a_hand_written_list_is_caught(asked, monkeypatch):
     monkeypatch.setattr(BoundsFinder, "fingerprint", listed)
     with pytest.raises(AssertionError):
         test_every_parameter_is_part_of_the_question(BoundsFinder, asked)
+
+
+def test_a_fingerprint_that_changes_is_one_of_another_version():
+    """If this one is another by now, raise ``FINGERPRINTS``, and then write it here.
+
+    Else a ledger of an earlier version would tell its owner to choose another key, and to pay again
+    for what is stored.
+    """
+    facts = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
+    asked = tdp.AdditiveMechanism(tdp.Sums(facts), noise="laplace", epsilon=1)
+    assert (
+        asked.fingerprint() == "3:384f9ee2953ac302ca46a89d49573199c45d2917434cec326bfb521ff83a8c50"
+    )
 
 
 # --- texts ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tightdp.randomness import source
 UNIT = tdp.Interval(-1, 1)
 
 
-@pytest.mark.parametrize("far", [0, 10**6])
+@pytest.mark.parametrize("far", [0, 10**6, 10**30, 10**400])
 @pytest.mark.parametrize("factor", [1, Fraction(5, 4)])
 def test_draws_follow_the_law_however_far_its_best_point_is(
     far: int, factor: Any, seed: int
@@ -62,6 +62,17 @@ def test_bounds_that_never_tighten_cost_no_more_calls_than_said(
     assert all(x % 499 == 0 for x in drawn)
     assert len(drawn) > 1
     assert len(calls) <= 8 * 4 * (1 << 8) + 4001 * 4 + 100
+
+
+@pytest.mark.parametrize("far", [10**3, 10**20])
+def test_bounds_however_loose_do_not_keep_a_draw_from_ending(far: int, seed: int) -> None:
+    """Exponents counted from such a bound were so large that doubles of them said nothing."""
+
+    def on_box(low: Any, high: Any) -> tuple[int, int]:
+        return (-abs(low[0]), -abs(low[0])) if low == high else (-far, far)
+
+    law = BoxLaw((-2000,), (2000,), on_box, Fraction(1))
+    assert all(abs(law.draw(source(seed + i), 1 << 6)[0]) < 40 for i in range(8))
 
 
 def test_row_gradients_whose_bounds_say_nothing_end(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 
 from sklearn.utils.validation import check_is_fitted
@@ -47,7 +48,8 @@ class WithCoefficients(WithIntervals[M]):
 
     def preview(self, X: TableLike, y: object = None) -> Preview:
         """The noise to expect in the coefficients; looks at names and the number of rows only."""
-        return self._mechanism(self._problem(X, y)).preview()
+        asked = copy.copy(self)  # a fitted model keeps the columns of its fit
+        return asked._mechanism(asked._problem(X, y)).preview()
 
 
 def missed(level: float) -> float:

@@ -22,7 +22,7 @@ from tightdp.privacy import NOT_PRIVATE, Neighbors
 APPLICATION = 0x74646C31  # "tdl1"
 NO_HASH = "0" * 64
 FORMAT = 1
-FINGERPRINTS = "2:"  # begins a mechanism's fingerprint; raised when a request gets another one
+FINGERPRINTS = "3:"  # begins a mechanism's fingerprint; raised when a request gets another one
 _FINGERPRINT = re.compile(r"(\d+:)?[0-9a-f]{64}")
 LONGEST_TEXT = 1000
 

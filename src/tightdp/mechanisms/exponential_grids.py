@@ -366,7 +366,8 @@ class BoxMechanism(Mechanism):
     (:class:`~tightdp.exact.box_sampling.BoxSampler`). Needs also that bounds are true: they
     are checked at every point that is drawn. Numerics: ``exact``. The running time depends on the
     data, within a public bound: ``bounds`` is called at most 2**16 times, then once for every grid
-    point and every one of a few proposals. A grid with more points than ``most_points`` is refused.
+    point (three times where bounds lie beyond 2**44 noises) and every one of a few proposals. A
+    grid with more points than ``most_points`` is refused.
 
     Parameters
     ----------

@@ -69,8 +69,9 @@ class KNormGradient(Mechanism):
     that utility, negated, of sensitivity 1. 3. The draw is exact
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data, within a public bound: the function
-    of boxes is called at most 2**16 times, then once for every grid point and every one of a few
-    proposals. A grid with more points than ``most_points`` is refused.
+    of boxes is called at most 2**16 times, then once for every grid point (three times where norms
+    lie beyond 2**44 noises) and every one of a few proposals. A grid with more points than
+    ``most_points`` is refused.
 
     **Erratum.** The paper states the median, quantile and quantile-regression laws on all of
     :math:`R^d`. Their gradients are bounded, so the density tends to a constant and has no
