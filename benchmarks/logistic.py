@@ -131,7 +131,9 @@ def timing(seed: int) -> list[str]:
         "scikit-learn, newton-cholesky": lambda: Plain(
             C=np.inf, tol=1e-8, fit_intercept=False, solver="newton-cholesky"
         ).fit(x, y),
-        "tightdp, certified minimiser": lambda: mechanism.perturbed(x, y, mechanism.draw_noise(source())),
+        "tightdp, certified minimiser": lambda: mechanism.perturbed(
+            x, y, mechanism.draw_noise(source())
+        ),
         "tightdp, fit with quantisation": lambda: model.fit(x, y),
     }
     lines = ["| 1e6 rows, 7 columns | processor seconds |", "|---|---|"]
