@@ -1,1 +1,1 @@
-"""Noise made for a statistic: its shape, its reach, and the gate that it passes."""
+"""Noise made for a statistic: its shape, its reach, and the proof that it covers every move."""
