@@ -6,6 +6,7 @@ from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
+from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
@@ -34,7 +35,9 @@ from tightdp.errors import (
 )
 from tightdp.estimators.lazy_names import attributes as __attributes
 from tightdp.functions import (
+    capped_sum,
     count,
+    flags,
     histogram,
     mean,
     median,
@@ -46,13 +49,18 @@ from tightdp.functions import (
 )
 from tightdp.geometry.combine import Intersection, LinearImage, Product
 from tightdp.geometry.containment import containment
-from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
+from tightdp.geometry.counting_balls import (
+    CountBall,
+    HistogramBall,
+    ReplacedCountBall,
+    SumBall,
+)
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
 from tightdp.geometry.polytopes import Polytope
-from tightdp.geometry.poset_ball import PosetBall
+from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.vote_ball import VoteBall
@@ -130,6 +138,8 @@ __all__ = [  # noqa: RUF022
     "mean",
     "variance",
     "count",
+    "flags",
+    "capped_sum",
     "histogram",
     "share",
     "median",
@@ -168,6 +178,8 @@ __all__ = [  # noqa: RUF022
     "Statistic",
     "Sums",
     "Counts",
+    "Flags",
+    "CappedSums",
     "Histogram",
     "JointHistogram",
     "Products",
@@ -236,6 +248,8 @@ __all__ = [  # noqa: RUF022
     "SumBall",
     "VoteBall",
     "PosetBall",
+    "ReplacedCountBall",
+    "ReplacedPosetBall",
     "Product",
     "Intersection",
     "LinearImage",

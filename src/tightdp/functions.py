@@ -14,7 +14,9 @@ from tightdp.release import Release
 from tightdp.schema import Schema
 
 __all__ = [
+    "capped_sum",
     "count",
+    "flags",
     "histogram",
     "mean",
     "median",
@@ -185,6 +187,33 @@ count = function_of(
 >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
 >>> release.names, int(release.value.sum())  # the total is public
 (('k[a]', 'k[b]'), 3)
+""",
+)
+flags = function_of(
+    KINDS["flags"],
+    """The fact is enforced, row by row; see :class:`Flags`.
+
+>>> from tightdp import Category, Schema
+>>> yes = Category(["no", "yes"], other="no")
+>>> schema = Schema({"asthma": yes, "copd": yes, "gout": yes}, rows=200)
+>>> rows = {"asthma": ["yes", "no"] * 100, "copd": ["yes"] * 200, "gout": ["no"] * 200}
+>>> release = flags(rows, schema=schema, epsilon=10, at_most=2)
+>>> release.names, bool(abs(release["copd[yes]"] - 200) < 20)
+(('asthma[yes]', 'copd[yes]', 'gout[yes]'), True)
+""",
+)
+capped_sum = function_of(
+    KINDS["capped_sum"],
+    """The bound is enforced, row by row; see :class:`CappedSums`. Sums are in the units of the
+columns.
+
+>>> from tightdp import Interval, Schema
+>>> hours = Interval(0, 8, missing=0)
+>>> schema = Schema({"work": hours, "school": hours, "care": hours}, rows=100)
+>>> rows = {"work": [8] * 100, "school": [0] * 100, "care": [3] * 100}
+>>> release = capped_sum(rows, list(rows), 16, schema=schema, epsilon=10)
+>>> bool(abs(release["care"] - 300) < 100)
+True
 """,
 )
 histogram = function_of(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from tightdp.data.histograms import Histogram
 from tightdp.data.regression_moments import Moments
+from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.design.designs import Design
 from tightdp.errors import (
@@ -171,6 +172,14 @@ def _listed(name: str, value: object) -> list[Any]:
     return list(value)
 
 
+def _pairs(name: str, value: object) -> list[tuple[Any, Any]]:
+    pairs = [_listed(name, pair) for pair in _listed(name, value)]
+    for pair in pairs:
+        if len(pair) != 2:
+            fail(f"`{name}` must be a list of pairs. Got {quoted(pair)}.")
+    return [(first, second) for first, second in pairs]
+
+
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         fail(f"`{name}` must be true or false. Got {quoted(value)}.")
@@ -189,6 +198,7 @@ TAKES = {
     "integer": Taken(int, lambda _, name, value, __: check_count(name, value)),
     "bins": Taken(int | Sequence[float], lambda _, name, value, __: _bins(name, value)),
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
+    "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
@@ -299,6 +309,21 @@ _register_statistic(
     "counts of the levels of categories",
     Counts,
     columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+)
+_register_statistic(
+    "flags",
+    "counts of flags, of which a row has few, or some imply others",
+    Flags,
+    columns=Option("columns", "categories of two levels, by default all", of=Category),
+    at_most=Option("integer", "the largest number of flags of a row"),
+    implies=Option("pairs", "pairs of columns: whoever has the first has the second"),
+)
+_register_statistic(
+    "capped_sum",
+    "sums of numeric columns whose total in a row is bounded",
+    CappedSums,
+    columns=Option("columns", "numeric columns with the same bounds", required=True, of=Interval),
+    at_most=Option("number", "the largest total of a row", required=True),
 )
 _register_statistic(
     "histogram",

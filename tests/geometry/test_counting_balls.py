@@ -11,12 +11,12 @@ from scipy import stats
 from scipy.spatial import ConvexHull
 
 from tightdp.errors import InfeasibleSamplingError, ParameterError
-from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
+from tightdp.geometry.counting_balls import CountBall, HistogramBall, ReplacedCountBall, SumBall
 from tightdp.geometry.cube_corner import CubeCorner
 from tightdp.geometry.forests import Forest
 from tightdp.geometry.linear_programs import gauge_of_hull
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.geometry.poset_ball import PosetBall, _count_splits
+from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall, _count_splits
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.randomness import SeededSource
 
@@ -49,11 +49,24 @@ SMALL = [
     PosetBall(4, [(0, 1), (1, 2), (2, 3), (0, 3)]),
     PosetBall(4, [(0, 2), (1, 2), (1, 3)]),
     PosetBall(4, [(0, 1), (0, 2), (1, 3), (2, 3)]),
+    ReplacedCountBall(1, 1),
+    ReplacedCountBall(2, 1),
+    ReplacedCountBall(3, 1),
+    ReplacedCountBall(4, 2),
+    ReplacedCountBall(5, 2),
+    ReplacedCountBall(4, 3),
+    ReplacedPosetBall(2),
+    ReplacedPosetBall(3, [(0, 2)]),
+    ReplacedPosetBall(3, [(0, 2), (1, 2)]),
+    ReplacedPosetBall(4, [(0, 1), (1, 2), (2, 3), (0, 3)]),
+    ReplacedPosetBall(4, [(0, 2), (1, 2), (1, 3)]),
+    ReplacedPosetBall(4, [(0, 1), (0, 2), (1, 3), (2, 3)]),
 ]
 LARGE = [
     SumBall(500, 100),
     SumBall(500, 1),
     CountBall(500, 100),
+    ReplacedCountBall(500, 100),
     VoteBall(500),
     HistogramBall(500),
     PosetBall(500, [(i, (i - 1) // 2) for i in range(1, 500)]),
@@ -161,13 +174,20 @@ def test_bounding_box_and_zero(ball):
 def test_special_cases_are_known_balls():
     x = np.random.default_rng(0).normal(size=(50, 5))
     l1, cube = LpBall(5, 1), LpBall(5, np.inf)
-    for ball, known in [(SumBall(5, 1), l1), (CountBall(5, 1), l1), (SumBall(5, 5), cube)]:
+    known_balls = [
+        (SumBall(5, 1), l1),
+        (CountBall(5, 1), l1),
+        (SumBall(5, 5), cube),
+        (ReplacedCountBall(5, 5), cube),
+    ]
+    for ball, known in known_balls:
         np.testing.assert_allclose(ball.gauge(x), known.gauge(x))
         assert ball.log_volume() == pytest.approx(known.log_volume(), abs=1e-12)
         np.testing.assert_allclose(
             ball.second_moment.value, known.second_moment.value, atol=1e-15, rtol=1e-12
         )
     np.testing.assert_allclose(PosetBall(5).gauge(x), CountBall(5, 5).gauge(x))
+    np.testing.assert_allclose(ReplacedPosetBall(5).gauge(x), cube.gauge(x))
 
 
 def test_histogram_ball_lives_on_its_hyperplane_only():
@@ -219,7 +239,7 @@ def test_poset_counts_match_enumeration():
     rng = np.random.default_rng(5)
     for _ in range(6):
         pairs = [pair for pair in combinations(range(5), 2) if rng.random() < 0.3]
-        assert _count_splits(PosetBall(5, pairs)._below) == splits_by_hand(
+        assert sum(_count_splits(PosetBall(5, pairs)._below)) == splits_by_hand(
             PosetBall(5, pairs)._below
         )
         parents = [int(rng.integers(p + 1, 6)) for p in range(5)]
@@ -273,7 +293,7 @@ def test_second_moments_match_rejection(ball):
 
 
 @pytest.mark.parametrize(
-    "ball", [SumBall(20, 4), CountBall(15, 5), VoteBall(12), HistogramBall(30)], ids=name
+    "ball", [SumBall(20, 4), CountBall(15, 5), ReplacedCountBall(15, 4), VoteBall(12), HistogramBall(30)], ids=name
 )
 def test_second_moments_match_samples_in_higher_dimensions(ball):
     square = (ball.sample(DRAWS, rng=16) ** 2).mean(axis=1)

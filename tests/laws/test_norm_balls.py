@@ -63,6 +63,11 @@ EXAMPLES: dict[type[NormBall], list[NormBall]] = {
     tdp.CountBall: [tdp.CountBall(3, 2), tdp.CountBall(2, 2)],
     tdp.VoteBall: [tdp.VoteBall(3), tdp.VoteBall(4)],
     tdp.PosetBall: [tdp.PosetBall(3, [(0, 2), (1, 2)]), tdp.PosetBall(4, [(0, 1), (0, 2)])],
+    tdp.ReplacedCountBall: [tdp.ReplacedCountBall(3, 1), tdp.ReplacedCountBall(4, 2)],
+    tdp.ReplacedPosetBall: [
+        tdp.ReplacedPosetBall(3, [(0, 2), (1, 2)]),
+        tdp.ReplacedPosetBall(4, [(0, 1), (0, 2)]),
+    ],
     tdp.HistogramBall: [tdp.HistogramBall(2), tdp.HistogramBall(4)],
 }
 SLOW = (tdp.MomentHull, tdp.MomentBody, Intersection)

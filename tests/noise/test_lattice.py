@@ -18,7 +18,9 @@ from tightdp.exact.lattice_bodies import (
     BoxBody,
     CountBody,
     DiamondBody,
+    DiamondBound,
     PolytopeBody,
+    ReplacedCountBody,
     RoundBody,
     SquareBody,
     SumBody,
@@ -26,6 +28,8 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_posets import PosetBody
+from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
@@ -48,6 +52,13 @@ EXAMPLES: dict[type[LatticeBody], list[tuple[LatticeBody, str, int]]] = {
     SquareBody: [(SquareBody(), "1", 14), (SquareBody(), "3/7", 25)],
     SumBody: [(SumBody(3, 4, 2), "9/10", 9), (SumBody(3, 2), "1", 12), (SumBody(4, 1), "2", 7)],
     CountBody: [(CountBody(3, 2), "1", 12), (CountBody(2, 1), "2/3", 18)],
+    ReplacedCountBody: [(ReplacedCountBody(3, 1), "1", 9), (ReplacedCountBody(4, 2), "2", 5)],
+    PosetBody: [
+        (PosetBody(PosetBall(3, [(0, 1), (1, 2)])), "1", 10),
+        (PosetBody(PosetBall(4, [(0, 2), (1, 2), (1, 3)])), "2", 6),
+        (PosetBody(ReplacedPosetBall(3, [(0, 2), (1, 2)])), "1", 9),
+        (PosetBody(ReplacedPosetBall(4, [(0, 1), (1, 2)])), "2", 5),
+    ],
     PolytopeBody: [(HEXAGON, "4/5", 20)],
     HistogramBody: [
         (HistogramBody(2), "7/9", 25),
@@ -76,7 +87,7 @@ def subclasses(base: type) -> set[type]:
 
 def test_every_body_is_tested() -> None:
     ours = {c for c in subclasses(LatticeBody) if c.__module__.startswith("tightdp.")}
-    assert ours - {TestedBody} == set(EXAMPLES)
+    assert ours - {TestedBody, DiamondBound} == set(EXAMPLES)
 
 
 def points_up_to(body: LatticeBody, top: int) -> WideIntegers:
@@ -175,7 +186,14 @@ def test_halving_has_the_law(seed: int) -> None:
 
 def test_thinned_diamonds_have_the_law(seed: int) -> None:
     """Sum and count balls of low acceptance are thinned from l1 noise: same law."""
-    for body, top in ((SumBody(3, 2), 12), (CountBody(3, 2), 12)):
+    thinned = (
+        (SumBody(3, 2), 12),
+        (CountBody(3, 2), 12),
+        (ReplacedCountBody(3, 1), 9),
+        (PosetBody(PosetBall(4, [(0, 1), (2, 3)])), 6),
+        (PosetBody(ReplacedPosetBall(3, [(0, 1), (1, 2)])), 9),
+    )
+    for body, top in thinned:
         noise = LatticeNoise(body, 1, 1)
         z = lattice.under_diamond(body, noise.rate)(DRAWS, SeededSource(seed))
         assert min(law_p_values(noise, z, top)) > 1e-6
@@ -293,13 +311,15 @@ def test_level_is_the_gauge_rounded_up(body: LatticeBody, seed: int) -> None:
         "RoundBody(dim=3)": tdp.LpBall(3, 2),
         "SquareBody(dim=2)": tdp.K2(),
         "CountBody(dim=3)": tdp.CountBall(3, 2),
+        "ReplacedCountBody(dim=3)": tdp.ReplacedCountBall(3, 1),
+        "ReplacedCountBody(dim=4)": tdp.ReplacedCountBall(4, 2),
         "HistogramBody(dim=4)": tdp.HistogramBall(4),
         "PolytopeBody(dim=2)": tdp.Polytope.from_facets(HEXAGON.rows.astype(float)),
         "MomentLatticeBody(p=1, kind='cylinder')": tdp.MomentBody(1, "cylinder"),
         "MomentLatticeBody(p=1, kind='triples')": tdp.MomentBody(1, "triples"),
         "MomentLatticeBody(p=1, kind='triangle')": tdp.MomentBody(1, "triangle"),
     }
-    ball = balls.get(repr(body))
+    ball = body.ball if isinstance(body, PosetBody) else balls.get(repr(body))
     if ball is None or (isinstance(body, BoxBody) and body.den > 1):
         return
     z = np.random.default_rng(seed).integers(-1000, 1000, size=(5000, body.dim))
@@ -396,11 +416,14 @@ BALLS: dict[str, tdp.NormBall] = {
     "K3 scaled": tdp.K3().scaled(1.7),
     "sum": tdp.SumBall(8, 2),
     "count": tdp.CountBall(8, 2),
+    "replaced count": tdp.ReplacedCountBall(8, 2),
     "histogram": tdp.HistogramBall(5),
     "vote": tdp.VoteBall(3),
     "poset": tdp.Polytope.hull_of(
         np.vstack([tdp.PosetBall(3, [(0, 2)]).vertices(), -tdp.PosetBall(3, [(0, 2)]).vertices()])
     ),
+    "chains": tdp.PosetBall(6, [(0, 1), (1, 2), (3, 4), (4, 5)]),
+    "replaced tree": tdp.ReplacedPosetBall(5, [(0, 2), (1, 2), (2, 4), (3, 4)]),
     "zonotope": tdp.Zonotope([[1, 0], [0, 1], [1, 1]]),
     "mixed": tdp.LpBall(2, np.inf, 2.0).product(tdp.HistogramBall(3)),
     "cylinder": tdp.MomentBody(2, "cylinder"),

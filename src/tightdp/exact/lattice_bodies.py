@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -33,7 +34,7 @@ from tightdp.exact.lattice_body import (
     tail,
     uniform_of,
 )
-from tightdp.geometry.counting_balls import CountBall
+from tightdp.geometry.counting_balls import CountBall, ReplacedCountBall
 from tightdp.randomness import RandomSource
 
 
@@ -200,12 +201,35 @@ def under_curve(
     return np.asarray(levels * height <= 2 * levels * levels - 2 * over * over)
 
 
-class SumBody(TestedBody):
+class DiamondBound(LatticeBody):
+    """A body with level(z) >= sum |y_i| / D, y = z or other integer coordinates of the lattice.
+
+    Independent discrete Laplace noise on y, thinned, has its law (:mod:`~tightdp.noise.lattice`).
+    """
+
+    diamond: int
+    """The radius D of the l1 ball around the body."""
+
+    @property
+    @abstractmethod
+    def diamond_share(self) -> float:
+        """The volume of the body as a share of that of the l1 ball."""
+
+    def from_diamond(self, y: WideIntegers) -> WideIntegers:
+        """The points z with these coordinates y."""
+        return y
+
+    def to_diamond(self, z: WideIntegers) -> WideIntegers:
+        """The coordinates y of points z."""
+        return z
+
+
+class SumBody(DiamondBound, TestedBody):
     """The ball max |z_i| <= a l, sum |z_i| <= k l: the sum ball (a = 1), and K3 (a = 2, k = 4)."""
 
     def __init__(self, dim: int, bound: int, half: int = 1) -> None:
         super().__init__([check_count("half", half)] * check_count("dim", dim))
-        self.bound = check_count("bound", bound)
+        self.bound = self.diamond = check_count("bound", bound)
         self.key = (self.dim, self.bound, int(self.half[0]))
         self.safe_level = min(self.safe_level, (1 << 61) // max(self.bound, self.dim * self.key[2]))
         self.safe_entry = (1 << 62) // self.dim
@@ -216,7 +240,6 @@ class SumBody(TestedBody):
 
     @property
     def diamond_share(self) -> float:
-        """The volume of the ball as a share of that of the l1 ball sum |z_i| <= k around it."""
         log_ratio = math.lgamma(self.dim + 1) + self.dim * math.log(self.half[0] / self.bound)
         return _exp(log_ratio + math.log(self.share)) if self.share > 0 else 0.0
 
@@ -228,29 +251,78 @@ class SumBody(TestedBody):
         return np.asarray(np.abs(z).sum(axis=1) <= self.bound * levels)
 
 
-class CountBody(TestedBody):
-    """The count ball conv(C u -C), C = {z >= 0, max z <= 1, sum z <= k}."""
+class CountBody(DiamondBound, TestedBody):
+    """The count ball conv(C u -C), C = {z >= 0, max z <= 1, sum z <= k}.
+
+    Candidates are the points z with max z+ + max z- <= l, which are those of l B for k = dim: either
+    all entries are 0..l; or the first one of the least entries is a = -l..-1, those before it are
+    a+1..a+l and those after it a..a+l. Every point is listed once.
+    """
 
     def __init__(self, dim: int, bound: int) -> None:
         super().__init__([1] * check_count("dim", dim))
-        self.bound = check_count("bound", bound)
+        self.bound = self.diamond = check_count("bound", bound)
         self.key = (self.dim, self.bound)
         self.safe_level = (1 << 60) // max(self.key)
         self.safe_entry = (1 << 61) // max(self.key)
 
     @cached_property
-    def _log_share(self) -> float:
-        ball = CountBall(self.dim, min(self.bound, self.dim))
-        return ball.log_volume() - self.dim * math.log(2)
+    def _log_volume(self) -> float:
+        return CountBall(self.dim, min(self.bound, self.dim)).log_volume()
 
     @property
     def share(self) -> float:
-        return _exp(self._log_share)
+        return _exp(self._log_volume) / (self.dim + 1)
 
     @property
     def diamond_share(self) -> float:
-        """As for :class:`SumBody`."""
-        return _exp(self._log_share + math.lgamma(self.dim + 1) - self.dim * math.log(self.bound))
+        log = self._log_volume + math.lgamma(self.dim + 1)
+        return _exp(log - self.dim * math.log(2 * self.bound))
+
+    @property
+    def factor(self) -> Fraction:
+        return Fraction(self.dim + 1)  # as l ((l+1)^m - l^m) <= m (l+1)^m
+
+    def _weights(self, level: int) -> list[int]:
+        """Candidates without negative entries, and by the place of the first least entry."""
+        d = self.dim
+        least = [level ** (i + 1) * (level + 1) ** (d - 1 - i) for i in range(d)]
+        return [(level + 1) ** d, *least]
+
+    def cells(self, level: int) -> int:
+        return (level + 1) ** self.dim * (level + 1) - level ** (self.dim + 1)
+
+    def _sizes(self, levels: WideIntegers, which: NDArray[np.int64]) -> WideIntegers:
+        """How many values each entry may take: l before the first least entry and at it."""
+        before = np.arange(self.dim) < which[:, None]
+        return np.asarray(levels[:, None] + np.where(before, 0, 1))
+
+    def _listed(
+        self, u: WideIntegers, levels: WideIntegers, which: NDArray[np.int64], rows: Rows
+    ) -> tuple[WideIntegers, Rows]:
+        """Points from the numbers of their entries among the values that these may take."""
+        at = which - 1  # the place of the first least entry; -1 for none
+        lines = np.arange(len(u))
+        least = np.where(at >= 0, -1 - u[lines, at], 0)
+        z = u + least[:, None] + (np.arange(self.dim) < at[:, None])
+        z[lines[at >= 0], at[at >= 0]] = least[at >= 0]
+        keep = self.inside(z, levels)
+        return z[keep], rows[keep]
+
+    def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
+        which = picks(levels, self._weights, rng)
+        u = rng.integers_below(self._sizes(levels, which)).astype(levels.dtype)
+        return self._listed(u, levels, which, np.arange(len(levels)))
+
+    def propose(
+        self, levels: WideIntegers, offset: int, rng: RandomSource
+    ) -> tuple[WideIntegers, Rows]:
+        # each of the m + 1 kinds alike, and entry i by a number below l + o + i: at least as many
+        # as it has values
+        which = np.asarray(rng.integers(self.dim + 1, len(levels)))
+        u = rng.integers_below(levels[:, None] + (offset + 1 + np.arange(self.dim)))
+        rows = np.flatnonzero((u < self._sizes(levels, which)).all(axis=1))
+        return self._listed(u[rows], levels[rows], which[rows], rows)
 
     def _length(self, z: WideIntegers) -> WideIntegers:
         """k times the gauge: that of the positive part plus that of the negative part."""
@@ -262,6 +334,42 @@ class CountBody(TestedBody):
 
     def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray(self._length(z) <= self.bound * levels)
+
+
+class ReplacedCountBody(DiamondBound, TestedBody):
+    """The ball C - C of replaced counts: both parts of z lie in C, as for :class:`CountBody`."""
+
+    def __init__(self, dim: int, bound: int) -> None:
+        super().__init__([1] * check_count("dim", dim))
+        self.bound = check_count("bound", bound)
+        self.diamond = min(2 * self.bound, self.dim)
+        self.key = (self.dim, self.bound)
+        self.safe_level = (1 << 60) // max(self.key)
+        self.safe_entry = (1 << 61) // max(self.key)
+
+    @cached_property
+    def _log_share(self) -> float:
+        ball = ReplacedCountBall(self.dim, min(self.bound, self.dim))
+        return ball.log_volume() - self.dim * math.log(2)
+
+    @property
+    def share(self) -> float:
+        return _exp(self._log_share)
+
+    @property
+    def diamond_share(self) -> float:
+        return _exp(self._log_share + math.lgamma(self.dim + 1) - self.dim * math.log(self.diamond))
+
+    def _sums(self, z: WideIntegers) -> WideIntegers:
+        """The larger one of the sums of the positive and the negative part."""
+        up, down = np.maximum(z, 0).sum(axis=1), np.maximum(-z, 0).sum(axis=1)
+        return np.asarray(np.maximum(up, down))
+
+    def _level(self, z: WideIntegers) -> WideIntegers:
+        return np.asarray(np.maximum(largest(np.abs(z)), -(-self._sums(z) // self.bound)))
+
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
+        return np.asarray(self._sums(z) <= self.bound * levels)
 
 
 class PolytopeBody(TestedBody):

@@ -25,18 +25,38 @@ from tightdp.randomness import RandomSource
 _FLATNESS = ROUNDING
 
 
-class SumBall(NormBall):
+class CornerBall(NormBall):
+    """What balls made of corners {0 <= x <= 1, sum x <= k} share."""
+
+    def __init__(self, dim: int, bound: int) -> None:
+        self.dim = check_count("dim", dim, most=MOST_DIM)
+        self.bound = check_count("bound", bound, most=self.dim)
+        self._corner = CubeCorner(self.dim, self.bound)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim}, bound={self.bound})"
+
+    def bounding_box(self) -> FloatArray:
+        return np.ones(self.dim)
+
+    def lies_inside(self, other: NormBall) -> bool:
+        same = isinstance(other, CornerBall) and type(other) is type(self)
+        return same and (other.dim, other.bound) == (self.dim, self.bound)
+
+
+class SumBall(CornerBall):
     r"""The ball :math:`\{\|x\|_\infty \le 1, \|x\|_1 \le k\}`.
 
-    Sensitivity hull of a sum of vectors in [-1, 1]^dim with at most k non-zero entries, when one
-    vector is added or removed. ``bound=1`` is the l1 ball, ``bound=dim`` the cube.
+    Sensitivity hull of a sum of vectors in [-1, 1]^dim whose entries add up to at most k in size,
+    when one vector is added or removed (:class:`~tightdp.CappedSums`); the vectors with at most k
+    entries that are not zero have the same hull. ``bound=1`` is the l1 ball, ``bound=dim`` the cube.
 
     Parameters
     ----------
     dim : int
         Number of coordinates.
     bound : int
-        Largest number k of non-zero entries of one vector, 1..dim.
+        Largest sum k of the sizes of the entries of one vector, 1..dim.
 
     References
     ----------
@@ -52,16 +72,9 @@ class SumBall(NormBall):
     6.666666666667
     """
 
-    def __init__(self, dim: int, bound: int) -> None:
-        self.dim = check_count("dim", dim, most=MOST_DIM)
-        self.bound = check_count("bound", bound, most=self.dim)
-        self._corner = CubeCorner(self.dim, self.bound)
-
-    def __repr__(self) -> str:
-        return f"SumBall(dim={self.dim}, bound={self.bound})"
-
-    def bounding_box(self) -> FloatArray:
-        return np.ones(self.dim)
+    @property
+    def unconditional(self) -> bool:
+        return True
 
     def vertices(self, most: int = 1 << 17) -> FloatArray | None:
         d, k = self.dim, self.bound
@@ -102,11 +115,11 @@ class SumBall(NormBall):
         return rng.signs((size, self.dim)) * points
 
 
-class CountBall(NormBall):
+class CountBall(CornerBall):
     r"""The hull of C and -C, :math:`C = \{x \in [0,1]^d : \sum_i x_i \le k\}`.
 
     Sensitivity hull of column counts of a 0/1 table whose rows hold at most k ones, when one row
-    is added or removed. ``bound=1`` is the l1 ball.
+    is added or removed (:class:`~tightdp.Flags`). ``bound=1`` is the l1 ball.
 
     Parameters
     ----------
@@ -132,17 +145,6 @@ class CountBall(NormBall):
     >>> round(CountBall(dim=4, bound=4).volume(), 12)  # dim + 1
     5.0
     """
-
-    def __init__(self, dim: int, bound: int) -> None:
-        self.dim = check_count("dim", dim, most=MOST_DIM)
-        self.bound = check_count("bound", bound, most=self.dim)
-        self._corner = CubeCorner(self.dim, self.bound)
-
-    def __repr__(self) -> str:
-        return f"CountBall(dim={self.dim}, bound={self.bound})"
-
-    def bounding_box(self) -> FloatArray:
-        return np.ones(self.dim)
 
     def vertices(self, most: int = 1 << 17) -> FloatArray | None:
         sizes = range(1, self.bound + 1)
@@ -210,6 +212,103 @@ class CountBall(NormBall):
         up *= 1.0 - share
         # The two parts fill the row from both ends; then every sign pattern is equally likely.
         return np.take_along_axis(up - down[:, ::-1], rng.permutations(size, d), axis=1)
+
+
+class ReplacedCountBall(CornerBall):
+    r"""The ball C - C, :math:`C = \{x \in [0,1]^d : \sum_i x_i \le k\}`.
+
+    Sensitivity hull of column counts of a 0/1 table whose rows hold at most k ones, when one row
+    is replaced (:class:`~tightdp.Flags`). ``bound=dim`` is the cube.
+
+    Parameters
+    ----------
+    dim : int
+        Number of columns d.
+    bound : int
+        Largest number k of ones in a row, 1..dim.
+
+    Notes
+    -----
+    Since C contains, with x, every 0 <= y <= x, a vector u lies in C - C exactly if its positive
+    and its negative part lie in C: gauge(u) = max(gauge_C(u+), gauge_C(u-)). Given its signs a
+    uniform point has independent parts, each uniform in a corner of as many dimensions.
+
+    Examples
+    --------
+    >>> ball = ReplacedCountBall(dim=3, bound=1)
+    >>> ball.gauge([1.0, 1.0, -0.5]), ball.support([3.0, -2.0, 1.0])
+    (2.0, 5.0)
+    >>> round(ball.volume(), 12)  # the difference body of a simplex: binom(6, 3) / 3!
+    3.333333333333
+    """
+
+    def vertices(self, most: int = 1 << 17) -> FloatArray | None:
+        d, k = self.dim, self.bound
+        # c . u is largest at +1 on the k largest positive c_i and -1 on the k least negative ones
+        sizes = {(min(k, p), min(k, d - p)) for p in range(d + 1)}
+        if sum(math.comb(d, a) * math.comb(d - a, b) for a, b in sizes) > 2 * most:
+            return None
+        out = []
+        for a, b in sorted(sizes):
+            for ups in combinations(range(d), a):
+                rest = [i for i in range(d) if i not in ups]
+                for downs in combinations(rest, b):
+                    row = np.zeros(d)
+                    row[list(ups)], row[list(downs)] = 1.0, -1.0
+                    out.append(row)
+        points = np.array(out)
+        first = points[np.arange(len(points)), np.abs(points).argmax(axis=1)]
+        return points[first > 0]
+
+    def _gauge(self, x: FloatArray) -> FloatArray:
+        up, down = _parts(x)
+        return np.maximum(_corner_gauge(up, self.bound), _corner_gauge(down, self.bound))
+
+    def _normals(self, x: FloatArray) -> FloatArray:
+        up, down = _parts(x)
+        upper = _corner_gauge(up, self.bound) >= _corner_gauge(down, self.bound)
+        return np.where(
+            upper[:, None],
+            (x > 0) * _corner_normals(up, self.bound),
+            (x < 0) * -_corner_normals(down, self.bound),
+        )
+
+    def _support_points(self, c: FloatArray) -> FloatArray:
+        up, down = ((part > 0) * _largest(part, self.bound) for part in _parts(c))
+        return np.asarray(up - down)
+
+    def _log_weights(self) -> FloatArray:
+        """Log volume of all orthants with j positive signs: binom(d,j) V_j V_(d-j)."""
+        from scipy.special import gammaln
+
+        j = np.arange(self.dim + 1.0)
+        choices = gammaln(self.dim + 1.0) - gammaln(j + 1) - gammaln(self.dim - j + 1)
+        return np.asarray(choices + self._corner.log_volumes + self._corner.log_volumes[::-1])
+
+    def _volume(self) -> Volume:
+        return Volume(float(np.logaddexp.reduce(self._log_weights())))
+
+    def _second_moment(self) -> SecondMoment:
+        d = self.dim
+        j = np.arange(d + 1.0)
+        chance = np.exp(self._log_weights() - self.log_volume())
+        first, square, cross = np.array(
+            [(0.0, 0.0, 0.0), *(self._corner.moments(n) for n in range(1, d + 1))]
+        ).T
+        # Positive and negative parts contribute alike, j and d-j being equally likely.
+        mixed = j * first * (j * first)[::-1]
+        pairs = 2 * np.sum(chance * (j * (j - 1) * cross - mixed)) / max(d * (d - 1), 1)
+        value = np.full((d, d), pairs)
+        np.fill_diagonal(value, 2 * np.sum(chance * j * square) / d)
+        return exact_moment(value)
+
+    def _sample(self, size: int, rng: RandomSource) -> FloatArray:
+        d, log = self.dim, self._log_weights()
+        positives = rng.categorical(np.exp(log - log.max()), size)
+        parts = self._corner.points(np.concatenate([positives, d - positives]), rng)
+        # The two parts fill the row from both ends; then every sign pattern is equally likely.
+        points = parts[:size] - parts[size:, ::-1]
+        return np.take_along_axis(points, rng.permutations(size, d), axis=1)
 
 
 class HistogramBall(NormBall):

@@ -60,15 +60,19 @@ class Forest:
         return tree, heaps
 
     @property
+    def splits_by_size(self) -> list[int]:
+        """Ways to split the forest into two linearly extended parts, by the size of the first."""
+        return self._counts[1][self.dim][-1]
+
+    @property
     def splits(self) -> int:
         """Number of ways to split the forest into two linearly extended parts."""
-        return sum(self._counts[1][self.dim][-1])
+        return sum(self.splits_by_size)
 
     @cached_property
-    def _tables(self) -> tuple[FloatArray, dict[int, FloatArray], dict[int, list[FloatArray]]]:
-        """Chances: of each i in total; that p raises u given i; of a child's i given the heap's."""
+    def _tables(self) -> tuple[dict[int, FloatArray], dict[int, list[FloatArray]]]:
+        """Chances: that p raises u given i; of a child's i given the heap's."""
         tree, heaps = self._counts
-        total = np.array([count / self.splits for count in heaps[self.dim][-1]])
         raises: dict[int, FloatArray] = {}
         shares: dict[int, list[FloatArray]] = {}
         for p in self._downward:
@@ -78,20 +82,47 @@ class Forest:
                 _child_steps(heaps[p][m], tree[self._children[p][m]], heaps[p][m + 1])
                 for m in range(1, len(self._children[p]))
             ]
-        return total, raises, shares
+        return raises, shares
 
     def points(self, size: int, rng: RandomSource) -> FloatArray:
         """Uniform points of the hull of +- the filters of the forest."""
-        total, raises, shares = self._tables
         d, columns = self.dim, np.arange(size)
-        inside = np.zeros((d + 1, size), dtype=np.int64)  # how many at or below p raise u
-        inside[d] = rng.categorical(total, size)
+        total = np.array([count / self.splits for count in self.splits_by_size])
+        first = rng.categorical(total, size)
         # K-norm noise: e^-(u+w) is the mixture over independent limits Gamma(i+1), Gamma(d-i+1)
         # of the uniform laws below the limits.
         sums = np.cumsum(rng.exponential((size, d + 2)), axis=1)
+        limit = sums[columns, first]
+        x, ends = self._below(first, limit, sums[:, -1] - limit, rng)
+        x *= rng.uniform(size) ** (1.0 / d) / ends
+        return np.ascontiguousarray(x.T)
+
+    def differences(self, size: int, rng: RandomSource) -> FloatArray:
+        """Uniform points of the hull of the differences of filters of the forest."""
+        d = self.dim
+        logs = np.array(
+            [
+                math.log(count) - math.lgamma(i + 1.0) - math.lgamma(d - i + 1.0)
+                for i, count in enumerate(self.splits_by_size)
+            ]
+        )
+        first = rng.categorical(np.exp(logs - logs.max()), size)
+        # u and w are uniform below 1, each on its own, and so is their difference
+        return np.ascontiguousarray(self._below(first, np.ones(size), np.ones(size), rng)[0].T)
+
+    def _below(
+        self, first: Integers, up: FloatArray, down: FloatArray, rng: RandomSource
+    ) -> tuple[FloatArray, FloatArray]:
+        """Uniform x = u - w, max u <= up, max w <= down, of so many raisers of u; and the maxima.
+
+        Columns are points.
+        """
+        raises, shares = self._tables
+        d, size = self.dim, len(first)
+        inside = np.zeros((d + 1, size), dtype=np.int64)  # how many at or below p raise u
+        inside[d] = first
         u, w = np.empty((d + 1, size)), np.empty((d + 1, size))
-        u[d] = sums[columns, inside[d]]
-        w[d] = sums[:, -1] - u[d]
+        u[d], w[d] = up, down
         side = np.zeros((d + 1, size), dtype=bool)
         for p in self._downward:
             left = inside[p]
@@ -108,23 +139,21 @@ class Forest:
                 inside[child] = left if m == 0 else _steps_passed(shares[p][m - 1], left, rng)
                 left = left - inside[child]
                 u[child], w[child] = u[p], w[p]
-        return self._uniform(u, w, side, rng)
+        return self._joined(u, w, side)
 
-    def _uniform(
-        self, u: FloatArray, w: FloatArray, side: NDArray[np.bool_], rng: RandomSource
-    ) -> FloatArray:
-        """From the raised values to the noise x = u - w, and from noise to a uniform point."""
+    def _joined(
+        self, u: FloatArray, w: FloatArray, side: NDArray[np.bool_]
+    ) -> tuple[FloatArray, FloatArray]:
+        """From the raised values to x = u - w, and max u + max w."""
         x = np.empty((self.dim, u.shape[1]))
         for p in reversed(self._downward):
             # Whoever does not raise a value takes over the largest one below.
             a, b = (v[self._children[p]].max(axis=0, initial=0.0) for v in (u, w))
-            if p == self.dim:
-                x *= rng.uniform(u.shape[1]) ** (1.0 / self.dim) / (a + b)
-            else:
+            if p < self.dim:
                 u[p] = np.where(side[p], u[p], a)
                 w[p] = np.where(side[p], b, w[p])
                 x[p] = u[p] - w[p]
-        return np.ascontiguousarray(x.T)
+        return x, a + b
 
     def best_filters(self, c: FloatArray) -> FloatArray:
         """Row by row the indicator of a filter of largest weight."""

@@ -1,8 +1,9 @@
-"""The poset ball: sensitivity hull of counts in which some columns imply others.
+"""The poset balls: sensitivity hulls of counts in which some columns imply others.
 
 A record counted in a column is counted in every column above it, so it adds the indicator of an
-order filter (an up-closed set). The hull of these and their negatives is sampled exactly: without
-rejection when the columns form a forest, by rejection from a forest otherwise.
+order filter (an up-closed set). The hull of these and their negatives, and that of their
+differences, are sampled exactly: without rejection when the columns form a forest, by rejection
+from a forest otherwise.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +38,8 @@ class PosetBall(NormBall):
 
     Sensitivity hull of column counts of a 0/1 table when one row is added or removed and a 1 in a
     lower column implies a 1 in every upper one (answers to nested questions, codes and their
-    parents, ...). Without relations it is ``CountBall(dim, dim)``; a chain is an l1 ball in
-    disguise.
+    parents, ...; :class:`~tightdp.Flags`). Without relations it is ``CountBall(dim, dim)``; a chain
+    is an l1 ball in disguise.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ class PosetBall(NormBall):
 
     def __init__(self, dim: int, relations: Iterable[tuple[int, int]] = ()) -> None:
         self.dim = check_count("dim", dim, most=MOST_DIM)
-        self._below = _strictly_below(self.dim, relations)
+        self._below = strictly_below(self.dim, relations)
         self._order = np.argsort(self._below.sum(axis=0), kind="stable")
         steps = self._below.astype(np.float64)
         covers = self._below & (steps @ steps == 0)  # nothing in between
@@ -88,6 +90,15 @@ class PosetBall(NormBall):
         self._forest = Forest(
             [int(upper[height[upper].argmax()]) if len(upper) else -1 for upper in uppers]
         )
+
+    @property
+    def below(self) -> NDArray[np.bool_]:
+        """``[p, q]``: whether a 1 in column p implies a 1 in column q, another one."""
+        return self._below
+
+    def lies_inside(self, other: NormBall) -> bool:
+        same = isinstance(other, PosetBall) and type(other) is type(self)
+        return same and np.array_equal(other.below, self.below)
 
     def bounding_box(self) -> FloatArray:
         return np.ones(self.dim)
@@ -102,28 +113,29 @@ class PosetBall(NormBall):
                 return None
         return filters[1:].astype(np.float64)
 
-    def _rise(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The least increasing u, w >= 0 with u - w = x, as columns of samples."""
-        u, w, columns = np.zeros(x.T.shape), np.zeros(x.T.shape), np.ascontiguousarray(x.T)
+    def rise(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The least increasing u, w >= 0 with u - w = x, as columns of samples; integers stay."""
+        columns = np.ascontiguousarray(x.T)
+        u, w = np.zeros_like(columns), np.zeros_like(columns)
         for p in self._order:
-            a = u[self._lower[p]].max(axis=0, initial=0.0)
-            b = w[self._lower[p]].max(axis=0, initial=0.0)
+            a = u[self._lower[p]].max(axis=0, initial=0)
+            b = w[self._lower[p]].max(axis=0, initial=0)
             u[p] = np.maximum(a, columns[p] + b)
             w[p] = np.maximum(b, a - columns[p])
         return u, w
 
     def _gauge(self, x: FloatArray) -> FloatArray:
-        u, w = self._rise(x)
+        u, w = self.rise(x)
         return u.max(axis=0) + w.max(axis=0)
 
     def _normals(self, x: FloatArray) -> FloatArray:
-        # Chain rule, from the top down, through the maxima of _rise: u and w are convex and
+        # Chain rule, from the top down, through the maxima of :meth:`rise`: u and w are convex and
         # increasing in a and b, so any choice among ties gives a subgradient.
-        u, w = self._rise(x)
+        u, w = self.rise(x)
         rows, out = np.arange(len(x)), np.zeros_like(x)
         by_u, by_w = np.zeros(u.shape), np.zeros(w.shape)
-        by_u[u.argmax(axis=0), rows] = u.max(axis=0) > 0
-        by_w[w.argmax(axis=0), rows] = w.max(axis=0) > 0
+        counts_u, counts_w = self._active(u.max(axis=0), w.max(axis=0))
+        by_u[u.argmax(axis=0), rows], by_w[w.argmax(axis=0), rows] = counts_u, counts_w
         for p in self._order[::-1]:
             lower = self._lower[p]
             a, b = (v[lower].max(axis=0, initial=0.0) for v in (u, w))
@@ -135,12 +147,18 @@ class PosetBall(NormBall):
                 by_w[lower[w[lower].argmax(axis=0)], rows] += passed * (raises_u & (b > 0))
         return out
 
+    def _active(
+        self, up: FloatArray, down: FloatArray
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether the gauge grows with the largest u, and with the largest w."""
+        return up > 0, down > 0
+
     def _support_points(self, c: FloatArray) -> FloatArray:
-        up, down = self._best_filters(c), self._best_filters(-c)
+        up, down = self.best_filters(c), self.best_filters(-c)
         better = np.sum(c * up, axis=1) >= -np.sum(c * down, axis=1)
         return np.where(better[:, None], up, -down)
 
-    def _best_filters(self, c: FloatArray) -> FloatArray:
+    def best_filters(self, c: FloatArray) -> FloatArray:
         """Indicators of filters of largest weight."""
         if self._is_forest:
             return self._forest.best_filters(c)
@@ -152,18 +170,26 @@ class PosetBall(NormBall):
         return np.array([np.round(maximize(row, A, b, nonnegative=True)[1]) for row in c])
 
     def _volume(self) -> Volume:
-        whole = math.log(self._forest.splits) - math.lgamma(self.dim + 1.0)
+        whole = self._log_volume_of(self._forest.splits_by_size)
         if self._is_forest:
             return Volume(whole)
         if self.dim <= _EXACT_COUNT_DIM:
-            return Volume(math.log(_count_splits(self._below)) - math.lgamma(self.dim + 1.0))
+            return Volume(self._log_volume_of(_count_splits(self._below)))
         error = math.sqrt((1 - self._acceptance) / (self._acceptance * _MEASURING_DRAWS))
         return Volume(whole + math.log(self._acceptance), error)
+
+    def _log_volume_of(self, splits: list[int]) -> float:
+        """From the numbers of splits of which 0, 1, ... elements raise u."""
+        return math.log(sum(splits)) - math.lgamma(self.dim + 1.0)
+
+    def _forest_points(self, size: int, rng: RandomSource) -> FloatArray:
+        """Uniform points of the ball of the forest, which contains this one."""
+        return self._forest.points(size, rng)
 
     @cached_property
     def _acceptance(self) -> float:
         """Estimated share of the forest's ball that is inside."""
-        points = self._forest.points(_MEASURING_DRAWS, SeededSource(MEASURING_SEED))
+        points = self._forest_points(_MEASURING_DRAWS, SeededSource(MEASURING_SEED))
         inside = float(np.mean(self._gauge(points) <= 1.0))
         if inside == 0.0:
             fail(
@@ -175,34 +201,96 @@ class PosetBall(NormBall):
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         if self._is_forest:
-            return self._forest.points(size, rng)
+            return self._forest_points(size, rng)
         out, filled = np.empty((size, self.dim)), 0
         while filled < size:
             wanted = min(int((size - filled) / self._acceptance * 1.1) + 16, 1_000_000 // self.dim)
-            points = self._forest.points(max(wanted, 16), rng)
+            points = self._forest_points(max(wanted, 16), rng)
             points = points[self._gauge(points) <= 1.0][: size - filled]
             out[filled : filled + len(points)] = points
             filled += len(points)
         return out
 
 
-def _strictly_below(dim: int, relations: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+class ReplacedPosetBall(PosetBall):
+    r"""The hull of the differences of the indicators of order filters.
+
+    As :class:`PosetBall`, when one row is replaced. Without relations it is the cube.
+
+    Parameters
+    ----------
+    dim : int
+        Number of columns.
+    relations : iterable of pairs
+        Pairs (lower, upper): whoever is counted in ``lower`` is counted in ``upper``.
+
+    Notes
+    -----
+    With the same u and w as for :class:`PosetBall`, gauge(x) = max(max u, max w): x lies in the
+    hull exactly if it is a difference of two points u, w of the order polytope, and the least
+    such u and w are as good as any. A split with i elements that raise u has volume
+    1 / (i! (dim-i)!).
+
+    Examples
+    --------
+    >>> ball = ReplacedPosetBall(dim=3, relations=[(0, 2), (1, 2)])
+    >>> ball.gauge([1.0, -1.0, 0.0]), ball.gauge([1.0, 0.0, -1.0])
+    (1.0, 2.0)
+    >>> ball.support([1.0, 1.0, -1.0]), round(ball.volume(), 12)
+    (2.0, 4.666666666667)
+    """
+
+    def vertices(self, most: int = 1 << 17) -> FloatArray | None:
+        filters = super().vertices(math.isqrt(2 * most))
+        if filters is None or len(filters) * (len(filters) + 1) // 2 > most:
+            return None
+        ends = np.vstack([np.zeros(self.dim), filters])
+        first, second = np.triu_indices(len(ends), 1)
+        points = np.unique(ends[first] - ends[second], axis=0)
+        return points[self._gauge(points) == 1.0]  # a few of them may lie within faces
+
+    def _gauge(self, x: FloatArray) -> FloatArray:
+        u, w = self.rise(x)
+        return np.asarray(np.maximum(u.max(axis=0), w.max(axis=0)))
+
+    def _active(
+        self, up: FloatArray, down: FloatArray
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        return up >= down, up < down
+
+    def _support_points(self, c: FloatArray) -> FloatArray:
+        return self.best_filters(c) - self.best_filters(-c)
+
+    def _log_volume_of(self, splits: list[int]) -> float:
+        logs = [
+            math.log(count) - math.lgamma(i + 1.0) - math.lgamma(self.dim - i + 1.0)
+            for i, count in enumerate(splits)
+        ]
+        return float(np.logaddexp.reduce(logs))
+
+    def _forest_points(self, size: int, rng: RandomSource) -> FloatArray:
+        return self._forest.differences(size, rng)
+
+
+def strictly_below(
+    dim: int, relations: Iterable[tuple[int, int]], name: str = "relations"
+) -> NDArray[np.bool_]:
     """``[p, q]``: whether p < q, the transitive closure of the given pairs."""
     below = np.zeros((dim, dim), dtype=bool)
-    for pair in check_list("relations", relations, "pairs"):
+    for pair in check_list(name, relations, "pairs"):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            fail("`relations` must hold pairs (lower, upper) of column numbers.")
-        lower, upper = (check_count("relations", p, least=0, most=dim - 1) for p in pair)
+            fail(f"`{name}` must hold pairs (lower, upper) of column numbers.")
+        lower, upper = (check_count(name, p, least=0, most=dim - 1) for p in pair)
         below[lower, upper] = True
     for middle in range(dim):
         below |= np.outer(below[:, middle], below[middle])
     if below.diagonal().any():
-        fail("`relations` must be free of cycles: merge columns that imply each other.")
+        fail(f"`{name}` must be free of cycles: merge columns that imply each other.")
     return below
 
 
-def _count_splits(below: NDArray[np.bool_]) -> int:
-    """Sum over subsets S of e(S) e(not S), with e the number of linear extensions."""
+def _count_splits(below: NDArray[np.bool_]) -> list[int]:
+    """Sums of e(S) e(not S) over subsets S of each size, e the number of linear extensions."""
     dim = len(below)
     masks = np.arange(1 << dim)
     above = [int(np.sum((1 << np.flatnonzero(row)), dtype=np.int64)) for row in below]
@@ -215,4 +303,5 @@ def _count_splits(below: NDArray[np.bool_]) -> int:
             # p may come last in S if it is in S and nothing above it is
             last = layer[(layer >> p & 1 == 1) & (layer & above[p] == 0)]
             extensions[last] += extensions[last ^ (1 << p)]
-    return int(np.sum(extensions * extensions[::-1]))
+    ways = extensions * extensions[::-1]
+    return [int(np.sum(ways[size == n])) for n in range(dim + 1)]

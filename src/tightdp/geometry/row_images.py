@@ -85,6 +85,10 @@ class RowImage(ABC):
         """Proved replace-one sensitivity in the l_p norm, and whether it is exact; or None."""
         return None
 
+    def lp_norm_of_row(self, p: float) -> tuple[float, bool] | None:
+        """The same under add-remove: the largest l_p norm of what one row adds."""
+        return None
+
 
 class BoxImage(RowImage):
     """Sums of numeric columns: ``phi`` is the identity on a box."""

@@ -272,9 +272,9 @@ class SensitivitySpace:
         radius, whole = float(ball.radius[0]), self._of_integers(ball.p)
         if whole is not None:
             return whole / radius, True
-        if self.neighbors is not Neighbors.REPLACE_ONE:
-            return None
-        found = self._image.lp_sensitivity(ball.p)
+        replaced = self.neighbors is Neighbors.REPLACE_ONE
+        norm = self._image.lp_sensitivity if replaced else self._image.lp_norm_of_row
+        found = norm(ball.p)
         return None if found is None else (found[0] / radius, found[1])
 
     def _of_integers(self, p: float) -> float | None:

@@ -36,7 +36,7 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.exact.discrete_draws import collect, discrete_laplaces, geometric_sums, geometrics
-from tightdp.exact.lattice_bodies import CountBody, DiamondBody, RoundBody, SumBody
+from tightdp.exact.lattice_bodies import DiamondBody, DiamondBound, RoundBody
 from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.rates import check_epsilon, exact_fraction, rate
@@ -209,7 +209,7 @@ def level_sampler(body: LatticeBody, rate: Fraction) -> Sampler:
         return _laplaces(body.dim, rate)
     if isinstance(body, RoundBody) and (rate < _COARSE or body.dim > _MOST_BOXED):
         return halves(body.dim, rate)
-    if isinstance(body, (SumBody, CountBody)):
+    if isinstance(body, DiamondBound):
         share = body.diamond_share
         if share > body.share and share >= LEAST_SHARE:
             return under_diamond(body, rate, share)
@@ -336,15 +336,19 @@ def _laplaces(dim: int, rate: Fraction) -> Sampler:
     return lambda size, rng: discrete_laplaces(*rate.as_integer_ratio(), (size, dim), rng)
 
 
-def under_diamond(body: SumBody | CountBody, rate: Fraction, share: float = 0.5) -> Sampler:
-    """Bodies with level >= sum |z| / k: thin independent discrete Laplace noise of rate eta / k."""
+def under_diamond(body: DiamondBound, rate: Fraction, share: float = 0.5) -> Sampler:
+    """Bodies with level >= sum |y| / D: thin independent discrete Laplace noise of rate eta / D."""
+    finer = rate / body.diamond
+    steps = _laplaces(body.dim, finer)
+
+    def draw(count: int, rng: RandomSource) -> WideIntegers:
+        return body.from_diamond(steps(count, rng))
 
     def excess(z: WideIntegers) -> WideIntegers:
-        z = roomy(z, (1 << 61) // (body.dim * max(body.bound, body.dim)))
-        return body.bound * body.level(z) - np.abs(z).sum(axis=1)
+        z = roomy(z, (1 << 60) // (body.dim * max(body.diamond, body.dim)))
+        return np.asarray(body.diamond * body.level(z) - np.abs(body.to_diamond(z)).sum(axis=1))
 
-    finer = rate / body.bound
-    return thinned(_laplaces(body.dim, finer), excess, finer, dim=body.dim, share=share)
+    return thinned(draw, excess, finer, dim=body.dim, share=share)
 
 
 def halves(dim: int, rate: Fraction, part: int = 1) -> Sampler:

@@ -22,6 +22,7 @@ from tightdp.exact.lattice_bodies import (
     CountBody,
     DiamondBody,
     PolytopeBody,
+    ReplacedCountBody,
     RoundBody,
     SquareBody,
     SumBody,
@@ -29,13 +30,20 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody
+from tightdp.exact.lattice_posets import PosetBody
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry.combine import Product, Scaled
 from tightdp.geometry.containment import largest_gauge
-from tightdp.geometry.counting_balls import CountBall, HistogramBall, SumBall
+from tightdp.geometry.counting_balls import (
+    CountBall,
+    HistogramBall,
+    ReplacedCountBall,
+    SumBall,
+)
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
+from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.noise.lattice import LatticeNoise
 
 Shape = tuple[LatticeBody, Fraction]
@@ -204,7 +212,7 @@ def _polytope_body(ball: NormBall, resolution: int | Fraction | None) -> Shape:
     if facets is None:
         fail(
             f"There is no exact lattice sampler for {ball!r}. Use an l1, l2, linf, K2, K3, "
-            "moment, sum, count or histogram ball, or a polytope with few facets.",
+            "moment, sum, count, poset or histogram ball, or a polytope with few facets.",
             InfeasibleSamplingError,
         )
     box, scale = ball.bounding_box(), _enlarged(ball, resolution)
@@ -246,6 +254,9 @@ _BODIES: dict[type[NormBall], Callable[[Any], Shape]] = {
     K3: lambda ball: (SumBody(3, 4, 2), Fraction(1)),
     SumBall: lambda ball: (SumBody(ball.dim, ball.bound), Fraction(1)),
     CountBall: lambda ball: (CountBody(ball.dim, ball.bound), Fraction(1)),
+    ReplacedCountBall: lambda ball: (ReplacedCountBody(ball.dim, ball.bound), Fraction(1)),
+    PosetBall: lambda ball: (PosetBody(ball), Fraction(1)),
+    ReplacedPosetBall: lambda ball: (PosetBody(ball), Fraction(1)),
     HistogramBall: lambda ball: (HistogramBody(ball.dim), Fraction(1)),
     MomentBody: _moment_body,
 }
