@@ -293,7 +293,9 @@ def test_second_moments_match_rejection(ball):
 
 
 @pytest.mark.parametrize(
-    "ball", [SumBall(20, 4), CountBall(15, 5), ReplacedCountBall(15, 4), VoteBall(12), HistogramBall(30)], ids=name
+    "ball",
+    [SumBall(20, 4), CountBall(15, 5), ReplacedCountBall(15, 4), VoteBall(12), HistogramBall(30)],
+    ids=name,
 )
 def test_second_moments_match_samples_in_higher_dimensions(ball):
     square = (ball.sample(DRAWS, rng=16) ** 2).mean(axis=1)

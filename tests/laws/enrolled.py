@@ -156,6 +156,17 @@ def additive(noise: Any, statistic: Callable[[tdp.Schema], Any], delta: float = 
     )
 
 
+def two_levels(facts: tdp.Schema) -> tdp.Schema:
+    """The common schema with two flags."""
+    return facts.ruled({**facts.columns, "k": tdp.Category(["a", "b"], other="a")})
+
+
+def same_bounds(facts: tdp.Schema) -> tdp.Schema:
+    """The common schema with two amounts."""
+    amount = tdp.Interval(0, 10, missing=0)
+    return facts.ruled({**facts.columns, "x": amount, "y": amount})
+
+
 STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
     "sums": lambda facts: tdp.Sums(facts, ["y", "x"]),
     "counts": lambda facts: tdp.Counts(facts, ["t", "k"]),
@@ -163,6 +174,9 @@ STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
     "products": lambda facts: tdp.Products(facts, ["k:t", "x", "t"]),
     "squares": lambda facts: tdp.SumsAndSquares(facts, ["x"]),
     "histogram": lambda facts: tdp.Histogram(facts, "x", 4),
+    "flags": lambda facts: tdp.Flags(two_levels(facts), ["t", "k"], at_most=1),
+    "implied flags": lambda facts: tdp.Flags(two_levels(facts), ["t", "k"], implies=[("k", "t")]),
+    "capped sums": lambda facts: tdp.CappedSums(same_bounds(facts), ["y", "x"], at_most=10),
 }
 LAWS = {
     "laplace": 0.0,

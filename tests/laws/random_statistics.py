@@ -26,6 +26,7 @@ from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
+from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
@@ -120,12 +121,38 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
 
 
+def _flags(rng: Generator, facts: tdp.Schema) -> Flags:
+    """Two to five flags, of which a row has few, or some imply others, or nothing is known."""
+    names = [f"f{i}" for i in rng.permutation(int(rng.integers(2, 6)))]
+    flags = facts.ruled(dict.fromkeys(names, tdp.Category(LEVELS[:2], other=LEVELS[0])))
+    columns = rng.permutation(names).tolist()
+    which = rng.integers(5)
+    if which <= 1:
+        return Flags(flags, columns, at_most=int(rng.integers(1, len(names))))
+    if which == 2:
+        return Flags(flags, columns)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if rng.integers(2)]
+    return Flags(flags, columns, implies=[*pairs, (names[0], names[1])])
+
+
+def _capped_sums(rng: Generator, facts: tdp.Schema) -> CappedSums:
+    """One to four amounts with one bound, signed or not, and a total of some of them."""
+    high = 2.0 ** int(rng.integers(-1, 3))
+    rule = tdp.Interval(-high if rng.integers(2) else 0, high, missing=0)
+    names = [f"x{i}" for i in range(int(rng.integers(1, 5)))]
+    amounts = facts.ruled(dict.fromkeys(names, rule))
+    most = high * int(rng.integers(1, len(names) + 1))
+    return CappedSums(amounts, rng.permutation(names).tolist(), at_most=most)
+
+
 MAKERS: dict[type[Statistic], Maker] = {
     Sums: lambda rng, facts: Sums(facts, some(rng, ["a", "b", "c"])),
     Counts: lambda rng, facts: Counts(facts, terms(rng, MARGINS)[:3]),
     Products: lambda rng, facts: Products(facts, terms(rng, MIXED)[:3]),
     SumsAndRows: lambda rng, facts: SumsAndRows(facts, some(rng, ["a", "b", "c"])),
     SumsAndSquares: lambda rng, facts: SumsAndSquares(facts, some(rng, ["a", "b", "c"])),
+    Flags: _flags,
+    CappedSums: _capped_sums,
     Histogram: lambda rng, facts: Histogram(facts, "a", _bins(rng, facts, "a")),
     JointHistogram: _joint,
     RowsWhere: _where,
@@ -187,6 +214,40 @@ def _rowwise(facts: tdp.Schema) -> tdp.Schema:
     """The same columns without persons: all rows are kept, in their order."""
     plain = tdp.Schema({"a": tdp.Interval(0, 1)}, facts.rows, bits=facts.bits)
     return plain.ruled(facts.columns)
+
+
+# --- rows that obey what is known of them, written out flag by flag and amount by amount -------
+
+
+def obeying(statistic: Statistic, row: dict[str, Any]) -> dict[str, Any]:
+    """The row as it counts: what the facts of the statistic say that it becomes."""
+    if isinstance(statistic, CappedSums):
+        left, out = Fraction(statistic._given["at_most"]), {}
+        for name in statistic.columns:
+            cell = Fraction(float(row[name]))
+            size = min(abs(cell), left)
+            out[name], left = (size if cell > 0 else -size), left - size
+        return out
+    if not isinstance(statistic, Flags):
+        return row
+    out = dict(row)
+    if statistic._given["at_most"] is not None:
+        had = [name for name in statistic.columns if row[name] == LEVELS[1]]
+        for name in had[statistic._given["at_most"] :]:
+            out[name] = LEVELS[0]
+    for _ in statistic.columns:  # as many times as the longest chain of implications has links
+        for first, second in statistic._given["implies"]:
+            if out[first] == LEVELS[1]:
+                out[second] = LEVELS[1]
+    return out
+
+
+def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
+    """What a row adds to an entry: by its name, from the row as it counts."""
+    counted = obeying(statistic, row)
+    if isinstance(statistic, CappedSums):
+        return counted[name] / Fraction(statistic.schema[name].high)
+    return by_name(name, counted, statistic.schema)
 
 
 # --- what an entry must be, from its name alone -----------------------------------------------

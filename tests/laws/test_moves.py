@@ -8,6 +8,7 @@ drawn; and every entry is what its name says.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from fractions import Fraction
 from typing import Any
@@ -21,8 +22,8 @@ from random_statistics import (
     QUICK,
     RELATIONS,
     REPLACE,
-    by_name,
     concrete_statistics,
+    entry_of,
     images,
     inside,
     released,
@@ -30,7 +31,10 @@ from random_statistics import (
 )
 
 import tightdp as tdp
+from tightdp.data import row_facts
+from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Products, Statistic
+from tightdp.errors import UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.shaping.coverage import Coverage
@@ -101,7 +105,12 @@ def check_names(statistic: Statistic, seed: int) -> None:
     for i, image in enumerate(points):
         row = {name: cells[i] for name, cells in table.items()}
         for name, entry in zip(statistic.names, image, strict=True):
-            assert Fraction(int(entry), unit) == by_name(name, row, statistic.schema), name
+            assert Fraction(int(entry), unit) == entry_of(statistic, name, row), name
+
+
+def check_all_names(found: list[Statistic], seed: int) -> None:
+    for statistic in found:
+        check_names(statistic, seed)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -201,6 +210,100 @@ def test_a_tenth_of_a_move_too_little_is_caught(kind, seed, monkeypatch) -> None
                 lambda self, block, bits, measure=measure: -(-10 * measure(self, block, bits) // 9),
             )
     assert caught(statistics(kind, seed, 2), seed, "linf", "staircase", "split box")
+
+
+# --- facts about rows -------------------------------------------------------------------------
+
+YES = tdp.Category(["no", "yes"], other="no")
+AMOUNT, SIGNED = tdp.Interval(0, 2, missing=0), tdp.Interval(-2, 2, missing=0)
+FACTS = {
+    "few flags": lambda facts: Flags(facts(YES, 4), at_most=2),
+    "one flag": lambda facts: Flags(facts(YES, 4), at_most=1),
+    "implied flags": lambda facts: Flags(facts(YES, 4), implies=[("a", "c"), ("b", "c")]),
+    "a chain of flags": lambda facts: Flags(facts(YES, 3), implies=[("a", "b"), ("b", "c")]),
+    "amounts": lambda facts: CappedSums(facts(AMOUNT, 3), at_most=4),
+    "signed amounts": lambda facts: CappedSums(facts(SIGNED, 3), at_most=4),
+}
+
+
+def stated(name: str, relation: str, person: int = 1) -> Statistic:
+    """A statistic with a fact, on a grid of five values for each amount."""
+
+    def facts(rule: Any, width: int) -> tdp.Schema:
+        who = {"person": "who", "rows_per_person": person} if person > 1 else {}
+        return tdp.Schema(dict.fromkeys("abcd"[:width], rule), 9, neighbors=relation, bits=1, **who)
+
+    return FACTS[name](facts)
+
+
+def all_rows(statistic: Statistic) -> dict[str, Any]:
+    """Every row that there is, those that break the fact included."""
+    cells = [
+        rule.levels if isinstance(rule, tdp.Category) else np.linspace(rule.low, rule.high, 5)
+        for rule in statistic.schema.columns.values()
+    ]
+    product = itertools.product(*cells)
+    return dict(zip(statistic.columns, map(np.array, zip(*product, strict=True)), strict=True))
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize("name", FACTS)
+def test_all_neighbours_of_rows_with_facts(name: str, relation: str) -> None:
+    """Brute force: every move is covered, and the hull of the rows as they count is the ball."""
+    statistic = stated(name, relation)
+    points = images(statistic, statistic.schema.bits, all_rows(statistic))
+    first, second = np.triu_indices(len(points), 1)
+    moves = points[first] - points[second] if relation == REPLACE else points
+    for given in released(statistic, only=("hull", "best", "l1", "l2", "linf", "laplace")):
+        assert inside(given.mechanism, given.mechanism._choice.factor * moves).all(), given.noise
+    space, unit = statistic.sensitivity_space(), statistic.resolution(statistic.schema.bits)
+    assert space.exact
+    c = np.random.default_rng(1).normal(size=(40, len(statistic)))
+    farthest = np.abs(moves / unit @ c.T).max(axis=0)
+    np.testing.assert_allclose(space.hull().support(c), farthest, rtol=1e-9)
+    for p in (1, 2, np.inf):
+        reached = np.linalg.norm(moves / unit, p, axis=1).max()
+        assert space.sensitivity(p=p) == pytest.approx(reached, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_persons_with_several_rows_keep_within_facts(name: str) -> None:
+    statistic = stated(name, ADD, person=2)
+    points = images(statistic, statistic.schema.bits, all_rows(statistic))
+    first, second = np.triu_indices(len(points))
+    mechanism = tdp.AdditiveMechanism(statistic, noise="best", epsilon=1)
+    assert inside(mechanism, points[first] + points[second]).all()
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize("name", FACTS)
+def test_rows_that_are_not_mapped_are_caught(name, relation, seed, monkeypatch) -> None:
+    """Planted: the noise believes the fact, and the reader does not enforce it."""
+    monkeypatch.setattr("tightdp.data.row_facts.capped", lambda sizes, most: sizes)
+    monkeypatch.setattr(Flags, "obeying", lambda self, block, bits: block.matrix(self.columns).T)
+    with pytest.raises(UncoveredMoveError):  # by the gate
+        tdp.AdditiveMechanism(stated(name, relation), epsilon=1)
+    unguarded(monkeypatch)
+    table = all_rows(stated(name, relation))
+    found = released(stated(name, relation), only=("hull",))
+    points = images(found[0].mechanism.statistic, 1, table)
+    first, second = np.triu_indices(len(points), 1)
+    moves = points[first] - points[second] if relation == REPLACE else points
+    assert not inside(found[0].mechanism, moves).all()  # by brute force
+    some = [each for kind in (Flags, CappedSums) for each in statistics(kind, seed, 4)]
+    with pytest.raises(AssertionError):  # and by what entries must be
+        check_all_names(some, seed)
+
+
+def test_a_looser_map_than_the_noise_is_caught(monkeypatch) -> None:
+    """Planted: one flag, or one amount, more than the noise was made for."""
+    enforced = row_facts.capped
+    monkeypatch.setattr(
+        row_facts, "capped", lambda sizes, most: enforced(sizes, most + sizes.max(initial=0))
+    )
+    for name in ("few flags", "one flag", "amounts", "signed amounts"):
+        with pytest.raises(UncoveredMoveError):
+            tdp.AdditiveMechanism(stated(name, ADD), epsilon=1)
 
 
 def test_two_entries_that_change_places_are_caught(seed, monkeypatch) -> None:

@@ -60,6 +60,8 @@ ASKED = [
     Asked("mean", {"columns": ["x", "y"]}, least=2 / 3),
     Asked("variance", {"columns": ["x"]}, REPLACE, on_rows=True, least=1 / 4),
     Asked("count", {"columns": ["k", "t"]}),
+    Asked("flags", {"columns": ["t"], "at_most": 1}),
+    Asked("capped_sum", {"columns": ["x"], "at_most": 10}),
     Asked("histogram", {"column": "x", "bins": 5}),
     Asked("share", {"column": "k", "levels": ["a"]}, REPLACE),
     Asked("products", {"terms": ["k:t", "x"]}),

@@ -194,12 +194,23 @@ def test_less_noise_is_caught(kind: type[Statistic], seed: int) -> None:
 # --- the sampler ------------------------------------------------------------------------------
 
 
+def flags_of(facts: tdp.Schema) -> tdp.Schema:
+    return facts.ruled(dict.fromkeys("abc", tdp.Category(["no", "yes"], other="no")))
+
+
+def amounts_of(facts: tdp.Schema) -> tdp.Schema:
+    return facts.ruled(dict.fromkeys("ab", tdp.Interval(0, 2, missing=0)))
+
+
 SMALL = {
     "counts": lambda facts: tdp.Counts(facts, ["j"]),
     "marginals": lambda facts: tdp.Counts(facts, ["j:k", "k"]),
     "sums": lambda facts: tdp.Sums(facts, ["a", "b"]),
     "mixed": lambda facts: Products(facts, ["j", "a"]),
     "squares": lambda facts: SumsAndSquares(facts, ["a"]),
+    "flags": lambda facts: tdp.Flags(flags_of(facts), at_most=2),
+    "implied": lambda facts: tdp.Flags(flags_of(facts), implies=[("a", "b")]),
+    "capped": lambda facts: tdp.CappedSums(amounts_of(facts), at_most=2),
     "classes": lambda facts: ClassMoments(facts, ["j", "a"], "k"),
 }
 

@@ -132,6 +132,8 @@ def _x_and_y(name: str, relation: str) -> Reader:
 
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "count": (["k"],),
+    "flags": (["t"],),
+    "capped_sum": (["x"], 10),
     "histogram": ("x",),
     "mean": (["x", "y"],),
     "median": ("x",),
@@ -175,6 +177,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "mean": {"columns": ["x", "y"]},
     "variance": {"columns": ["x"]},
     "count": {"columns": ["k", "t"]},
+    "flags": {"columns": ["t"], "at_most": 1},
+    "capped_sum": {"columns": ["x"], "at_most": 10},
     "histogram": {"column": "x", "bins": 4},
     "share": {"column": "x", "low": 3},
     "products": {"terms": ["x", "k:t"]},

@@ -36,6 +36,8 @@ ASKED = {
     "mean": {"columns": ["y", "x"]},
     "variance": {"columns": ["w"]},
     "count": {"columns": ["t"]},
+    "flags": {"columns": ["t"], "at_most": 1},
+    "capped_sum": {"columns": ["y", "w"], "at_most": 1},
     "histogram": {"column": "w", "bins": 3},
     "share": {"column": "y", "high": 0.5},
     "products": {"terms": ["w", "x"]},

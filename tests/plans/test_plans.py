@@ -22,6 +22,8 @@ RELEASES = {
     "variance": 'columns = ["age"]',
     "count": 'columns = ["region", "region:answer"]',
     "share": 'column = "age"\nlow = 18',
+    "flags": 'columns = ["answer"]\nat_most = 1\nimplies = []',
+    "capped_sum": 'columns = ["pay"]\nat_most = 10',
     "histogram": 'column = "age"\nbins = [0, 20, 60, 100]',
     "products": 'terms = ["age:pay", "age:region"]',
     "moments": 'features = ["age"]\ntarget = "pay"',

@@ -215,6 +215,11 @@ class DiamondBound(LatticeBody):
     def diamond_share(self) -> float:
         """The volume of the body as a share of that of the l1 ball."""
 
+    @property
+    def best_share(self) -> float:
+        """Share of candidates that are kept, by the better one of the two ways."""
+        return max(self.share, self.diamond_share)
+
     def from_diamond(self, y: WideIntegers) -> WideIntegers:
         """The points z with these coordinates y."""
         return y
@@ -254,8 +259,8 @@ class SumBody(DiamondBound, TestedBody):
 class CountBody(DiamondBound, TestedBody):
     """The count ball conv(C u -C), C = {z >= 0, max z <= 1, sum z <= k}.
 
-    Candidates are the points z with max z+ + max z- <= l, which are those of l B for k = dim: either
-    all entries are 0..l; or the first one of the least entries is a = -l..-1, those before it are
+    Candidates are the points z with max z+ + max z- <= l, those of l B for k = dim: either all
+    entries are 0..l; or the first one of the least entries is a = -l..-1, those before it are
     a+1..a+l and those after it a..a+l. Every point is listed once.
     """
 

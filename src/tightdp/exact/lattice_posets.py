@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import WideIntegers
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, DiamondBound, ReplacedCountBody
+from tightdp.exact.lattice_bodies import BoxBody, CountBody, DiamondBody, DiamondBound
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, Rows, roomy
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.randomness import RandomSource
@@ -18,10 +18,11 @@ from tightdp.randomness import RandomSource
 class PosetBody(DiamondBound):
     """The hull of +- the order filters of a poset, or of their differences (replaced rows).
 
-    Cut the poset into chains, and write a point by its steps y up every chain: the map is integer
-    and so is its inverse. A filter has at most one step of 1 on each chain, so that +- filters lie
-    in a product of l1 balls, and differences of filters in a product of differences of simplices:
-    candidates come from the product, and those that lie in the body are kept.
+    Candidates come from a larger body, and those that lie in this one are kept: of differences from
+    the cube, of +- filters from the count ball without relations or, where there are long chains,
+    from a product of l1 balls. For that the poset is cut into chains, and a point is written by its
+    steps y up every chain: the map is integer and so is its inverse, and a filter has at most one
+    step of 1 on each chain.
 
     Examples
     --------
@@ -36,17 +37,18 @@ class PosetBody(DiamondBound):
         self.key = (self.dim, self.replaced, ball.below.tobytes())
         self._chains = chains(ball.below)
         lengths = [len(chain) for chain in self._chains]
-        around = [self._factor(length) for length in lengths]
-        self._around = ProductBody(around)
+        self._around: LatticeBody = BoxBody([1] * self.dim)
+        # volumes of a product of l1 balls, 2^d / prod n!, and of the count ball, d + 1
+        product = Fraction(2**self.dim, math.prod(map(math.factorial, lengths)))
+        self._by_steps = not self.replaced and product < self.dim + 1
+        if self._by_steps:
+            self._around = ProductBody([DiamondBody(length) for length in lengths])
+        elif not self.replaced:
+            self._around = CountBody(self.dim, self.dim)
         self.diamond = sum(min(2, n) for n in lengths) if self.replaced else len(lengths)
         # steps add up to at most dim * l, and what rises from them to dim times as much
         self.safe_level = min(self._around.safe_level, (1 << 60) // self.dim**2)
         self.safe_entry = (1 << 60) // self.dim
-
-    def _factor(self, length: int) -> LatticeBody:
-        if not self.replaced:
-            return DiamondBody(length)
-        return ReplacedCountBody(length, 1) if length > 1 else BoxBody([1])
 
     @property
     def factor(self) -> Fraction:
@@ -77,7 +79,7 @@ class PosetBody(DiamondBound):
     def _kept(
         self, found: tuple[WideIntegers, Rows], levels: WideIntegers
     ) -> tuple[WideIntegers, Rows]:
-        z, rows = self.from_diamond(found[0]), found[1]
+        z, rows = self.from_diamond(found[0]) if self._by_steps else found[0], found[1]
         keep = np.asarray(self.level(z) <= levels[rows], dtype=bool)
         return z[keep], rows[keep]
 

@@ -40,8 +40,9 @@ class CornerBall(NormBall):
         return np.ones(self.dim)
 
     def lies_inside(self, other: NormBall) -> bool:
-        same = isinstance(other, CornerBall) and type(other) is type(self)
-        return same and (other.dim, other.bound) == (self.dim, self.bound)
+        if not isinstance(other, CornerBall) or type(other) is not type(self):
+            return False
+        return (other.dim, other.bound) == (self.dim, self.bound)
 
 
 class SumBall(CornerBall):
@@ -49,7 +50,8 @@ class SumBall(CornerBall):
 
     Sensitivity hull of a sum of vectors in [-1, 1]^dim whose entries add up to at most k in size,
     when one vector is added or removed (:class:`~tightdp.CappedSums`); the vectors with at most k
-    entries that are not zero have the same hull. ``bound=1`` is the l1 ball, ``bound=dim`` the cube.
+    entries that are not zero have the same hull. ``bound=1`` is the l1 ball, ``bound=dim`` the
+    cube.
 
     Parameters
     ----------

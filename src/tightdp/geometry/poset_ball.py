@@ -97,8 +97,9 @@ class PosetBall(NormBall):
         return self._below
 
     def lies_inside(self, other: NormBall) -> bool:
-        same = isinstance(other, PosetBall) and type(other) is type(self)
-        return same and np.array_equal(other.below, self.below)
+        if not isinstance(other, PosetBall) or type(other) is not type(self):
+            return False
+        return np.array_equal(other.below, self.below)
 
     def bounding_box(self) -> FloatArray:
         return np.ones(self.dim)

@@ -21,6 +21,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.farthest import farthest_level
+from tightdp.exact.lattice_bodies import DiamondBound
 from tightdp.exact.lattice_body import roomy
 from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
@@ -45,6 +46,7 @@ from tightdp.shaping.reach import (
 )
 
 _COSTLY = (MomentBody, MomentHull)  # thousands of draws would take seconds
+_RARE = 1e-3  # share of proposals below which they would, too
 
 _FINE = 8.0  # steps in a standard deviation, from which on sums over a lattice are integrals
 _SILENT = 60  # rates at which nothing but zero is drawn: who divides by the variance needs one
@@ -131,10 +133,16 @@ class BallNoise:
         if self._is_laplace():
             half = np.abs(linear[:, 0]) * laplace_reach(self.draws.rate, confidence)
             return upwards(half / self.resolution, whole=is_whole(linear, self.resolution))
-        if isinstance(self.ball, _COSTLY):
+        if self._is_costly():
             return self._boxed(linear, confidence)
         key = (self.words, *self.facts(), self.epsilon, confidence)
         return remembered(key, linear, lambda: self._found(linear, confidence))
+
+    def _is_costly(self) -> bool:
+        """Whether thousands of draws would take long."""
+        body = self.draws.body
+        rare = isinstance(body, DiamondBound) and body.best_share < _RARE
+        return rare or isinstance(self.ball, _COSTLY)
 
     def _is_laplace(self) -> bool:
         """Whether levels are the sizes of one integer."""
