@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import GroupMoments
 from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
@@ -53,7 +53,7 @@ _COARSE = 1 << 8  # lattice points per unit from which on the continuous law tel
 
 
 class ClassNoise(ABC):
-    """Integer noise for the entries of a :class:`~tightdp.data.class_moments.ClassMoments`.
+    """Integer noise for the entries of a :class:`~tightdp.data.class_moments.GroupMoments`.
 
     ``ends`` is 2 if a row is replaced (it leaves a class and enters one) and 1 if it is added or
     removed; a person has ``rows`` rows.
@@ -62,12 +62,12 @@ class ClassNoise(ABC):
     bits: int
     factor = 1
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:
         self.moments, self.epsilon, self.delta = moments, epsilon, delta
         schema = moments.schema
         self.rows = schema.rows_per_person
         self.ends = 2 if schema.neighbors is Neighbors.REPLACE_ONE else 1
-        self.classes, self.width = len(moments.classes), moments.layout.width
+        self.classes, self.width = len(moments.groups), moments.layout.width
 
     @property
     def resolution(self) -> int:
@@ -106,7 +106,7 @@ class ClassNoise(ABC):
         """Whether all moves between combinations of the images are proved to be covered."""
 
     def covers_by_structure(self) -> bool:
-        """The lemma of ClassMoments, and the proof of each noise."""
+        """The lemma of GroupMoments, and the proof of each noise."""
         return True
 
     def _by_class(self, moves: NDArray[Any]) -> NDArray[Any]:
@@ -123,7 +123,7 @@ class BodyNoise(ClassNoise):
 
     **Privacy.** The levels are those of the body of one record, of which the contribution of a row
     has level at most R, the resolution [P1]. A row moves the levels of all classes together by at
-    most R times the ends (Lemma of :class:`~tightdp.data.class_moments.ClassMoments`, levels being
+    most R times the ends (Lemma of :class:`~tightdp.data.class_moments.GroupMoments`, levels being
     subadditive [P2]), r rows by r times as much: L. The log probability changes by at most epsilon.
 
     For numbers and categories of two levels the body is the hull of one record,
@@ -133,7 +133,7 @@ class BodyNoise(ClassNoise):
     of the hull would reject too often, and its box is used.
     """
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction) -> None:
         super().__init__(moments, epsilon, Fraction(0))
         self.body = record_body(moments)
         self.bits = moments.schema.bits
@@ -196,13 +196,15 @@ class BodyNoise(ClassNoise):
         return np.asarray(draws, dtype=np.float64) / self.resolution
 
 
-def record_body(moments: ClassMoments) -> LatticeBody:
+def record_body(moments: GroupMoments) -> LatticeBody:
     """The body of what one record adds to its class."""
     layout = moments.layout
     bodies: list[LatticeBody] = []
     count = len(layout.numbers)
     sides = 1 + len(layout.pairs)
-    if count:
+    if count and layout.power == 1:
+        sides += count  # the hull of +-(1, x) is the box
+    elif count:
         record = RecordBody(count)
         if record.share >= 10 * LEAST_SHARE:
             bodies, sides = [record], sides - 1
@@ -243,7 +245,7 @@ class LawNoise(ClassNoise):
 
     def __init__(
         self,
-        moments: ClassMoments,
+        moments: GroupMoments,
         law: Any,
         epsilon: Fraction,
         delta: Fraction,
@@ -381,11 +383,11 @@ class GaussianClassNoise(ClassNoise):
 
     **Privacy.** :class:`~tightdp.noise.gaussian_vectors.GaussianVector` for the l2 change D of all
     entries. D: a row that changes its class moves two blocks by :math:`\psi`, whose square is at
-    most 1 + 2 p + (number of categories); a row that stays moves the pairs (x, 2x^2-1) by vectors
-    of K2, contrasts by 2 and tables by (1, -1). r rows move by r D at most.
+    most 1 + p (2 p with squares) + (number of categories); a row that stays moves numbers by 2, or
+    the pairs (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1). r rows move by r D at most.
     """
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:
         super().__init__(moments, epsilon, delta)
         if not delta:
             fail("`noise` 'gaussian' needs `delta` > 0. Got delta = 0.")
@@ -400,10 +402,11 @@ class GaussianClassNoise(ClassNoise):
         """D^2 of one row, in units of the scaled statistic."""
         layout = self.moments.layout
         numbers, pairs, tables = len(layout.numbers), len(layout.pairs), len(layout.tables)
-        one = float(1 + 2 * numbers + pairs + tables)
+        one = float(1 + layout.power * numbers + pairs + tables)
         if self.ends == 1:
             return one
-        stays = SquareImage().lp_sensitivity(2)[0] ** 2 * numbers + 4 * pairs + 2 * tables
+        number = 4.0 if layout.power == 1 else SquareImage().lp_sensitivity(2)[0] ** 2
+        stays = number * numbers + 4 * pairs + 2 * tables
         return max(2 * one, stays)
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
