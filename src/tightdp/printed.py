@@ -130,7 +130,7 @@ def _power(value: float) -> int:
 def _rounded(value: float | Decimal, unit: int | None, rounding: str) -> str:
     """Whole multiples of ``10**unit``, or all digits; short, as ``format(..., "g")`` is."""
     if not math.isfinite(value):
-        return f"{value:g}"
+        return "-" if math.isnan(value) else f"{value:g}"
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     exponent = number.as_tuple().exponent
     if unit is not None and isinstance(exponent, int) and exponent < unit:

@@ -313,7 +313,7 @@ class Release:
         return {
             "format": _FORMAT,
             "names": list(self.names),
-            "value": self.value.tolist(),
+            "value": _without_nan(self.value),
             "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
             "resolution": self.resolution,
             "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
@@ -404,8 +404,9 @@ class Release:
     def _rows(self) -> list[tuple[str, ...]]:
         if self.axes:
             pairs = zip(self.value, self.interval, strict=True)
-            cells = [" ".join(value_and_interval(value, ends)) for value, ends in pairs]
-            return cross_table(self.axes, cells)
+            cells = [value_and_interval(value, ends) for value, ends in pairs]
+            said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
+            return cross_table(self.axes, said)
         rows: list[tuple[str, ...]] = [("entry", "value", "noise std", interval_head(self.confidence, self.covers))
         ]
         for name, value, std, ends in zip(
@@ -417,7 +418,8 @@ class Release:
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
-        cells = f"{interval_head(self.confidence, self.covers)} in brackets; " if self.axes else ""
+        inside = self.axes and not np.isnan(self.interval).all()
+        cells = f"{interval_head(self.confidence, self.covers)} in brackets; " if inside else ""
         return f"{cells}{self.guarantee}; {self.noise}{dash}"
 
     def __str__(self) -> str:

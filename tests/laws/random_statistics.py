@@ -21,7 +21,7 @@ import numpy as np
 
 import tightdp as tdp
 import tightdp.data
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
@@ -115,6 +115,12 @@ def _class_moments(rng: Generator, facts: tdp.Schema) -> ClassMoments:
     return ClassMoments(facts, some(rng, ["a", "b", "j", "k"]), "l")
 
 
+def _group_moments(rng: Generator, facts: tdp.Schema) -> GroupMoments:
+    by = some(rng, ["l", "b"])
+    pairs = [(name, _bins(rng, facts, name)) if name == "b" else name for name in by]
+    return GroupMoments(facts, some(rng, ["a", "c", "j"]), pairs, squares=bool(rng.integers(2)))
+
+
 def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     flags = {"joint": bool(rng.integers(2)), "square": bool(rng.integers(2))}
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
@@ -131,6 +137,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     RowsWhere: _where,
     Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
     ClassMoments: _class_moments,
+    GroupMoments: _group_moments,
     RegressionMoments: _regression,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {

@@ -120,6 +120,8 @@ class GroupMoments(Statistic):
     ('rows | sex=f', 'pay | sex=f', 'rows | sex=m', 'pay | sex=m')
     """
 
+    noun, nouns = "group", "groups"
+
     def __init__(
         self, schema: Schema, features: Sequence[str], by: object, *, squares: bool = False
     ) -> None:
@@ -230,6 +232,8 @@ class ClassMoments(GroupMoments):
     >>> ClassMoments(Schema(facts, rows=9), ["x", "k"], "y").names[:4]
     ('count|0', 'x|0', '2*x^2-1|0', 'k[a]-k[b]|0')
     """
+
+    noun, nouns = "class", "classes"
 
     def __init__(self, schema: Schema, features: Sequence[str], target: str) -> None:
         if not features or len({*features, target}) < len(features) + 1:

@@ -294,9 +294,12 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
     pairs = [_column_and_bins(check_schema(schema), item) for item in items]
     if len({name for name, _ in pairs}) < len(pairs):
         fail("`by` must name distinct columns.")
-    if len(pairs) == 1 and pairs[0][1] is not None:
-        return JointHistogram(schema, [pairs[0][0]], [pairs[0][1]])
     return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
+
+
+def group_name(item: object) -> object:
+    """The column of an item of ``by``: a name, or a pair of a name and bins."""
+    return item[0] if isinstance(item, (list, tuple)) and item else item
 
 
 def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:

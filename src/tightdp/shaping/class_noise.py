@@ -39,7 +39,15 @@ from tightdp.shaping.coordinate_noise import (
     float_down,
     on_lattice,
 )
-from tightdp.shaping.reach import simultaneous
+from tightdp.shaping.reach import (
+    box_sizes,
+    gamma_reach,
+    level_reach,
+    remembered,
+    simultaneous,
+    upper_shares,
+    upwards,
+)
 from tightdp.shaping.shared_costs import (
     check_composed,
     group_budget,
@@ -49,6 +57,7 @@ from tightdp.shaping.shared_costs import (
 
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
+_SURFACE = 40_000
 _COARSE = 1 << 8  # lattice points per unit from which on the continuous law tells the errors
 
 
@@ -88,8 +97,12 @@ class ClassNoise(ABC):
         """One draw for all entries, in the order of the statistic."""
 
     @abstractmethod
+    def block(self) -> FloatArray:
+        """Covariance of the noise on the scaled entries of one class."""
+
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled entries; classes are independent."""
+        """Covariance of the noise on all scaled entries; classes are independent."""
+        return np.asarray(np.kron(np.eye(self.classes), self.block()), dtype=np.float64)
 
     @abstractmethod
     def _box(self, confidence: float) -> FloatArray:
@@ -116,6 +129,15 @@ class ClassNoise(ABC):
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise."""
         return np.asarray(np.abs(linear) @ self._box(confidence))
+
+    def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
+        """Half-widths of linear forms of one group, each exceeded with a chance of ``miss`` at most.
+
+        ``forms`` has a row for each and a column for every entry of a group. All groups have the
+        same law, and are independent.
+        """
+        entries = self._box((1 - miss) ** self.classes)[: self.width]  # of which each group has one
+        return np.asarray(np.abs(forms) @ entries)
 
 
 class BodyNoise(ClassNoise):
@@ -159,7 +181,7 @@ class BodyNoise(ClassNoise):
     @property
     def words(self) -> str:
         return (
-            f"integers z, independent from class to class, with weight exp(-{self.noise.rate} * "
+            f"integers z, independent from {self.moments.noun} to {self.moments.noun}, with weight exp(-{self.noise.rate} * "
             f"level(z)), levels of {self.body!r}, in units of 1/{self.resolution}"
         )
 
@@ -170,14 +192,12 @@ class BodyNoise(ClassNoise):
     def _rate(self) -> float:
         return float(self.epsilon) / (self.ends * self.rows)
 
-    def covariance(self) -> FloatArray:
+    def block(self) -> FloatArray:
         """E r^2 of a Gamma(rank + 1) radius times the second moments of the body."""
         if self.resolution < _COARSE:
-            block = np.diag((self._drawn**2).mean(axis=0))
-        else:
-            rank = self.body.rank
-            block = (rank + 1) * (rank + 2) / self._rate**2 * _second_moment(self.body)
-        return np.asarray(np.kron(np.eye(self.classes), block), dtype=np.float64)
+            return np.diag((self._drawn**2).mean(axis=0))
+        rank = self.body.rank
+        return (rank + 1) * (rank + 2) / self._rate**2 * _second_moment(self.body)
 
     def _box(self, confidence: float) -> FloatArray:
         each = confidence ** (1 / self.classes)
@@ -188,6 +208,36 @@ class BodyNoise(ClassNoise):
             radius = float(scipy.special.gammaincinv(self.body.rank + 1, each)) / self._rate
             half = np.full(self.width, radius + 1 / self.resolution)
         return np.tile(half, self.classes)
+
+    def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
+        if self.resolution < _COARSE:
+            entries = level_reach(self.body, self.noise.rate, 1 - miss) / self.resolution
+            return upwards(np.abs(forms).sum(axis=1) * entries)
+        unit = np.eye(self.width, dtype=np.int64) << 20
+        spread = float(np.sum(self.body.level(unit))) / 2**20 / self.resolution
+        excess = self._rate * (2 * spread + 1 / self.resolution)  # as of lattice_excess
+        rarely = miss * math.exp(-excess)
+        key = (self.words, self.epsilon, rarely)
+        found = remembered(
+            key,
+            forms,
+            lambda: gamma_reach(self._sizes(forms), self.body.rank, self._rate, rarely),
+        )
+        return upwards(found + np.abs(forms).sum(axis=1) / self.resolution)
+
+    def _sizes(self, forms: FloatArray) -> FloatArray:
+        """What each form is on the surface of the body, at evenly spaced shares, rounded up."""
+        if isinstance(self.body, BoxBody) and (np.count_nonzero(forms, axis=1) <= 2).all():
+            return box_sizes(forms, self.body.rank)
+        directions = self._surface @ forms.T
+        return upper_shares(np.abs(directions), np.abs(forms).sum(axis=1))
+
+    @cached_property
+    def _surface(self) -> FloatArray:
+        """Public points of the surface of the body, as noise meets it."""
+        draws = LatticeNoise(self.body, 1, 1 << 11).sample(_SURFACE, rng=MEASURING_SEED)
+        levels = np.maximum(self.body.level(draws), 1)
+        return np.asarray(draws / levels[:, None].astype(np.float64), dtype=np.float64)
 
     @cached_property
     def _drawn(self) -> FloatArray:
@@ -317,7 +367,7 @@ class LawNoise(ClassNoise):
     def words(self) -> str:
         count, other = self.laws
         return (
-            f"independent integers, {count!r} on the counts of classes and {other!r} on other "
+            f"independent integers, {count!r} on the counts of {self.moments.nouns} and {other!r} on other "
             f"entries, in units of 1/{self.resolution}"
         )
 
@@ -333,8 +383,9 @@ class LawNoise(ClassNoise):
         block = np.array([of[0], *[of[1]] * (self.width - 1)])
         return np.tile(block, self.classes) / float(self.resolution)
 
-    def covariance(self) -> FloatArray:
-        return np.diag(self._spread(np.sqrt([law.variance() for law in self.laws])) ** 2)
+    def block(self) -> FloatArray:
+        sizes = self._spread(np.sqrt([law.variance() for law in self.laws]))
+        return np.diag(sizes[: self.width] ** 2)
 
     def _box(self, confidence: float) -> FloatArray:
         tail = (1 - confidence ** (1 / len(self.moments))) / 2
@@ -430,8 +481,8 @@ class GaussianClassNoise(ClassNoise):
     def sample(self, *, rng: RandomLike = None) -> list[int]:
         return self.noise.sample(len(self.moments), self.resolution, rng=rng)
 
-    def covariance(self) -> FloatArray:
-        return np.eye(len(self.moments)) * float(self.noise.sigma) ** 2
+    def block(self) -> FloatArray:
+        return np.eye(self.width) * float(self.noise.sigma) ** 2
 
     def _box(self, confidence: float) -> FloatArray:
         return self.noise.reach(confidence, len(self.moments))
