@@ -383,7 +383,6 @@ _INTERVAL = Option(
 )
 
 
-
 def _register_quantiles(
     name: str, about: str, mechanism: Callable[..., Mechanism], **options: Option
 ) -> None:

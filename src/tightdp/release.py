@@ -407,13 +407,14 @@ class Release:
             cells = [value_and_interval(value, ends) for value, ends in pairs]
             said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
             return cross_table(self.axes, said)
-        rows: list[tuple[str, ...]] = [("entry", "value", "noise std", interval_head(self.confidence, self.covers))
+        rows: list[tuple[str, ...]] = [
+            ("entry", "value", "noise std", interval_head(self.confidence, self.covers))
         ]
         for name, value, std, ends in zip(
             self.names, self.value, self.noise_std, self.interval, strict=True
         ):
-            middle, said = value_and_interval(value, ends)
-            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", said))
+            middle, around = value_and_interval(value, ends)
+            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", around))
         return rows
 
     def _note(self) -> str:

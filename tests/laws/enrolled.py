@@ -267,7 +267,8 @@ MECHANISMS: dict[type, list[Case]] = {
     GroupMeans: [
         Case("means by group", lambda facts: GroupMeans(facts, ["x", "y"], "k", epsilon=1)),
         Case(
-            "means by bins", lambda facts: GroupMeans(facts, "x", ["k", ("y", [-1, 0, 1])], epsilon=1)
+            "means by bins",
+            lambda facts: GroupMeans(facts, "x", ["k", ("y", [-1, 0, 1])], epsilon=1),
         ),
     ],
     GroupVariances: [

@@ -202,7 +202,13 @@ def _rowwise(facts: tdp.Schema) -> tdp.Schema:
 def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
     """The contribution of a row to the entry of this name, scaled to [-1, 1]."""
     entry, _, label = name.partition("|")
-    share = Fraction(1) if not label else Fraction(row["l"] == label)
+    share = Fraction(1)
+    if label.startswith(" "):  # groups: "l=v, b=[0, 3)"
+        entry = entry.strip()
+        for column, cell in re.findall(r"(\w+)=(\[[^\])]*[\])]|[^,]*)", label):
+            share *= _factor(column + (cell if cell.startswith("[") else f"[{cell}]"), row, facts)
+    elif label:
+        share = Fraction(row["l"] == label)
     if entry in ("count", "rows"):
         return share
     if " in {" in entry:  # one of several levels
@@ -279,7 +285,7 @@ def released(
 
 
 def _makers(statistic: Statistic, epsilon: Any) -> dict[str, Callable[[], Any]]:
-    if isinstance(statistic, ClassMoments):
+    if isinstance(statistic, GroupMoments):
         return _class_makers(statistic, epsilon)
     makers: dict[str, Callable[[], Any]] = {}
     if isinstance(statistic, RegressionMoments):  # which is released in parts
@@ -315,7 +321,7 @@ def _split(statistic: RegressionMoments, kind: str, epsilon: Any) -> SplitMechan
     return SplitMechanism(statistic, parts, epsilon=epsilon)
 
 
-def _class_makers(statistic: ClassMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
+def _class_makers(statistic: GroupMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
     makers: dict[str, Callable[[], Any]] = {}
     for noise in ("hull", "laplace", "staircase", "tulap"):
         makers[noise] = lambda noise=noise: ClassMechanism(statistic, noise=noise, epsilon=epsilon)
@@ -362,7 +368,7 @@ def _in_classes(choice: ClassNoise, moves: Any) -> Any:
     groups = [name.partition("[")[0] if "]-" not in name else name for name in names]
     fits = np.ones(len(moves), dtype=bool)
     for group in dict.fromkeys(groups):
-        law = choice.laws[0 if group == "count" else 1]
+        law = choice.laws[0 if group.strip() in ("count", "rows") else 1]
         mine = [j for j, g in enumerate(groups) if g == group]
         steps = np.abs(blocks[:, :, mine]).sum(axis=(1, 2))
         fits &= steps <= choice.ends * choice.rows * law.sensitivity

@@ -132,7 +132,9 @@ class GroupMoments(Statistic):
             fail("`by` and the columns that are summed must be distinct.")
         self.layout = RecordLayout.of(schema, self.features, 2 if squares else 1)
         self.groups = tuple(
-            ", ".join(f"{name}={label}" for name, label in zip(self.cells.columns, cell, strict=True))
+            ", ".join(
+                f"{name}={label}" for name, label in zip(self.cells.columns, cell, strict=True)
+            )
             for cell in itertools.product(*self.cells.labels)
         )
         entries = ("rows", *self._entry_names())

@@ -104,12 +104,11 @@ class CellTable(Statistic):
 
     def row_in(self, cell: int) -> dict[str, Any]:
         """A row that lies in a cell: a level, or the lower end of a bin, for each column."""
-        place = np.unravel_index(cell, self.shape)
-        return {
-            name: self.bins_of[name].edges[i] if name in self.bins_of else column.levels[i]
-            for name, i in zip(self.columns, place, strict=True)
-            for column in [self.schema[name]]
-        }
+        row: dict[str, Any] = {}
+        for name, i in zip(self.columns, np.unravel_index(cell, self.shape), strict=True):
+            rule = self.schema[name]
+            row[name] = self.bins_of[name].edges[i] if name in self.bins_of else rule.levels[i]  # type: ignore[union-attr]
+        return row
 
     @cached_property
     def reading(self) -> Schema:
@@ -297,9 +296,9 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
     return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
 
 
-def group_name(item: object) -> object:
+def group_name(item: str | Sequence[Any]) -> str:
     """The column of an item of ``by``: a name, or a pair of a name and bins."""
-    return item[0] if isinstance(item, (list, tuple)) and item else item
+    return item if isinstance(item, str) or not item else item[0]  # type: ignore[return-value]
 
 
 def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:

@@ -202,7 +202,8 @@ class ClassMechanism(AdditiveMechanism):
     moments : GroupMoments
         Also :class:`~tightdp.data.class_moments.ClassMoments`, whose groups are classes.
     noise : "best", "hull", family of laws, NoiseLaw or Design
-        The shape of one record ("best": or the staircase, if it has less variance); or one of "laplace", "staircase", "tulap", "truncated-laplace",
+        The shape of one record ("best": or the staircase, if it has less variance); or one of
+        "laplace", "staircase", "tulap", "truncated-laplace",
         "gaussian" and "designed", for which the budget is shared among the entries that a record
         moves; or a law or design of your own for every entry, whose unit is its sensitivity.
     epsilon : float, Fraction or Decimal

@@ -125,6 +125,8 @@ class GroupReading(Reading):
 
     def read(self, release: Release) -> Release:
         """What is published: a number of rows and one for each column, for every group."""
+        if release.axes:
+            return release  # read already
         value, blocks, ends = self._made(self._scaled(release), release.confidence)
         half = np.abs(ends - value[:, :, None]).max(axis=2)
         return replace(
@@ -353,7 +355,9 @@ class GroupVariances(GroupReading):
         std = np.sqrt(np.diag(slope @ self._block @ slope.T))
         half = [float(self._reach(np.eye(1, each), confidence, each)[0])]
         for j in range(p):
-            mean, square = (self._ratio_reach(k, confidence, each)[-1] for k in (1 + 2 * j, 2 + 2 * j))
+            mean, square = (
+                self._ratio_reach(k, confidence, each)[-1] for k in (1 + 2 * j, 2 + 2 * j)
+            )
             half.append(float(self._half[j] ** 2 * (2 * mean + square / 2) / rows))
         most = np.append(float(self.schema.rows), self._half**2)
         return np.minimum(std, most), np.minimum(half, most)
@@ -408,14 +412,15 @@ class GroupQuantiles(Mechanism):
 
     why = (
         "In every group points of a public grid are drawn with a weight that falls with their "
-        "distance in ranks from the wanted ones. A row is in one group, so groups cost nothing more."
+        "distance in ranks from the wanted ones. A row is in one group, so that more groups cost "
+        "nothing more."
     )
 
     def __init__(
         self,
         schema: Schema,
         column: str,
-        taus: Sequence[Number],
+        taus: Sequence[Any],
         by: object,
         *,
         epsilon: Number,
@@ -428,7 +433,9 @@ class GroupQuantiles(Mechanism):
         if interval != "none" and len(shares) > 1:
             fail("`interval` is for one quantile: ask for each by itself, or leave it out.")
         if interval == "population":
-            fail("`interval` = 'population' needs the sizes of groups, which are private: 'sample'.")
+            fail(
+                "`interval` = 'population' needs the sizes of groups, which are private: 'sample'."
+            )
         ends = 2 if schema.neighbors is Neighbors.REPLACE_ONE else 1
         one = replace(schema, neighbors=Neighbors.ADD_REMOVE)
         self.one: KNormQuantile | KNormQuantiles
@@ -488,6 +495,8 @@ class GroupQuantiles(Mechanism):
 
     def read(self, release: Release) -> Release:
         """The quantiles; the ends of intervals, which were drawn too, are those of their own."""
+        if release.axes:
+            return release  # read already
         kept = np.arange(0, len(release.names), self._drawn_each)
         return replace(
             release,

@@ -131,7 +131,7 @@ class ClassNoise(ABC):
         return np.asarray(np.abs(linear) @ self._box(confidence))
 
     def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
-        """Half-widths of linear forms of one group, each exceeded with a chance of ``miss`` at most.
+        """Half-widths of linear forms of one group, each exceeded with at most the chance ``miss``.
 
         ``forms`` has a row for each and a column for every entry of a group. All groups have the
         same law, and are independent.
@@ -181,8 +181,9 @@ class BodyNoise(ClassNoise):
     @property
     def words(self) -> str:
         return (
-            f"integers z, independent from {self.moments.noun} to {self.moments.noun}, with weight exp(-{self.noise.rate} * "
-            f"level(z)), levels of {self.body!r}, in units of 1/{self.resolution}"
+            f"integers z, independent from {self.moments.noun} to {self.moments.noun}, with weight "
+            f"exp(-{self.noise.rate} * level(z)), levels of {self.body!r}, in units of "
+            f"1/{self.resolution}"
         )
 
     def sample(self, *, rng: RandomLike = None) -> list[int]:
@@ -367,8 +368,8 @@ class LawNoise(ClassNoise):
     def words(self) -> str:
         count, other = self.laws
         return (
-            f"independent integers, {count!r} on the counts of {self.moments.nouns} and {other!r} on other "
-            f"entries, in units of 1/{self.resolution}"
+            f"independent integers, {count!r} on the counts of {self.moments.nouns} and "
+            f"{other!r} on other entries, in units of 1/{self.resolution}"
         )
 
     def sample(self, *, rng: RandomLike = None) -> list[int]:
@@ -435,7 +436,8 @@ class GaussianClassNoise(ClassNoise):
     **Privacy.** :class:`~tightdp.noise.gaussian_vectors.GaussianVector` for the l2 change D of all
     entries. D: a row that changes its class moves two blocks by :math:`\psi`, whose square is at
     most 1 + p (2 p with squares) + (number of categories); a row that stays moves numbers by 2, or
-    the pairs (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1). r rows move by r D at most.
+    the pairs (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1). r rows move by r D
+    at most.
     """
 
     def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:

@@ -130,7 +130,9 @@ def gamma_reach(sizes: FloatArray, rank: int, rate: float, miss: float) -> Float
     from scipy.special import gammaincc
 
     steps = np.maximum(sizes, 1e-300)
-    most = steps.max(axis=1) * (2 * rank - 2 * math.log(miss) + 2)  # Gamma(rank) > x: e^(rank - x/2)
+    most = steps.max(axis=1) * (
+        2 * rank - 2 * math.log(miss) + 2
+    )  # Gamma(rank) > x: e^(rank - x/2)
     low, high = np.zeros(len(sizes)), most / rate
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
