@@ -326,6 +326,10 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["features"] = ["x"]
     if kind in LABELS:
         given["target"] = "t"
+    if kind == "flags":
+        given["columns"] = ["t"]
+    if kind == "capped_sum":
+        given |= {"columns": ["x"], "at_most": 10}
     if kind == "share":  # one of its conditions must be stated
         given["low"] = 3
     request(kind, SCHEMA, epsilon=1, **given)  # right so far
