@@ -429,7 +429,7 @@ class GroupQuantiles(Mechanism):
         self.schema, self.cells = check_schema(schema), group_cells(schema, by)
         if column in self.cells.columns:
             fail("`by` and `column` must be distinct.")
-        shares = list(taus) if isinstance(taus, (list, tuple)) else [taus]
+        shares: list[Any] = list(taus) if isinstance(taus, (list, tuple)) else [taus]
         if interval != "none" and len(shares) > 1:
             fail("`interval` is for one quantile: ask for each by itself, or leave it out.")
         if interval == "population":
