@@ -1,10 +1,10 @@
 """How the 200 printed cells of Tables 1 and 2 of [5] come about, cell by cell.
 
 Every cell is (T - O)/max(O, 1) or (O - G)/max(O, 1), squared loss, for some number O that stands
-for the optimum. In the published code one noise is optimised on a grid out to the support of truncated
-Laplace noise, rounded up, and O is the middle of two numbers of *that noise*: its E X^2, and the
-same with the least square of each cell. Which loss was optimised and on which grid is not printed;
-here it is found by trying grids. A recipe is written
+for the optimum. In the published code one noise is optimised on a grid out to the support of
+truncated Laplace noise, rounded up, and O is the middle of two numbers of *that noise*: its E X^2,
+and the same with the least square of each cell. Which loss was optimised and on which grid is not
+printed; here it is found by trying grids. A recipe is written
 
 =====  =============================================================================================
 20     the noise with the least squared loss, 20 cells a unit: all printed digits
