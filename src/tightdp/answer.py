@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import Covers, bare, html_table, interval_head, text_table, value_and_interval
+from tightdp.printed import (
+    Axis,
+    Covers,
+    bare,
+    cross_table,
+    html_table,
+    interval_head,
+    text_table,
+    value_and_interval,
+)
 from tightdp.release import Release
 
 NO_INTERVAL = "no interval was paid for, and the error depends on the data"
@@ -38,6 +47,8 @@ class Answer:
     about: str
     unknown: tuple[str, ...] = ()
     covers: Covers = ""
+    axes: tuple[Axis, ...] = ()
+    """The sides of the table that the entries form, if they do."""
 
     @classmethod
     def of(cls, release: Release) -> Answer:
@@ -51,6 +62,7 @@ class Answer:
             about=_SILENT if len(release.unknown) == len(release.names) else _ABOUT[release.covers],
             unknown=release.unknown,
             covers=release.covers,
+            axes=release.axes,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,8 +82,12 @@ class Answer:
         ends = zip(self.names, np.asarray(self.interval)[:, side].tolist(), strict=True)
         return [None if name in self.unknown else end for name, end in ends]
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """A heading and one row of cells for every value."""
+    def rows(self) -> list[tuple[str, ...]]:
+        """A heading and one row of cells for every value; a cross table where they form one."""
+        if self.axes:
+            cells = [self.cells(i) for i in range(len(self.names))]
+            said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
+            return cross_table(self.axes, said)
         covers = "" if set(self.unknown) >= set(self.names) else self.covers
         head = ("entry", "value", interval_head(self.confidence, covers))
         return [head, *((name, *self.cells(i)) for i, name in enumerate(self.names))]

@@ -9,6 +9,7 @@ module draws one.
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -18,6 +19,8 @@ from tightdp.errors import visible
 
 Rows = Sequence[Sequence[str]]
 Facts = Iterable[tuple[str, str]]
+Axis = tuple[str, tuple[str, ...]]
+"""A side of a table: its name, and its labels."""
 Covers = Literal["noise", "sample", "population", ""]
 """What an interval is for: the value without noise, that of the table where the release is no sum
 of both, or that of the population whose sample the rows are; "" is several of them, or nothing."""
@@ -127,7 +130,7 @@ def _power(value: float) -> int:
 def _rounded(value: float | Decimal, unit: int | None, rounding: str) -> str:
     """Whole multiples of ``10**unit``, or all digits; short, as ``format(..., "g")`` is."""
     if not math.isfinite(value):
-        return f"{value:g}"
+        return "-" if math.isnan(value) else f"{value:g}"
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     exponent = number.as_tuple().exponent
     if unit is not None and isinstance(exponent, int) and exponent < unit:
@@ -153,6 +156,37 @@ def text_table(rows: Rows, *, left: Iterable[int] = (0,)) -> list[str]:
     """
     lines = _aligned(rows, set(left))
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def long_labels(axes: Sequence[Axis]) -> dict[str, list[str]]:
+    """For every side of a table the label of each cell, in the order of ``numpy.ravel``.
+
+    >>> long_labels([("sex", ("f", "m")), ("", ("rows", "age"))])
+    {'sex': ['f', 'f', 'm', 'm'], 'measure': ['rows', 'age', 'rows', 'age']}
+    """
+    cells = list(itertools.product(*(labels for _, labels in axes)))
+    names = [name or "measure" for name, _ in axes]
+    return {name: [cell[j] for cell in cells] for j, name in enumerate(names)}
+
+
+def cross_table(axes: Sequence[Axis], cells: Sequence[str]) -> list[tuple[str, ...]]:
+    """The rows of a table whose last side lies across; a side alone stands upright.
+
+    >>> cross_table([("sex", ("f", "m")), ("job", ("a", "b"))], ["1", "2", "3", "4"])
+    [('sex', 'job=a', 'job=b'), ('f', '1', '2'), ('m', '3', '4')]
+    >>> cross_table([("sex", ("f", "m"))], ["1", "2"])
+    [('sex', 'value'), ('f', '1'), ('m', '2')]
+    """
+    if len(axes) == 1 and axes[0][0]:
+        axes = [*axes, ("", ("value",))]
+    *down, (across, labels) = axes
+    if not down:
+        down = [("", ("",))]
+    head = [f"{across}={label}" if across else label for label in labels]
+    rows = list(itertools.product(*(side for _, side in down)))
+    width = len(labels)
+    lines = [(*row, *cells[i * width : (i + 1) * width]) for i, row in enumerate(rows)]
+    return [(*(name for name, _ in down), *head), *lines]
 
 
 def text_facts(facts: Facts) -> list[str]:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tightdp.data.histograms import Histogram
+from tightdp.data.histograms import Histogram, group_cells, group_name
 from tightdp.data.regression_moments import Moments
 from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.design.designs import Design
@@ -31,6 +31,7 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
@@ -42,6 +43,8 @@ from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
 
 Amount = float | Fraction | Decimal  # what ``help`` says of a number
+Edges = int | Sequence[float]
+By = str | Sequence[str | tuple[str, Edges]]  # names of columns, numbers with their bins
 Options = Mapping[str, Any]
 Build = Callable[[Schema, Options, Fraction], Mechanism]
 
@@ -106,6 +109,10 @@ class Option:
             for part in term.split(":") if self.takes == "terms" else [term]:
                 self._column(name, part, schema)
         return terms
+
+    def _by(self, name: str, value: object, schema: Schema) -> Any:
+        group_cells(schema, value)
+        return value
 
     def _text(self, name: str, value: object, schema: Schema) -> str:
         if self.choices:
@@ -189,6 +196,7 @@ TAKES = {
     "integer": Taken(int, lambda _, name, value, __: check_count(name, value)),
     "bins": Taken(int | Sequence[float], lambda _, name, value, __: _bins(name, value)),
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
+    "by": Taken(By, Option._by),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
@@ -210,15 +218,23 @@ class Kind:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if key in given and option.takes == "column":
+            if option.takes == "by":
+                names += [group_name(item) for item in _items(given.get(key))]
+            elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
                 names += [part for term in given[key] for part in _parts(option, term)]
             elif key == "features":
                 names += [name for name in schema if name != given.get("target")]
             elif option.takes in ("columns", "terms"):
-                names += [name for name in schema if option.fits(schema[name])]
+                groups = set(map(group_name, _items(given.get("by"))))
+                names += [n for n in schema if option.fits(schema[n]) and n not in groups]
         return tuple(dict.fromkeys(names))
+
+
+def _items(by: By | None) -> Sequence[Any]:
+    """What divides the rows: nothing, one column, or several."""
+    return [] if by is None else [by] if isinstance(by, str) else by
 
 
 def _parts(option: Option, term: str) -> list[str]:
@@ -261,17 +277,26 @@ _SHAPE = {
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 
 
-def _register_columns(name: str, mechanism: Callable[..., Mechanism]) -> None:
-    """Of numeric columns, by default of all."""
+_BY = Option("by", "release it for every group: categories, and numbers with their bins")
+
+
+def _register_columns(
+    name: str, mechanism: Callable[..., Mechanism], grouped: Callable[..., Mechanism]
+) -> None:
+    """Of numeric columns, by default of all; of all rows, or of every group."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        columns = given.get("columns")
+        columns, by = given.get("columns"), given.get("by")
         if columns is None:
-            columns = KINDS[name].columns({}, check_schema(schema))
-        return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
+            groups = set(map(group_name, _items(by)))
+            columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
+        if by is None:
+            return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
+        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given))
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    register(Kind(name, f"{name}s of numeric columns", {"columns": columns, **_SHAPE}, build))
+    options = {"columns": columns, "by": _BY, **_SHAPE}
+    register(Kind(name, f"{name}s of numeric columns", options, build))
 
 
 def _register_statistic(
@@ -287,25 +312,45 @@ def _register_statistic(
     register(Kind(name, about, {**options, **_SHAPE}, build))
 
 
+def _counts(
+    schema: Schema, columns: Sequence[str] | None = None, by: By | None = None
+) -> Statistic:
+    """Of categories, or of groups; of one category within every group."""
+    if by is None:
+        return Counts(schema, columns)
+    if columns is not None and len(columns) != 1:
+        fail("`columns` must name one category to count within groups: ask for each by itself.")
+    return group_cells(schema, [*_items(by), *([] if columns is None else columns)])
+
+
+def _histogram(schema: Schema, column: str, bins: Edges, by: By | None = None) -> Statistic:
+    """Of a numeric column, or of the column within every group."""
+    if by is None:
+        return Histogram(schema, column, bins)
+    return group_cells(schema, [*_items(by), (column, bins)])
+
+
 def _shape(given: Options) -> dict[str, Any]:
     return {key: given.get(key, option.default) for key, option in _SHAPE.items()}
 
 
-_register_columns("sum", SumMechanism)
-_register_columns("mean", MeanMechanism)
-_register_columns("variance", VarianceMechanism)
+_register_columns("sum", SumMechanism, GroupSums)
+_register_columns("mean", MeanMechanism, GroupMeans)
+_register_columns("variance", VarianceMechanism, GroupVariances)
 _register_statistic(
     "count",
-    "counts of the levels of categories",
-    Counts,
+    "counts of the levels of categories, or of groups",
+    _counts,
     columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+    by=_BY,
 )
 _register_statistic(
     "histogram",
     "counts of a numeric column in public bins",
-    Histogram,
+    _histogram,
     column=_COLUMN,
     bins=Option("bins", "how many (10), or their edges", default=10),
+    by=_BY,
 )
 _register_statistic(
     "products",
@@ -337,26 +382,35 @@ _INTERVAL = Option(
     "text", "also release an interval for the sample or population", choices=COVERS, default="none"
 )
 
-_register(
+
+def _register_quantiles(
+    name: str, about: str, mechanism: Callable[..., Mechanism], **options: Option
+) -> None:
+    """Quantiles of a column, of all rows or of every group."""
+
+    def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+        stated = dict(given)
+        by = stated.pop("by", None)
+        if by is None:
+            return mechanism(schema, epsilon=epsilon, **stated)
+        taus = stated.pop("taus", None) or [stated.pop("tau", Fraction(1, 2))]
+        return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
+
+    register(Kind(name, about, {"column": _COLUMN, **options, "by": _BY}, build))
+
+
+_register_quantiles(
     "quantile",
     "a quantile of a numeric column",
     KNormQuantile,
-    column=_COLUMN,
     tau=Option("number", "a share strictly between 0 and 1", required=True),
     interval=_INTERVAL,
 )
-_register(
-    "median",
-    "the median of a numeric column",
-    KNormMedian,
-    column=_COLUMN,
-    interval=_INTERVAL,
-)
-_register(
+_register_quantiles("median", "the median of a numeric column", KNormMedian, interval=_INTERVAL)
+_register_quantiles(
     "quantiles",
     "several quantiles of a numeric column for one payment",
     KNormQuantiles,
-    column=_COLUMN,
     taus=Option("numbers", "increasing shares", required=True),
 )
 _register(

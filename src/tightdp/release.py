@@ -11,11 +11,21 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.errors import FloatArray, check_choice, fail
-from tightdp.printed import Covers, html_table, interval_head, text_table, value_and_interval
+from tightdp.errors import FloatArray, check_choice, fail, require
+from tightdp.printed import (
+    Axis,
+    Covers,
+    cross_table,
+    html_table,
+    interval_head,
+    long_labels,
+    text_table,
+    value_and_interval,
+)
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 _FORMAT = 1
+_NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
 
 
@@ -72,6 +82,8 @@ class Draft:
         Lattice points per unit.
     errors : tuple of (number of entries, Known or Unknown)
         In the order of the entries.
+    axes : tuple of (name, labels)
+        The sides of the table that the entries form; none where they form no table.
 
     Examples
     --------
@@ -87,6 +99,7 @@ class Draft:
     integers: tuple[int, ...]
     resolution: int
     errors: tuple[tuple[int, Error], ...]
+    axes: tuple[Axis, ...] = ()
 
     @classmethod
     def of(
@@ -96,6 +109,7 @@ class Draft:
         integers: Iterable[int],
         resolution: int,
         error: Error,
+        axes: tuple[Axis, ...] = (),
     ) -> Draft:
         """Entries that share an error."""
         return cls(
@@ -104,6 +118,7 @@ class Draft:
             integers=tuple(int(z) for z in integers),
             resolution=resolution,
             errors=((len(names), error),),
+            axes=axes,
         )
 
     def beside(self, *others: Draft) -> Draft:
@@ -207,6 +222,9 @@ class Release:
     covers : {"noise", "sample", "population", ""}
         What the intervals are for: the value without noise, that of the table, the population's;
         "" where entries differ, or have none.
+    axes : tuple of (name, labels)
+        The sides of the table that the entries form, which are then in the order of
+        ``numpy.ravel``; a last side without a name holds several numbers of each group.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -233,6 +251,7 @@ class Release:
     unknown: tuple[str, ...] = ()
     ends: FloatArray | None = None
     covers: Covers = "noise"
+    axes: tuple[Axis, ...] = ()
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -283,6 +302,7 @@ class Release:
             unknown=draft.unknown(),
             ends=draft.ends(),
             covers=draft.covers(),
+            axes=draft.axes,
             receipt={} if receipt is None else receipt,
         )
 
@@ -293,7 +313,7 @@ class Release:
         return {
             "format": _FORMAT,
             "names": list(self.names),
-            "value": self.value.tolist(),
+            "value": _without_nan(self.value),
             "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
             "resolution": self.resolution,
             "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
@@ -304,6 +324,7 @@ class Release:
             "unknown": list(self.unknown),
             **({} if self.ends is None else {"ends": [_without_nan(row) for row in self.ends]}),
             "covers": self.covers,
+            **({"axes": [[name, list(labels)] for name, labels in self.axes]} if self.axes else {}),
             "receipt": dict(self.receipt),
         }
 
@@ -335,6 +356,7 @@ class Release:
             unknown=tuple(record["unknown"]),
             ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
             covers=_COVERS[record.get("covers", "noise")],
+            axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             receipt=dict(record["receipt"]),
         )
 
@@ -353,24 +375,75 @@ class Release:
 
     # --- tables -------------------------------------------------------------------------------
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        rows = [("entry", "value", "noise std", interval_head(self.confidence, self.covers))]
+    def to_pandas(self) -> Any:
+        """A frame with a row for every entry: its groups or its name, value, error and interval.
+
+        >>> print(_example().to_pandas()["value"])
+        sex
+        f    3.0
+        m    4.0
+        Name: value, dtype: float64
+        """
+        pandas = require("pandas", "pandas")
+        frame = pandas.DataFrame(self._columns())
+        return frame.set_index([name for name in frame if name not in _NUMBERS])
+
+    def to_polars(self) -> Any:
+        """The same frame of polars, whose groups are columns."""
+        return require("polars", "polars").DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        """Columns of the entries: where they stand in their table, or their names."""
+        sides = long_labels(self.axes) if self.axes else {"entry": list(self.names)}
+        clash = [name for name in sides if name in _NUMBERS]
+        sides = {f"{name} " if name in clash else name: cells for name, cells in sides.items()}
+        low, high = self.interval.T
+        numbers = dict(zip(_NUMBERS, (self.value, self.noise_std, low, high), strict=True))
+        return {**sides, **numbers}
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        if self.axes:
+            pairs = zip(self.value, self.interval, strict=True)
+            cells = [value_and_interval(value, ends) for value, ends in pairs]
+            said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
+            return cross_table(self.axes, said)
+        rows: list[tuple[str, ...]] = [
+            ("entry", "value", "noise std", interval_head(self.confidence, self.covers))
+        ]
         for name, value, std, ends in zip(
             self.names, self.value, self.noise_std, self.interval, strict=True
         ):
-            middle, said = value_and_interval(value, ends)
-            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", said))
+            middle, around = value_and_interval(value, ends)
+            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", around))
         return rows
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
-        return f"{self.guarantee}; {self.noise}{dash}"
+        inside = self.axes and not np.isnan(self.interval).all()
+        cells = f"{interval_head(self.confidence, self.covers)} in brackets; " if inside else ""
+        return f"{cells}{self.guarantee}; {self.noise}{dash}"
 
     def __str__(self) -> str:
         return "\n".join([*text_table(self._rows()), "", self._note()])
 
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self._note())
+
+
+def _example() -> Release:
+    """A table of two counts."""
+    return Release(
+        names=("sex=f", "sex=m"),
+        value=np.array([3.0, 4.0]),
+        integers=(3, 4),
+        resolution=1,
+        guarantee=Guarantee(epsilon=1.0),
+        noise="discrete Laplace",
+        covariance=np.eye(2) * 2,
+        half_width=np.array([3.0, 3.0]),
+        confidence=0.95,
+        axes=(("sex", ("f", "m")),),
+    )
 
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:

@@ -101,7 +101,7 @@ def test_touched_entries_and_the_sensitivity_space(features, neighbors):
 
 
 def test_layouts_cover_all_entries():
-    layout = RecordLayout.of(moments().schema, FEATURES)
+    layout = RecordLayout.of(moments().schema, FEATURES, power=2)
     places = [layout.place(name) for name in FEATURES]
     covered = sorted(i for place in places for i in range(*place.indices(layout.width)))
     assert covered == list(range(1, layout.width))

@@ -48,7 +48,8 @@ DOORS = {
     "plots": (("matplotlib", "mpl_toolkits"), ("plots", "reproduce.pictures")),
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
-        ("data.engines", "data.library_columns", "data.spark", "data.sources"),
+        # they enter by data, and releases leave as frames
+        ("data.engines", "data.library_columns", "data.spark", "data.sources", "release"),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
     "figures of the papers": (("reproduce",), ("cli.papers",)),

@@ -26,6 +26,7 @@ from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
+from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
@@ -253,6 +254,34 @@ MECHANISMS: dict[type, list[Case]] = {
     ],
     ClassTables: [
         Case("class tables", lambda facts: ClassTables(facts, ["x", "k"], "t", epsilon=1))
+    ],
+    GroupSums: [
+        Case(
+            f"sums by group, {noise}",
+            lambda facts, noise=noise, delta=delta: GroupSums(
+                facts, ["x"], ["t", "k"], noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"best": 0.0, "laplace": 0.0, "gaussian": 1e-3}.items()
+    ],
+    GroupMeans: [
+        Case("means by group", lambda facts: GroupMeans(facts, ["x", "y"], "k", epsilon=1)),
+        Case(
+            "means by bins",
+            lambda facts: GroupMeans(facts, "x", ["k", ("y", [-1, 0, 1])], epsilon=1),
+        ),
+    ],
+    GroupVariances: [
+        Case("variances by group", lambda facts: GroupVariances(facts, "y", "t", epsilon=1))
+    ],
+    GroupQuantiles: [
+        Case(
+            f"{len(taus)} quantiles by group, {interval}",
+            lambda facts, taus=taus, interval=interval: GroupQuantiles(
+                facts, "x", taus, "k", epsilon=1, interval=interval
+            ),
+        )
+        for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
     ],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [

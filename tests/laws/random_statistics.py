@@ -21,7 +21,7 @@ import numpy as np
 
 import tightdp as tdp
 import tightdp.data
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
@@ -115,6 +115,12 @@ def _class_moments(rng: Generator, facts: tdp.Schema) -> ClassMoments:
     return ClassMoments(facts, some(rng, ["a", "b", "j", "k"]), "l")
 
 
+def _group_moments(rng: Generator, facts: tdp.Schema) -> GroupMoments:
+    by = some(rng, ["l", "b"])
+    pairs = [(name, _bins(rng, facts, name)) if name == "b" else name for name in by]
+    return GroupMoments(facts, some(rng, ["a", "c", "j"]), pairs, squares=bool(rng.integers(2)))
+
+
 def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     flags = {"joint": bool(rng.integers(2)), "square": bool(rng.integers(2))}
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
@@ -131,6 +137,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     RowsWhere: _where,
     Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
     ClassMoments: _class_moments,
+    GroupMoments: _group_moments,
     RegressionMoments: _regression,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
@@ -195,7 +202,13 @@ def _rowwise(facts: tdp.Schema) -> tdp.Schema:
 def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
     """The contribution of a row to the entry of this name, scaled to [-1, 1]."""
     entry, _, label = name.partition("|")
-    share = Fraction(1) if not label else Fraction(row["l"] == label)
+    share = Fraction(1)
+    if label.startswith(" "):  # groups: "l=v, b=[0, 3)"
+        entry = entry.strip()
+        for column, cell in re.findall(r"(\w+)=(\[[^\])]*[\])]|[^,]*)", label):
+            share *= _factor(column + (cell if cell.startswith("[") else f"[{cell}]"), row, facts)
+    elif label:
+        share = Fraction(row["l"] == label)
     if entry in ("count", "rows"):
         return share
     if " in {" in entry:  # one of several levels
@@ -272,7 +285,7 @@ def released(
 
 
 def _makers(statistic: Statistic, epsilon: Any) -> dict[str, Callable[[], Any]]:
-    if isinstance(statistic, ClassMoments):
+    if isinstance(statistic, GroupMoments):
         return _class_makers(statistic, epsilon)
     makers: dict[str, Callable[[], Any]] = {}
     if isinstance(statistic, RegressionMoments):  # which is released in parts
@@ -308,7 +321,7 @@ def _split(statistic: RegressionMoments, kind: str, epsilon: Any) -> SplitMechan
     return SplitMechanism(statistic, parts, epsilon=epsilon)
 
 
-def _class_makers(statistic: ClassMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
+def _class_makers(statistic: GroupMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
     makers: dict[str, Callable[[], Any]] = {}
     for noise in ("hull", "laplace", "staircase", "tulap"):
         makers[noise] = lambda noise=noise: ClassMechanism(statistic, noise=noise, epsilon=epsilon)
@@ -355,7 +368,7 @@ def _in_classes(choice: ClassNoise, moves: Any) -> Any:
     groups = [name.partition("[")[0] if "]-" not in name else name for name in names]
     fits = np.ones(len(moves), dtype=bool)
     for group in dict.fromkeys(groups):
-        law = choice.laws[0 if group == "count" else 1]
+        law = choice.laws[0 if group.strip() in ("count", "rows") else 1]
         mine = [j for j, g in enumerate(groups) if g == group]
         steps = np.abs(blocks[:, :, mine]).sum(axis=(1, 2))
         fits &= steps <= choice.ends * choice.rows * law.sensitivity

@@ -55,6 +55,7 @@ OTHERS: dict[str, list[Any]] = {
     "design": [second_design],
     "column": ["y"],
     "columns": [["x"], ["y"]],
+    "by": ["t", "k", "s"],
     "features": [["z"], ["x", "z"]],
     "target": ["z", "s"],
     "taus": [[0.25, 0.75]],

@@ -23,6 +23,7 @@ from enrolled import box_bounds, gradient_norm, huber, huber_bounds, mechanisms,
 import tightdp as tdp
 from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.exponential_grids import BoxMechanism
+from tightdp.mechanisms.groups import GroupQuantiles
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -44,6 +45,9 @@ BEYOND: dict[type, Callable[[], Any]] = {
     KolmogorovSample: lambda: KolmogorovSample(FACTS, "x", 10_000, epsilon=1, size=200_000),
     tdp.KNormQuantiles: lambda: tdp.KNormQuantiles(
         MANY, "a", [Fraction(i, 1000) for i in range(1, 1000)], epsilon=1
+    ),
+    GroupQuantiles: lambda: GroupQuantiles(
+        MANY, "a", [Fraction(i, 1000) for i in range(1, 1000)], [("b", 2)], epsilon=1
     ),
     tdp.KNormLinearRegression: lambda: tdp.KNormLinearRegression(MANY, epsilon=100, grid=12),
     tdp.KNormQuantileRegression: lambda: tdp.KNormQuantileRegression(MANY, epsilon=1),

@@ -1,15 +1,17 @@
-"""Counts, sums and squares within classes: what a naive Bayes classifier needs, in one pass."""
+"""Counts, sums and squares within groups or classes, in one pass."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Block, Grid, product_rounding
-from tightdp.data.statistics import Statistic, check_fits
+from tightdp.data.blocks import Block, Grid, grouped_sums, product_rounding
+from tightdp.data.histograms import group_cells
+from tightdp.data.statistics import SCALED, Statistic, check_fits
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.geometry.row_images import Hull, RowImage
@@ -18,34 +20,35 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema, check_schema
 
-_EXACT = 53  # integers up to 2**53 are doubles
-
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """The entries of one class: its count, pairs for numbers, contrasts, tables of levels.
+    """The entries of one group: its count, powers of numbers, contrasts, tables of levels.
 
-    A category of two levels enters as the difference of its counts: the count of the class and
+    A category of two levels enters as the difference of its counts: the count of the group and
     this contrast tell both. Other categories enter with all of their levels.
     """
 
     numbers: tuple[str, ...]
     pairs: tuple[str, ...]
     tables: tuple[tuple[str, int], ...]
+    power: int
+    """1 for the sums of numbers, 2 if their squares are summed, too."""
 
     @classmethod
-    def of(cls, schema: Schema, features: Sequence[str]) -> RecordLayout:
+    def of(cls, schema: Schema, features: Sequence[str], power: int) -> RecordLayout:
         """Numbers first, then categories of two levels, then the other ones."""
         sizes = {n: len(c.levels) for n in features if isinstance(c := schema[n], Category)}
         return cls(
             tuple(n for n in features if n not in sizes),
             tuple(n for n, size in sizes.items() if size == 2),
             tuple((n, size) for n, size in sizes.items() if size > 2),
+            power,
         )
 
     @property
     def width(self) -> int:
-        """Entries of one class."""
+        """Entries of one group."""
         return self.tables_from + sum(size for _, size in self.tables)
 
     @property
@@ -56,15 +59,19 @@ class RecordLayout:
     @property
     def tables_from(self) -> int:
         """Where the tables of levels begin."""
-        return 1 + 2 * len(self.numbers) + len(self.pairs)
+        return self._pairs_from + len(self.pairs)
+
+    @property
+    def _pairs_from(self) -> int:
+        return 1 + self.power * len(self.numbers)
 
     def place(self, name: str) -> slice:
         """The entries of a feature."""
         if name in self.numbers:
-            start = 1 + 2 * self.numbers.index(name)
-            return slice(start, start + 2)
+            start = 1 + self.power * self.numbers.index(name)
+            return slice(start, start + self.power)
         if name in self.pairs:
-            start = 1 + 2 * len(self.numbers) + self.pairs.index(name)
+            start = self._pairs_from + self.pairs.index(name)
             return slice(start, start + 1)
         start = self.tables_from
         for table, size in self.tables:
@@ -74,27 +81,143 @@ class RecordLayout:
         fail(f"There is no feature {name!r}.")
 
 
-class ClassMoments(Statistic):
-    r"""Within each class: the count, sums of x and 2 x^2 - 1, and counts of levels.
+class GroupMoments(Statistic):
+    r"""Within each group: the count, sums of x (and of 2 x^2 - 1), and counts of levels.
 
-    Numeric columns enter scaled to [-1, 1]. A row of class c adds
+    Numeric columns enter scaled to [-1, 1]. A row of group g adds
     :math:`\psi(row) = (1, x_1, 2x_1^2-1, ..., \text{contrasts}, \text{indicators})` to the entries
-    of c and nothing to those of the other classes: **classes exclude each other**.
+    of g and nothing to those of the other groups: **groups exclude each other**.
 
-    **Lemma (classes).** Let K be the hull of :math:`\pm\psi` and :math:`\|\cdot\|_K` its norm.
+    **Lemma (groups).** Let K be the hull of :math:`\pm\psi` and :math:`\|\cdot\|_K` its norm.
     If a row is added or removed, the changes z have
-    :math:`\sum_c \|z_c\|_K \le 1`; if a row is replaced, :math:`\sum_c \|z_c\|_K \le 2`. Under
+    :math:`\sum_g \|z_g\|_K \le 1`; if a row is replaced, :math:`\sum_g \|z_g\|_K \le 2`. Under
     replace-one the hull of all changes is exactly
-    :math:`\{\sum_c \|z_c\|_K \le 2,\ \sum_c s_c = 0\}`, s the changes of the counts.
-    Proof: (1) a row is in one class c, and :math:`\|\pm\psi\|_K \le 1` there. (2) Replacing is
+    :math:`\{\sum_g \|z_g\|_K \le 2,\ \sum_g s_g = 0\}`, s the changes of the counts.
+    Proof: (1) a row is in one group g, and :math:`\|\pm\psi\|_K \le 1` there. (2) Replacing is
     removing and adding; norms add at most. (3) Let P be the hull of all contributions: the sums
-    :math:`a_c q_c` over classes with :math:`q_c` in conv(psi), a >= 0 of sum 1. The hull of the
-    changes is P - P: blocks :math:`a_c q_c - b_c q'_c`, a and b of sum 1; so
-    :math:`s_c = a_c - b_c` sum to 0. Conversely, the least :math:`a_c + b_c` for a block is its
-    norm; given :math:`\sum s_c = 0` the sums of a and of b agree, so both are half of
-    :math:`\sum_c \|z_c\|_K \le 2`, at most 1, and may be raised to 1 because
+    :math:`a_g q_g` over groups with :math:`q_g` in conv(psi), a >= 0 of sum 1. The hull of the
+    changes is P - P: blocks :math:`a_g q_g - b_g q'_g`, a and b of sum 1; so
+    :math:`s_g = a_g - b_g` sum to 0. Conversely, the least :math:`a_g + b_g` for a block is its
+    norm; given :math:`\sum s_g = 0` the sums of a and of b agree, so both are half of
+    :math:`\sum_g \|z_g\|_K \le 2`, at most 1, and may be raised to 1 because
     :math:`q - q = 0` costs nothing. (4) The set without the condition on s is an outer body of
-    one dimension more; noise of its shape is independent from class to class.
+    one dimension more; noise of its shape is independent from group to group.
+
+    Parameters
+    ----------
+    schema : Schema
+    features : sequence of str
+        Columns of numbers or levels; none, if only rows are counted.
+    by : str, or list of names and of pairs (name, bins)
+        The groups: see :func:`~tightdp.data.histograms.group_cells`.
+    squares : bool
+        Whether squares are summed, too.
+
+    Examples
+    --------
+    >>> facts = {"pay": Interval(0, 90), "sex": Category(["f", "m"], other="f")}
+    >>> GroupMoments(Schema(facts, rows=9), ["pay"], "sex").names
+    ('rows | sex=f', 'pay | sex=f', 'rows | sex=m', 'pay | sex=m')
+    """
+
+    noun, nouns = "group", "groups"
+
+    def __init__(
+        self, schema: Schema, features: Sequence[str], by: object, *, squares: bool = False
+    ) -> None:
+        self.schema, self.features = check_schema(schema), tuple(features)
+        self.cells = group_cells(schema, by)
+        self.columns = (*self.features, *self.cells.columns)
+        if len(set(self.columns)) < len(self.columns):
+            fail("`by` and the columns that are summed must be distinct.")
+        self.layout = RecordLayout.of(schema, self.features, 2 if squares else 1)
+        self.groups = tuple(
+            ", ".join(
+                f"{name}={label}" for name, label in zip(self.cells.columns, cell, strict=True)
+            )
+            for cell in itertools.product(*self.cells.labels)
+        )
+        entries = ("rows", *self._entry_names())
+        self.names = tuple(f"{entry} | {group}" for group in self.groups for entry in entries)
+        check_fits(self)
+
+    def _entry_names(self) -> list[str]:
+        layout, out = self.layout, []
+        for name in layout.numbers:
+            out += [name, f"2*{name}^2-1"][: layout.power]
+        for name in layout.pairs:
+            first, second = self.schema[name].levels  # type: ignore[union-attr]
+            out.append(f"{name}[{first}]-{name}[{second}]")
+        for name, _ in layout.tables:
+            out += [f"{name}[{level}]" for level in self.schema[name].levels]  # type: ignore[union-attr]
+        return out
+
+    @property
+    def units(self) -> str:
+        return SCALED if self.layout.numbers else ""
+
+    @property
+    def degree(self) -> int:
+        return self.layout.power if self.layout.numbers else 0
+
+    @property
+    def multi_affine(self) -> bool:  # type: ignore[override]
+        return self.degree < 2  # no squares are summed
+
+    @property
+    def reading(self) -> Schema:
+        return self.cells.reading
+
+    def extreme_cells(self, column: str) -> Integers:
+        """All groups of a column that divides the rows, and the ends of any other."""
+        if column in self.cells.columns:
+            return self.cells.extreme_cells(column)
+        return super().extreme_cells(column)
+
+    # --- sums ---------------------------------------------------------------------------------
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        layout, count, grid = self.layout, len(self.groups), self.grid(bits)
+        one, label = grid.points**self.degree, self.cells.places(block)
+        rows = np.bincount(label, minlength=count)
+        out = np.zeros((count, layout.width), dtype=np.int64)
+        out[:, 0] = rows * one
+        for name, cells in zip(layout.numbers, grid.cells(block, layout.numbers), strict=True):
+            at = layout.place(name).start
+            sums = grouped_sums(cells[None], label, count, grid.cell_bits)
+            out[:, at] = sums * grid.points ** (self.degree - 1)
+            if layout.power == 2:
+                squares = grouped_sums(np.stack([cells, cells]), label, count, grid.cell_bits)
+                out[:, at + 1] = 2 * squares - out[:, 0]
+        for name in layout.pairs:
+            second = np.bincount(label, weights=block[name], minlength=count).astype(np.int64)
+            out[:, layout.place(name).start] = (rows - 2 * second) * one
+        for name, size in layout.tables:
+            levels = np.bincount(label * size + block[name], minlength=count * size)
+            out[:, layout.place(name)] = levels.reshape(count, size) * one
+        return out.ravel()
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        one = np.zeros(self.layout.width)
+        for name in self.layout.numbers:
+            error = grid.rounding(name)
+            powers = [error, 2 * product_rounding([error, error])]
+            one[self.layout.place(name)] = powers[: self.layout.power]
+        return np.tile(one, len(self.groups))
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def sensitivity_space(self) -> SensitivitySpace:
+        return SensitivitySpace(_GroupImage(self), self.schema.neighbors)
+
+    def touched(self) -> int:
+        """A row is in one group; a replaced row leaves one and enters another."""
+        ends = 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
+        return min(len(self), ends * self.layout.touched)
+
+
+class ClassMoments(GroupMoments):
+    """What naive Bayes needs: groups are classes, and squares of numbers are summed, too.
 
     Parameters
     ----------
@@ -112,103 +235,29 @@ class ClassMoments(Statistic):
     ('count|0', 'x|0', '2*x^2-1|0', 'k[a]-k[b]|0')
     """
 
+    noun, nouns = "class", "classes"
+
     def __init__(self, schema: Schema, features: Sequence[str], target: str) -> None:
-        self.schema = check_schema(schema)
-        self.features, self.target = tuple(features), target
-        self.columns = (*self.features, target)
-        if not self.features or len(set(self.columns)) < len(self.columns):
+        if not features or len({*features, target}) < len(features) + 1:
             fail("`features` and `target` must be distinct columns, at least one feature.")
-        label = schema[target]
+        label = check_schema(schema)[target]
         if not isinstance(label, Category):
             fail(f"The target {target!r} must be a column with a Category: the public classes.")
-        self.classes = label.levels
-        self.layout = RecordLayout.of(schema, self.features)
+        super().__init__(schema, features, target, squares=True)
+        self.target, self.classes = target, label.levels
         entries = ["count", *self._entry_names()]
         self.names = tuple(f"{entry}|{level}" for level in self.classes for entry in entries)
-        check_fits(self)
-
-    def _entry_names(self) -> list[str]:
-        layout, out = self.layout, []
-        for name in layout.numbers:
-            out += [name, f"2*{name}^2-1"]
-        for name in layout.pairs:
-            first, second = self.schema[name].levels  # type: ignore[union-attr]
-            out.append(f"{name}[{first}]-{name}[{second}]")
-        for name, _ in layout.tables:
-            out += [f"{name}[{level}]" for level in self.schema[name].levels]  # type: ignore[union-attr]
-        return out
-
-    @property
-    def degree(self) -> int:
-        return 2 if self.layout.numbers else 0
-
-    @property
-    def multi_affine(self) -> bool:  # type: ignore[override]
-        return not self.layout.numbers  # of which squares are summed
-
-    # --- sums ---------------------------------------------------------------------------------
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        layout, width = self.layout, self.layout.width
-        grid = self.grid(bits)
-        one = grid.points**self.degree
-        label, classes = block[self.target], len(self.classes)
-        counts = np.bincount(label, minlength=classes)
-        out = np.zeros((classes, width), dtype=np.int64)
-        out[:, 0] = counts * one
-        if layout.numbers:
-            sums, squares = self._class_sums(block, label, grid)
-            out[:, 1 : 1 + 2 * len(layout.numbers) : 2] = sums * grid.points
-            out[:, 2 : 2 + 2 * len(layout.numbers) : 2] = 2 * squares - out[:, :1]
-        for name in layout.pairs:
-            second = np.bincount(label, weights=block[name], minlength=classes).astype(np.int64)
-            out[:, layout.place(name).start] = (counts - 2 * second) * one
-        for name, size in layout.tables:
-            cells = np.bincount(label * size + block[name], minlength=classes * size)
-            out[:, layout.place(name)] = cells.reshape(classes, size) * one
-        return out.ravel()
-
-    def row_rounding(self, grid: Grid) -> FloatArray:
-        one = np.zeros(self.layout.width)
-        for name in self.layout.numbers:
-            error = grid.rounding(name)
-            one[self.layout.place(name)] = error, 2 * product_rounding([error, error])
-        return np.tile(one, len(self.classes))
-
-    def _class_sums(self, block: Block, label: Integers, grid: Grid) -> tuple[Integers, Integers]:
-        """Sums of cells and of their squares by class, shape (classes, numbers), exactly."""
-        cells = grid.cells(block, self.layout.numbers)
-        rows = 1 << max(0, min(14, _EXACT - 2 * grid.cell_bits))  # sums are doubles, in the cache
-        shape = (len(self.classes), len(cells))
-        sums, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        levels = np.arange(shape[0])[:, None]
-        for start in range(0, len(label), rows):
-            part = cells[:, start : start + rows]
-            member = (label[start : start + rows] == levels).astype(np.float64)
-            sums += (member @ part.T).astype(np.int64)
-            squares += (member @ (part * part).T).astype(np.int64)
-        return sums, squares
-
-    # --- changes ------------------------------------------------------------------------------
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace(_ClassImage(self), self.schema.neighbors)
-
-    def touched(self) -> int:
-        """A row is in one class; a replaced row leaves one and enters another."""
-        ends = 2 if self.schema.neighbors is Neighbors.REPLACE_ONE else 1
-        return min(len(self), ends * self.layout.touched)
 
 
-class _ClassImage(RowImage):
+class _GroupImage(RowImage):
     """What one row contributes, for searches; its bodies here are boxes around it."""
 
-    def __init__(self, moments: ClassMoments) -> None:
+    def __init__(self, moments: GroupMoments) -> None:
         self.moments = moments
         self.names = moments.names
 
     def _record(self, c: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
-        """The record of one class that goes furthest in direction c."""
+        """The record of one group that goes furthest in direction c."""
         layout, schema = self.moments.layout, self.moments.schema
         out, row = np.zeros(layout.width), {}
         out[0] = 1.0
@@ -216,11 +265,9 @@ class _ClassImage(RowImage):
             at = layout.place(name)
             column = schema[name]
             if isinstance(column, Interval):
-                bend, x = 4 * c[at][1], np.array([-1.0, 1.0, 0.0])
-                x[2] = np.clip(-c[at][0] / bend, -1.0, 1.0) if bend else 0.0
-                images = np.column_stack([x, 2 * x * x - 1])
+                images = _powers(c[at])
                 k = int((images @ c[at]).argmax())
-                row[name] = column.middle + column.half * float(x[k])
+                row[name] = column.middle + column.half * float(images[k, 0])
             else:
                 two = name in layout.pairs
                 images = np.array([[1.0], [-1.0]]) if two else np.eye(len(column.levels))
@@ -230,12 +277,12 @@ class _ClassImage(RowImage):
         return out, row
 
     def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
-        blocks = c.reshape(len(self.moments.classes), -1)
+        blocks = c.reshape(len(self.moments.groups), -1)
         found = [self._record(block) for block in blocks]
         k = int(np.argmax([b @ image for b, (image, _) in zip(blocks, found, strict=True)]))
         out = np.zeros_like(blocks)
         out[k] = found[k][0]
-        return out.ravel(), {**found[k][1], self.moments.target: self.moments.classes[k]}
+        return out.ravel(), {**found[k][1], **self.moments.cells.row_in(k)}
 
     def sample(self, size: int, rng: RandomSource) -> FloatArray:
         return np.array([self.best(c)[0] for c in rng.normal((size, self.dim))])
@@ -244,7 +291,7 @@ class _ClassImage(RowImage):
         layout = self.moments.layout
         one = np.full(layout.width, float(ends))
         one[[0, *range(layout.tables_from, layout.width)]] = 1.0  # counts move by one at most
-        sides = np.tile(one, len(self.moments.classes))
+        sides = np.tile(one, len(self.moments.groups))
         return Hull(LpBall(self.dim, np.inf, sides), False, "outer: the box of all entries")
 
     def replace_hull(self) -> Hull:
@@ -252,3 +299,12 @@ class _ClassImage(RowImage):
 
     def add_hull(self) -> Hull:
         return self._box(1)
+
+
+def _powers(c: FloatArray) -> FloatArray:
+    """Rows (x) or (x, 2x^2-1) of one number, among which is the one furthest in direction c."""
+    ends = np.array([-1.0, 1.0])
+    if len(c) == 1:
+        return ends[:, None]
+    x = np.append(ends, np.clip(-c[0] / (4 * c[1]), -1.0, 1.0) if c[1] else 0.0)
+    return np.column_stack([x, 2 * x * x - 1])

@@ -20,12 +20,15 @@ from tightdp.errors import (
     FloatArray,
     Integers,
     check_array,
+    check_choice,
     check_count,
     check_list,
     fail,
+    quoted,
     shown,
 )
 from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema, check_schema
 
@@ -84,9 +87,28 @@ class CellTable(Statistic):
     def bins_of(self) -> dict[str, Bins]:
         """The bins of the numeric columns."""
 
+    labels: tuple[tuple[str, ...], ...]
+    """What the bins or levels of each column are called."""
+
     @property
     def degree(self) -> int:
         return 0
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(zip(self.columns, self.labels, strict=True))
+
+    def places(self, block: Block) -> Integers:
+        """The cell of each row of a block."""
+        return np.ravel_multi_index(tuple(block[name] for name in self.columns), self.shape)
+
+    def row_in(self, cell: int) -> dict[str, Any]:
+        """A row that lies in a cell: a level, or the lower end of a bin, for each column."""
+        row: dict[str, Any] = {}
+        for name, i in zip(self.columns, np.unravel_index(cell, self.shape), strict=True):
+            rule = self.schema[name]
+            row[name] = self.bins_of[name].edges[i] if name in self.bins_of else rule.levels[i]  # type: ignore[union-attr]
+        return row
 
     @cached_property
     def reading(self) -> Schema:
@@ -98,8 +120,7 @@ class CellTable(Statistic):
         return np.arange(self.shape[self.columns.index(column)])
 
     def contributions(self, block: Block, bits: int) -> Integers:
-        cells = np.ravel_multi_index(tuple(block[name] for name in self.columns), self.shape)
-        return np.bincount(cells, minlength=len(self.names)).astype(np.int64)
+        return np.bincount(self.places(block), minlength=len(self.names)).astype(np.int64)
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)
@@ -136,7 +157,8 @@ class Histogram(CellTable):
         self.bins = Bins(interval, self.edges)
         ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
         closing = [")"] * (len(ends) - 1) + ["]"]
-        self.names = tuple(f"{column}[{e}{c}" for e, c in zip(ends, closing, strict=True))
+        self.labels = (tuple(f"[{e}{c}" for e, c in zip(ends, closing, strict=True)),)
+        self.names = tuple(column + label for label in self.labels[0])
         self.shape = (len(self.names),)
 
     @property
@@ -208,21 +230,26 @@ class JointHistogram(CellTable):
             fail("`columns` must be a list of at least one name.")
         if len(set(self.columns)) < len(self.columns):
             fail("`columns` must be distinct.")
-        labels, self._bins = [], {}
+        names: list[tuple[str, ...]] = []
+        labels: list[tuple[str, ...]] = []
+        self._bins: dict[str, Bins] = {}
         for name, given in zip(self.columns, self._per_column(bins), strict=True):
             column = schema[name]
             if isinstance(column, Interval):
                 axis = Histogram(schema, name, given)
                 self._bins[name] = axis.bins
-                labels.append(axis.names)
+                labels += axis.labels
+                names.append(axis.names)
             else:
-                labels.append(tuple(f"{name}[{level}]" for level in column.levels))
+                labels.append(tuple(map(str, column.levels)))
+                names.append(tuple(f"{name}[{level}]" for level in column.levels))
+        self.labels = tuple(labels)
         self.shape = tuple(len(part) for part in labels)
         if math.prod(self.shape) < 2:
             fail("There must be at least two cells.")
         if math.prod(self.shape) > _MOST_CELLS:
             fail(f"`bins` must make at most {_MOST_CELLS} cells: take fewer bins or columns.")
-        self.names = tuple(":".join(parts) for parts in itertools.product(*labels))
+        self.names = tuple(":".join(parts) for parts in itertools.product(*names))
 
     def _per_column(self, bins: Any) -> list[Any]:
         if isinstance(bins, (int, np.integer)):
@@ -248,3 +275,42 @@ class JointHistogram(CellTable):
         return tuple(
             self._bins[name].edges if name in self._bins else None for name in self.columns
         )
+
+
+def group_cells(schema: Schema, by: object) -> JointHistogram:
+    """The groups that ``by`` asks for: a column, or several; numbers come with their bins.
+
+    >>> from tightdp import Category
+    >>> schema = Schema({"age": Interval(0, 90), "sex": Category(["f", "m"], other="f")}, rows=9)
+    >>> group_cells(schema, ["sex", ("age", [0, 18, 65, 90])]).labels
+    (('f', 'm'), ('[0, 18)', '[18, 65)', '[65, 90]'))
+    """
+    if not isinstance(by, (str, list, tuple)):
+        fail(f"`by` must be a list of names of columns. Got {quoted(by)}.")
+    items = [by] if isinstance(by, str) else list(by)
+    if not items:
+        fail("`by` must name at least one column.")
+    pairs = [_column_and_bins(check_schema(schema), item) for item in items]
+    if len({name for name, _ in pairs}) < len(pairs):
+        fail("`by` must name distinct columns.")
+    return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
+
+
+def group_name(item: str | Sequence[Any]) -> str:
+    """The column of an item of ``by``: a name, or a pair of a name and bins."""
+    return item if isinstance(item, str) or not item else item[0]  # type: ignore[return-value]
+
+
+def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
+    name, bins = item if isinstance(item, (list, tuple)) and len(item) == 2 else (item, None)
+    if not isinstance(name, str):
+        fail(f"`by` must hold names of columns, or pairs of a name and bins. Got {quoted(item)}.")
+    rule = schema[check_choice("by", name, schema.columns)]
+    if isinstance(rule, Interval) and bins is None:
+        fail(
+            f"`by`: {name!r} is a number. Say where its groups begin and end: "
+            f"by=[({name!r}, [{rule.low:g}, ..., {rule.high:g}])], or how many there are."
+        )
+    if not isinstance(rule, Interval) and bins is not None:
+        fail(f"`by`: {name!r} is a category, whose groups are its levels: leave the bins out.")
+    return name, bins

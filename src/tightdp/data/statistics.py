@@ -44,6 +44,7 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.row_terms import read_term, read_terms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.parameters import Recorded
+from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema, check_schema
 
@@ -76,6 +77,11 @@ class Statistic(Recorded, ABC):
     def units(self) -> str:
         """What must be said about the units of the entries; nothing where they are the user's."""
         return ""
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The sides of the table that the entries form; none where they form no table."""
+        return ()
 
     @property
     @abstractmethod

@@ -183,6 +183,9 @@ class AdditiveMechanism(Mechanism):
         return covariance.copy(), half.copy()
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        if type(self.statistic).recover is Statistic.recover:  # in the units of the noise
+            whole = np.eye(len(self.statistic))
+            return self._choice.covariance(), self.reach(whole, confidence)
         zero, recover = np.zeros(len(self.statistic)), self.statistic.recover
         origin = recover(zero)
         linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
@@ -258,7 +261,8 @@ class AdditiveMechanism(Mechanism):
         covariance, half = self._errors(confidence)
         value = self.statistic.recover(np.array([z / self.resolution for z in noisy]))
         error = Known(covariance=covariance, half_width=half)
-        return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
+        names, axes = self.statistic.names, self.statistic.axes
+        return Draft.of(names, value, noisy, self.resolution, error, axes)
 
 
 def _choose(

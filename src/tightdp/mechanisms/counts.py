@@ -11,7 +11,7 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.answer import Answer
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.histograms import JointHistogram
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.design.designs import Design
@@ -37,7 +37,8 @@ from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 
-NOISES = ("hull", *FAMILIES)
+NOISES = ("best", "hull", *FAMILIES)
+_WORTH = 0.99
 
 
 class CellCounts(Reading):
@@ -186,21 +187,23 @@ class ClassMechanism(AdditiveMechanism):
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
     person with at most ``rows_per_person`` rows; delta is 0 for ``noise="hull"``.
     Needs: [P1] t(X) is the exact integer vector of quantised rows of
-    :class:`~tightdp.data.class_moments.ClassMoments`; [P2] classes, levels and bounds are public;
+    :class:`~tightdp.data.class_moments.GroupMoments`; [P2] groups, levels and bounds are public;
     [P3] the noise is private for the changes of t(X):
     :class:`~tightdp.shaping.class_noise.BodyNoise`,
     :class:`~tightdp.shaping.class_noise.LawNoise` and
     :class:`~tightdp.shaping.class_noise.GaussianClassNoise` prove it.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) as the Lemma of
-    ClassMoments says [P1, P2], and the noise was made for such moves [P3].
+    GroupMoments says [P1, P2], and the noise was made for such moves [P3].
     Numerics: ``exact``.
     Order of events: as in :class:`~tightdp.AdditiveMechanism`.
 
     Parameters
     ----------
-    moments : ClassMoments
-    noise : "hull", family of laws, NoiseLaw or Design
-        The shape of one record; or one of "laplace", "staircase", "tulap", "truncated-laplace",
+    moments : GroupMoments
+        Also :class:`~tightdp.data.class_moments.ClassMoments`, whose groups are classes.
+    noise : "best", "hull", family of laws, NoiseLaw or Design
+        The shape of one record ("best": or the staircase, if it has less variance); or one of
+        "laplace", "staircase", "tulap", "truncated-laplace",
         "gaussian" and "designed", for which the budget is shared among the entries that a record
         moves; or a law or design of your own for every entry, whose unit is its sensitivity.
     epsilon : float, Fraction or Decimal
@@ -223,7 +226,7 @@ class ClassMechanism(AdditiveMechanism):
 
     def __init__(
         self,
-        moments: ClassMoments,
+        moments: GroupMoments,
         *,
         noise: object = "hull",
         epsilon: Number,
@@ -235,18 +238,31 @@ class ClassMechanism(AdditiveMechanism):
         choice: ClassNoise
         if isinstance(noise, (NoiseLaw, Design)):
             choice = LawNoise(moments, noise, *budget, share)
-        elif check_choice("noise", noise, NOISES) == "hull":
+        elif check_choice("noise", noise, NOISES) in ("best", "hull"):
             if budget[1]:
                 fail(
-                    "`delta` must be 0 for noise='hull', which spends none. Leave it out, or "
+                    f"`delta` must be 0 for noise={noise!r}, which spends none. Leave it out, or "
                     "choose noise='designed', 'truncated-laplace', 'tulap' or 'gaussian'."
                 )
             choice = BodyNoise(moments, budget[0])
+            if noise == "best":
+                choice = _less(choice, LawNoise(moments, "staircase", *budget, share))
         elif noise == "gaussian":
             choice = GaussianClassNoise(moments, *budget)
         else:
             choice = LawNoise(moments, noise, *budget, share)
         self._adopt(moments, choice)
+        self._of_group = choice
+
+    def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
+        """Half-widths of linear forms of the scaled entries of one group, one by one."""
+        return self._of_group.form_reach(forms, miss)
+
+
+def _less(hull: ClassNoise, laws: ClassNoise) -> ClassNoise:
+    """The noise with the least variance; laws must gain a percent to be taken."""
+    variances = [float(np.trace(noise.block())) for noise in (hull, laws)]
+    return laws if variances[1] < _WORTH * variances[0] else hull
 
 
 def check_count_share(share: Number | str) -> Fraction | None:

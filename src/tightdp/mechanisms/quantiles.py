@@ -202,7 +202,12 @@ class KNormQuantile(ColumnGradient):
         return self.covers != "none"
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
-        ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
+        return self.drawn(
+            Ranks.of(frame, self.schema, self.column, progress=progress), rng, confidence
+        )
+
+    def drawn(self, ranks: Ranks, rng: RandomSource, confidence: float) -> Draft:
+        """A release for rows that were read."""
         points = [self.law_on(ranks).draw(rng)]
         if self.covers != "none":
             low, high = self._targets(ranks.rows, 1 - confidence)
@@ -463,7 +468,12 @@ class KNormQuantiles(ColumnGradient):
         )
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
-        ranks = Ranks.of(frame, self.schema, self.column, progress=progress)
+        return self.drawn(
+            Ranks.of(frame, self.schema, self.column, progress=progress), rng, confidence
+        )
+
+    def drawn(self, ranks: Ranks, rng: RandomSource, confidence: float) -> Draft:
+        """A release for rows that were read."""
         points = self.law_on(ranks, rng).draw(rng) >> self.finer
         places = [int(t) for t in points]
         return on_grid(self.names, places, self.domain * len(places), self.bits)

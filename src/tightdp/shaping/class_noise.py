@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import GroupMoments
 from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
@@ -39,7 +39,15 @@ from tightdp.shaping.coordinate_noise import (
     float_down,
     on_lattice,
 )
-from tightdp.shaping.reach import simultaneous
+from tightdp.shaping.reach import (
+    box_sizes,
+    gamma_reach,
+    level_reach,
+    remembered,
+    simultaneous,
+    upper_shares,
+    upwards,
+)
 from tightdp.shaping.shared_costs import (
     check_composed,
     group_budget,
@@ -49,11 +57,12 @@ from tightdp.shaping.shared_costs import (
 
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
+_SURFACE = 40_000
 _COARSE = 1 << 8  # lattice points per unit from which on the continuous law tells the errors
 
 
 class ClassNoise(ABC):
-    """Integer noise for the entries of a :class:`~tightdp.data.class_moments.ClassMoments`.
+    """Integer noise for the entries of a :class:`~tightdp.data.class_moments.GroupMoments`.
 
     ``ends`` is 2 if a row is replaced (it leaves a class and enters one) and 1 if it is added or
     removed; a person has ``rows`` rows.
@@ -62,12 +71,12 @@ class ClassNoise(ABC):
     bits: int
     factor = 1
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:
         self.moments, self.epsilon, self.delta = moments, epsilon, delta
         schema = moments.schema
         self.rows = schema.rows_per_person
         self.ends = 2 if schema.neighbors is Neighbors.REPLACE_ONE else 1
-        self.classes, self.width = len(moments.classes), moments.layout.width
+        self.classes, self.width = len(moments.groups), moments.layout.width
 
     @property
     def resolution(self) -> int:
@@ -88,8 +97,12 @@ class ClassNoise(ABC):
         """One draw for all entries, in the order of the statistic."""
 
     @abstractmethod
+    def block(self) -> FloatArray:
+        """Covariance of the noise on the scaled entries of one class."""
+
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled entries; classes are independent."""
+        """Covariance of the noise on all scaled entries; classes are independent."""
+        return np.asarray(np.kron(np.eye(self.classes), self.block()), dtype=np.float64)
 
     @abstractmethod
     def _box(self, confidence: float) -> FloatArray:
@@ -106,7 +119,7 @@ class ClassNoise(ABC):
         """Whether all moves between combinations of the images are proved to be covered."""
 
     def covers_by_structure(self) -> bool:
-        """The lemma of ClassMoments, and the proof of each noise."""
+        """The lemma of GroupMoments, and the proof of each noise."""
         return True
 
     def _by_class(self, moves: NDArray[Any]) -> NDArray[Any]:
@@ -117,13 +130,22 @@ class ClassNoise(ABC):
         """Half-widths that hold at once for all entries of the linear image of the noise."""
         return np.asarray(np.abs(linear) @ self._box(confidence))
 
+    def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
+        """Half-widths of linear forms of one group, each exceeded with at most the chance ``miss``.
+
+        ``forms`` has a row for each and a column for every entry of a group. All groups have the
+        same law, and are independent.
+        """
+        entries = self._box((1 - miss) ** self.classes)[: self.width]  # of which each group has one
+        return np.asarray(np.abs(forms) @ entries)
+
 
 class BodyNoise(ClassNoise):
     r"""In every class :math:`P(z) \propto \exp(-\epsilon\,\mathrm{level}(z)/L)`, independently.
 
     **Privacy.** The levels are those of the body of one record, of which the contribution of a row
     has level at most R, the resolution [P1]. A row moves the levels of all classes together by at
-    most R times the ends (Lemma of :class:`~tightdp.data.class_moments.ClassMoments`, levels being
+    most R times the ends (Lemma of :class:`~tightdp.data.class_moments.GroupMoments`, levels being
     subadditive [P2]), r rows by r times as much: L. The log probability changes by at most epsilon.
 
     For numbers and categories of two levels the body is the hull of one record,
@@ -133,7 +155,7 @@ class BodyNoise(ClassNoise):
     of the hull would reject too often, and its box is used.
     """
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction) -> None:
         super().__init__(moments, epsilon, Fraction(0))
         self.body = record_body(moments)
         self.bits = moments.schema.bits
@@ -159,8 +181,9 @@ class BodyNoise(ClassNoise):
     @property
     def words(self) -> str:
         return (
-            f"integers z, independent from class to class, with weight exp(-{self.noise.rate} * "
-            f"level(z)), levels of {self.body!r}, in units of 1/{self.resolution}"
+            f"integers z, independent from {self.moments.noun} to {self.moments.noun}, with weight "
+            f"exp(-{self.noise.rate} * level(z)), levels of {self.body!r}, in units of "
+            f"1/{self.resolution}"
         )
 
     def sample(self, *, rng: RandomLike = None) -> list[int]:
@@ -170,14 +193,12 @@ class BodyNoise(ClassNoise):
     def _rate(self) -> float:
         return float(self.epsilon) / (self.ends * self.rows)
 
-    def covariance(self) -> FloatArray:
+    def block(self) -> FloatArray:
         """E r^2 of a Gamma(rank + 1) radius times the second moments of the body."""
         if self.resolution < _COARSE:
-            block = np.diag((self._drawn**2).mean(axis=0))
-        else:
-            rank = self.body.rank
-            block = (rank + 1) * (rank + 2) / self._rate**2 * _second_moment(self.body)
-        return np.asarray(np.kron(np.eye(self.classes), block), dtype=np.float64)
+            return np.diag((self._drawn**2).mean(axis=0))
+        rank = self.body.rank
+        return (rank + 1) * (rank + 2) / self._rate**2 * _second_moment(self.body)
 
     def _box(self, confidence: float) -> FloatArray:
         each = confidence ** (1 / self.classes)
@@ -189,6 +210,36 @@ class BodyNoise(ClassNoise):
             half = np.full(self.width, radius + 1 / self.resolution)
         return np.tile(half, self.classes)
 
+    def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
+        if self.resolution < _COARSE:
+            entries = level_reach(self.body, self.noise.rate, 1 - miss) / self.resolution
+            return upwards(np.abs(forms).sum(axis=1) * entries)
+        unit = np.eye(self.width, dtype=np.int64) << 20
+        spread = float(np.sum(self.body.level(unit))) / 2**20 / self.resolution
+        excess = self._rate * (2 * spread + 1 / self.resolution)  # as of lattice_excess
+        rarely = miss * math.exp(-excess)
+        key = (self.words, self.epsilon, rarely)
+        found = remembered(
+            key,
+            forms,
+            lambda: gamma_reach(self._sizes(forms), self.body.rank, self._rate, rarely),
+        )
+        return upwards(found + np.abs(forms).sum(axis=1) / self.resolution)
+
+    def _sizes(self, forms: FloatArray) -> FloatArray:
+        """What each form is on the surface of the body, at evenly spaced shares, rounded up."""
+        if isinstance(self.body, BoxBody) and (np.count_nonzero(forms, axis=1) <= 2).all():
+            return box_sizes(forms, self.body.rank)
+        directions = self._surface @ forms.T
+        return upper_shares(np.abs(directions), np.abs(forms).sum(axis=1))
+
+    @cached_property
+    def _surface(self) -> FloatArray:
+        """Public points of the surface of the body, as noise meets it."""
+        draws = LatticeNoise(self.body, 1, 1 << 11).sample(_SURFACE, rng=MEASURING_SEED)
+        levels = np.maximum(self.body.level(draws), 1)
+        return np.asarray(draws / levels[:, None].astype(np.float64), dtype=np.float64)
+
     @cached_property
     def _drawn(self) -> FloatArray:
         """On a coarse lattice the law is not that of the continuous noise: public draws tell."""
@@ -196,13 +247,15 @@ class BodyNoise(ClassNoise):
         return np.asarray(draws, dtype=np.float64) / self.resolution
 
 
-def record_body(moments: ClassMoments) -> LatticeBody:
+def record_body(moments: GroupMoments) -> LatticeBody:
     """The body of what one record adds to its class."""
     layout = moments.layout
     bodies: list[LatticeBody] = []
     count = len(layout.numbers)
     sides = 1 + len(layout.pairs)
-    if count:
+    if count and layout.power == 1:
+        sides += count  # the hull of +-(1, x) is the box
+    elif count:
         record = RecordBody(count)
         if record.share >= 10 * LEAST_SHARE:
             bodies, sides = [record], sides - 1
@@ -243,7 +296,7 @@ class LawNoise(ClassNoise):
 
     def __init__(
         self,
-        moments: ClassMoments,
+        moments: GroupMoments,
         law: Any,
         epsilon: Fraction,
         delta: Fraction,
@@ -315,8 +368,8 @@ class LawNoise(ClassNoise):
     def words(self) -> str:
         count, other = self.laws
         return (
-            f"independent integers, {count!r} on the counts of classes and {other!r} on other "
-            f"entries, in units of 1/{self.resolution}"
+            f"independent integers, {count!r} on the counts of {self.moments.nouns} and "
+            f"{other!r} on other entries, in units of 1/{self.resolution}"
         )
 
     def sample(self, *, rng: RandomLike = None) -> list[int]:
@@ -331,8 +384,9 @@ class LawNoise(ClassNoise):
         block = np.array([of[0], *[of[1]] * (self.width - 1)])
         return np.tile(block, self.classes) / float(self.resolution)
 
-    def covariance(self) -> FloatArray:
-        return np.diag(self._spread(np.sqrt([law.variance() for law in self.laws])) ** 2)
+    def block(self) -> FloatArray:
+        sizes = self._spread(np.sqrt([law.variance() for law in self.laws]))
+        return np.diag(sizes[: self.width] ** 2)
 
     def _box(self, confidence: float) -> FloatArray:
         tail = (1 - confidence ** (1 / len(self.moments))) / 2
@@ -381,11 +435,12 @@ class GaussianClassNoise(ClassNoise):
 
     **Privacy.** :class:`~tightdp.noise.gaussian_vectors.GaussianVector` for the l2 change D of all
     entries. D: a row that changes its class moves two blocks by :math:`\psi`, whose square is at
-    most 1 + 2 p + (number of categories); a row that stays moves the pairs (x, 2x^2-1) by vectors
-    of K2, contrasts by 2 and tables by (1, -1). r rows move by r D at most.
+    most 1 + p (2 p with squares) + (number of categories); a row that stays moves numbers by 2, or
+    the pairs (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1). r rows move by r D
+    at most.
     """
 
-    def __init__(self, moments: ClassMoments, epsilon: Fraction, delta: Fraction) -> None:
+    def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:
         super().__init__(moments, epsilon, delta)
         if not delta:
             fail("`noise` 'gaussian' needs `delta` > 0. Got delta = 0.")
@@ -400,10 +455,11 @@ class GaussianClassNoise(ClassNoise):
         """D^2 of one row, in units of the scaled statistic."""
         layout = self.moments.layout
         numbers, pairs, tables = len(layout.numbers), len(layout.pairs), len(layout.tables)
-        one = float(1 + 2 * numbers + pairs + tables)
+        one = float(1 + layout.power * numbers + pairs + tables)
         if self.ends == 1:
             return one
-        stays = SquareImage().lp_sensitivity(2)[0] ** 2 * numbers + 4 * pairs + 2 * tables
+        number = 4.0 if layout.power == 1 else SquareImage().lp_sensitivity(2)[0] ** 2
+        stays = number * numbers + 4 * pairs + 2 * tables
         return max(2 * one, stays)
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
@@ -427,8 +483,8 @@ class GaussianClassNoise(ClassNoise):
     def sample(self, *, rng: RandomLike = None) -> list[int]:
         return self.noise.sample(len(self.moments), self.resolution, rng=rng)
 
-    def covariance(self) -> FloatArray:
-        return np.eye(len(self.moments)) * float(self.noise.sigma) ** 2
+    def block(self) -> FloatArray:
+        return np.eye(self.width) * float(self.noise.sigma) ** 2
 
     def _box(self, confidence: float) -> FloatArray:
         return self.noise.reach(confidence, len(self.moments))

@@ -35,6 +35,8 @@ _RISK = 1e-6
 _UP = 1 + 2.0**-40  # more than the rounding of all that is computed here, and of who uses it
 _FOUND: dict[tuple[object, ...], FloatArray] = {}  # half-widths, which equal public facts share
 _REMEMBERED = 64
+SHARES, _FINE_SHARES = 1 << 8, 1 << 13  # of the law of a form, and of a form whose law is known
+_HALVINGS = 34
 
 
 def upwards(half: FloatArray, *, whole: bool = False) -> FloatArray:
@@ -111,6 +113,83 @@ def lattice_radius(
     if miss < 2.0**-50:
         return by_levels
     return min(by_levels, orders.concentration_radius(ball, epsilon, 1 - miss) + spread)
+
+
+# --- linear forms of noise in the shape of a body ------------------------------------------------
+
+
+def gamma_reach(sizes: FloatArray, rank: int, rate: float, miss: float) -> FloatArray:
+    r"""The t with :math:`P(\rho\,|a| > t) =` ``miss``, where a is one of a row of equal chances.
+
+    :math:`\rho` is the norm of K-norm noise, Gamma(rank) with the stated rate, and a the value of a
+    linear form on the surface of the body, independent of it.
+
+    >>> gamma_reach(np.ones((1, 4)), 1, 1.0, 0.05).round(3)  # an exponential law
+    array([2.996])
+    """
+    from scipy.special import gammaincc
+
+    steps = np.maximum(sizes, 1e-300)
+    most = steps.max(axis=1) * (
+        2 * rank - 2 * math.log(miss) + 2
+    )  # Gamma(rank) > x: e^(rank - x/2)
+    low, high = np.zeros(len(sizes)), most / rate
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = gammaincc(rank, rate * middle[:, None] / steps).mean(axis=1) > miss
+        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    return high
+
+
+def box_sizes(forms: FloatArray, rank: int) -> FloatArray:
+    r"""Values of forms with up to two terms on the surface of a cube, at even shares, rounded up.
+
+    A point of the surface has an entry that is +-1, each with the chance 1/rank; the others are
+    uniform in [-1, 1].
+
+    >>> box_sizes(np.array([[2.0]]), 1).tolist() == [[2.0] * SHARES]
+    True
+    """
+    grid = np.arange(1, _FINE_SHARES + 1) / _FINE_SHARES
+    out = []
+    for form in np.abs(forms):
+        a, b = (*np.sort(form)[::-1], 0.0)[:2]
+        size = np.linspace(0.0, a + b, _FINE_SHARES + 1)
+        chance = (rank - 2) / rank * _two_uniform(size, a, b) if rank > 1 else 0.0
+        chance += _one_uniform(size, a, b) / rank if rank > 1 else _one_uniform(size, a, 0.0)
+        chance += _one_uniform(size, b, a) / rank if rank > 1 else 0.0
+        place = np.searchsorted(chance, grid - 1e-12)
+        out.append(size[np.minimum(place + 1, _FINE_SHARES)].reshape(SHARES, -1).max(axis=1))
+    return np.array(out)
+
+
+def _one_uniform(size: FloatArray, fixed: float, free: float) -> FloatArray:
+    """P(|fixed + free U| <= size), U uniform in [-1, 1]."""
+    if free == 0:
+        return (size >= fixed * (1 - 1e-12)).astype(np.float64)
+    low, high = np.maximum((-size - fixed) / free, -1.0), np.minimum((size - fixed) / free, 1.0)
+    return np.maximum(high - low, 0.0) / 2
+
+
+def _two_uniform(size: FloatArray, a: float, b: float) -> FloatArray:
+    """P(|a U + b V| <= size), U and V uniform in [-1, 1], a >= b >= 0."""
+    if b <= 1e-12 * a:
+        return np.minimum(size / a, 1.0) if a else np.ones_like(size)
+    beyond = np.maximum(a + b - size, 0.0) ** 2 - np.maximum(a - b - size, 0.0) ** 2
+    return 1 - beyond / (4 * a * b)
+
+
+def upper_shares(values: FloatArray, most: FloatArray) -> FloatArray:
+    """Even shares of samples, shape (draws, forms), that are above the law's but for 1e-6.
+
+    By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart the two distribution functions
+    differ by less than h; so that much of the law is put where the form is largest.
+    """
+    draws = len(values)
+    shift = math.sqrt(math.log(2 / _RISK) / (2 * draws))
+    ranks = np.ceil((np.arange(1, SHARES + 1) / SHARES + shift) * draws).astype(np.int64)
+    ordered = np.vstack([np.sort(values, axis=0), most])
+    return np.maximum(ordered[np.minimum(ranks, draws)], 0.0).T * (1 + 2.0**-8)
 
 
 def remembered(
