@@ -127,8 +127,8 @@ def design_data_dependent_noise(
     partition : sequence, optional
         Increasing edges of groups of intervals that share a noise, from the lower to the upper end
         of the range, in whole cells. By default every interval has its own.
-    instance_optimal : float or pair (loss, bound), optional
-        The largest mean loss allowed at any true value; with a pair, that of another loss.
+    instance_optimal : float or pair, optional
+        The largest mean loss allowed at any true value; a pair (loss, bound) limits another loss.
     monotone : bool
         Whether every density must fall on both sides of zero.
     ordered : bool
