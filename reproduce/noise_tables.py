@@ -2,9 +2,9 @@
 
 Both tables are for squared loss and sensitivity 1. With O the optimum, T the truncated Laplace law
 and G the lower bound of [29], they print (T - O)/max(O, 1) and (O - G)/max(O, 1). Here O lies
-between certified bounds. In the paper it is the mean of two linear programs on one grid, of which
-the lower one bounds noise on the same support only; that recipe is kept apart, to reproduce the
-printed digits.
+between certified bounds. In the paper it is the mean of two numbers of one noise on one grid, of
+which the lower one bounds nothing; those recipes (:mod:`reproduce.published_recipes`) are kept
+apart, to reproduce the printed digits, all 200 of them or the reason why not.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reproduce.experiment import Cell, Experiment, Outcome, Settings
-from reproduce.published_bounds import paper_bounds
+from reproduce.published_recipes import (
+    DELTAS,
+    EPSILONS,
+    LOWER_RECIPES,
+    UPPER_RECIPES,
+    Recipe,
+    recipes,
+    support_units,
+)
 from reproduce.results import Quote, Row
 from tightdp.design.designs import design_noise
 from tightdp.noise.line_laws import TruncatedLaplace
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
-
-EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-DELTAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.75)
 
 # Percent, rows by epsilon and columns by delta, as printed.
 PRINTED_UPPER = np.array(
@@ -68,18 +73,6 @@ REFERENCE = {
 }
 _REFERENCE_GAP = 0.01
 
-# Cells whose printed digits come from the recipe with this many cells a unit.
-RECIPES = {
-    (0.005, 0.2): 10,
-    (0.005, 0.25): 10,
-    (0.005, 0.3): 20,
-    (0.2, 0.1): 10,
-    (0.2, 0.2): 20,
-    (0.5, 0.02): 20,
-    (0.5, 0.1): 10,
-    (0.5, 0.2): 20,
-    (1.0, 0.2): 20,
-}
 # Cells of Table 2 that agree with a certified optimum to 0.1 percentage points; the printed optima
 # are said to be known to 1 %, which would allow half a point.
 RIGHT_LOWER = (
@@ -141,9 +134,22 @@ def optimum(cell: Cell) -> tuple[float, float]:
 class _Table(Experiment):
     """What the two tables share: the optimum at 100 pairs (epsilon, delta)."""
 
-    quick: ClassVar[Settings] = {"pairs": _ALL, "gap": 0.002, "steep_gap": 0.03, "seconds": 60.0}
-    full: ClassVar[Settings] = {"pairs": _ALL, "gap": 0.001, "steep_gap": 0.01, "seconds": 600.0}
+    quick: ClassVar[Settings] = {
+        "pairs": _ALL,
+        "gap": 0.002,
+        "steep_gap": 0.03,
+        "seconds": 60.0,
+        "grid": 60,
+    }
+    full: ClassVar[Settings] = {
+        "pairs": _ALL,
+        "gap": 0.001,
+        "steep_gap": 0.01,
+        "seconds": 600.0,
+        "grid": 500,
+    }
     printed: Any
+    recipes: str
     heading: str
 
     def _cells(self, settings: Settings) -> list[Cell]:
@@ -156,6 +162,35 @@ class _Table(Experiment):
             }
             for e, d in settings["pairs"]
         ]
+
+    def _recipe_cells(self, settings: Settings) -> list[Cell]:
+        """Recipes whose grid has at most so many cells on each side of zero."""
+        pairs = {tuple(pair) for pair in settings["pairs"]}
+        out: list[Cell] = []
+        for (e, d), text in recipes(self.recipes).items():
+            recipe = Recipe.read(text)
+            if recipe is None or (e, d) not in pairs:
+                continue
+            if recipe.cells * support_units(e, d) <= settings["grid"]:
+                out.append({"epsilon": e, "delta": d, "recipe": text})
+        return out
+
+    def _recipe_quotes(self, rows: list[Row], erratum: str) -> list[Quote]:
+        """The printed cells beside ours: all digits, or between the ends of a grid."""
+        out = []
+        for row in rows:
+            if "recipe" in row:
+                e, d, printed = (
+                    row["epsilon"],
+                    row["delta"],
+                    _entry(self.printed, row["epsilon"], row["delta"]),
+                )
+                ours, what = row["percent"], f"recipe {row['recipe']} at ({e:g}, {d:g}), percent"
+                if row["part"] == "between":  # the nearest number that a finer grid can give
+                    low, high = sorted((ours, row["percent of upper"]))
+                    ours = min(max(printed, low), high)
+                out.append(Quote(what, ours, printed, 0.0051, f"{printed:.2f}", erratum))
+        return out
 
     def draw(self, rows: list[Row]) -> Any:
         panels = panels_for(None, 2, (15.0, 5.8))
@@ -180,57 +215,31 @@ class UpperTable(_Table):
     printed = PRINTED_UPPER
     heading = "(truncated Laplace - optimum) / max(optimum, 1)"
 
+    recipes = UPPER_RECIPES
+
     def cells(self, settings: Settings) -> list[Cell]:
-        pairs = {tuple(pair) for pair in settings["pairs"]}
-        recipes: list[Cell] = [
-            {"epsilon": e, "delta": d, "recipe": cells}
-            for (e, d), cells in RECIPES.items()
-            if (e, d) in pairs
-        ]
-        return [*self._cells(settings), *recipes]
+        return [*self._cells(settings), *self._recipe_cells(settings)]
 
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
         epsilon, delta = cell["epsilon"], cell["delta"]
         rival = truncated_laplace_loss(epsilon, delta)
+
+        def percent(best: float, least: float = 0.0) -> float:
+            return 100 * (rival - best) / max(best, 1.0)
+
         if "recipe" in cell:
-            units = math.ceil(math.log1p(math.expm1(epsilon) / (2 * delta)) / epsilon)
-            upper, lower = paper_bounds(
-                epsilon=epsilon,
-                delta=delta,
-                cells=cell["recipe"],
-                units=units,
-                power=2,
-                padded=False,
-            )
-            best = upper
-        else:
-            lower, upper = optimum(cell)
-            best = min(upper, rival)  # the optimum is no worse than the rival itself
-        middle = (lower + best) / 2
+            return {**_recipe_outcome(cell, percent), "rival": rival}
+        lower, upper = optimum(cell)
+        best = min(upper, rival)  # the optimum is no worse than the rival itself
         return {
             "lower": lower,
             "upper": upper,
             "rival": rival,
-            "percent": 100 * (rival - middle) / max(middle, 1.0),
+            "percent": percent((lower + best) / 2),
         }
 
     def quotes(self, rows: list[Row]) -> list[Quote]:
-        out = []
-        for row in rows:
-            if not _plain(row):
-                e, d = row["epsilon"], row["delta"]
-                printed = _entry(self.printed, e, d)
-                out.append(
-                    Quote(
-                        f"published recipe at ({e:g}, {d:g}), percent",
-                        row["percent"],
-                        printed,
-                        0.0051,
-                        f"{printed:.2f}",
-                        "E52",
-                    )
-                )
-        return out + _optima(rows)
+        return self._recipe_quotes(rows, "E52") + _optima(rows)
 
 
 class LowerTable(_Table):
@@ -242,34 +251,43 @@ class LowerTable(_Table):
     printed = PRINTED_LOWER
     heading = "(optimum - lower bound of [29]) / max(optimum, 1)"
 
+    recipes = LOWER_RECIPES
+
     def cells(self, settings: Settings) -> list[Cell]:
         pairs = {tuple(pair) for pair in settings["pairs"]}
         fine = {"gap": min(settings["gap"], 2e-3), "seconds": settings["seconds"]}
         right: list[Cell] = [
-            {"epsilon": e, "delta": d, "recipe": True, **fine}
+            {"epsilon": e, "delta": d, "certified": True, **fine}
             for e, d in RIGHT_LOWER
             if (e, d) in pairs
         ]
-        return [*self._cells(settings), *right]
+        return [*self._cells(settings), *right, *self._recipe_cells(settings)]
 
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
-        lower, upper = optimum(cell)
         proved, more = (geng_bound(cell["epsilon"], cell["delta"], n) for n in (0, 1))
+        known = {"known": proved, "one_term_more": more}
+        if "recipe" in cell:
+
+            def percent(best: float, least: float) -> float:
+                taken = more if more <= least else proved
+                return 100 * (best - taken) / max(best, 1.0)
+
+            return {**_recipe_outcome(cell, percent), **known}
+        lower, upper = optimum(cell)
         middle = (lower + upper) / 2
         unproved = more if more <= middle else proved
-        known = unproved if "recipe" in cell else proved
+        taken = unproved if "certified" in cell else proved
         return {
             "lower": lower,
             "upper": upper,
-            "known": proved,
-            "one_term_more": more,
-            "percent": 100 * (middle - known) / max(middle, 1.0),
+            **known,
+            "percent": 100 * (middle - taken) / max(middle, 1.0),
         }
 
     def quotes(self, rows: list[Row]) -> list[Quote]:
         out = []
         for row in rows:
-            if not _plain(row):
+            if "certified" in row:
                 e, d = row["epsilon"], row["delta"]
                 printed = _entry(self.printed, e, d)
                 half = 50 * (row["upper"] - row["lower"]) / max(row["lower"], 1.0)
@@ -283,11 +301,23 @@ class LowerTable(_Table):
                         "E53",
                     )
                 )
-        return out + _optima(rows)
+        return out + self._recipe_quotes(rows, "E53") + _optima(rows)
+
+
+def _recipe_outcome(cell: Cell, percent: Callable[..., float]) -> dict[str, Any]:
+    """What a recipe gives, in percent; for a finer grid both ends of what it can give."""
+    recipe = Recipe.read(cell["recipe"])
+    assert recipe is not None
+    upper, least = recipe.optima(cell["epsilon"], cell["delta"])
+    taken = upper if recipe.part == "upper" else (upper + least) / 2
+    out = {"part": recipe.part, "upper": upper, "lower": least, "percent": percent(taken, least)}
+    if recipe.part == "between":
+        out["percent of upper"] = percent(upper, least)
+    return out
 
 
 def _plain(row: Row) -> bool:
-    return "recipe" not in row
+    return "recipe" not in row and "certified" not in row
 
 
 def _entry(table: Any, epsilon: float, delta: float) -> float:

@@ -84,7 +84,7 @@ class Answer:
 
     def rows(self) -> list[tuple[str, ...]]:
         """A heading and one row of cells for every value; a cross table where they form one."""
-        if self.axes:
+        if len(self.axes) > 1:  # one side alone is a list
             cells = [self.cells(i) for i in range(len(self.names))]
             said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
             return cross_table(self.axes, said)

@@ -402,7 +402,7 @@ class Release:
         return {**sides, **numbers}
 
     def _rows(self) -> list[tuple[str, ...]]:
-        if self.axes:
+        if len(self.axes) > 1:
             pairs = zip(self.value, self.interval, strict=True)
             cells = [value_and_interval(value, ends) for value, ends in pairs]
             said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
@@ -419,7 +419,7 @@ class Release:
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
-        inside = self.axes and not np.isnan(self.interval).all()
+        inside = len(self.axes) > 1 and not np.isnan(self.interval).all()
         cells = f"{interval_head(self.confidence, self.covers)} in brackets; " if inside else ""
         return f"{cells}{self.guarantee}; {self.noise}{dash}"
 

@@ -26,7 +26,10 @@ from tightdp import (
     audit_pmf,
     design_data_dependent_noise,
 )
+from tightdp.design import losses, range_search, range_verifier
+from tightdp.design.proofs import prove
 from tightdp.design.range_programs import RangeProgram
+from tightdp.design.verifier import Refuted
 from tightdp.noise.range_noise import RangeNoise, needed_shifts
 
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of large deltas
@@ -86,7 +89,8 @@ def test_side_constraints_cost_and_hold(design):
     monotone = design_data_dependent_noise(**ASK, resolution=4, monotone=True)
     assert monotone.verify()
     assert monotone.upper > design.upper
-    assert not dataclasses.replace(design, monotone=True)._unimodal(design.tables[0])
+    with pytest.raises(UndecidedError, match="monotone"):
+        dataclasses.replace(design, monotone=True).verify()
     merged = design_data_dependent_noise(**ASK, resolution=4, partition=[0, 1, 3, 4])
     assert merged.edges == (0, 2, 6, 8)
     assert merged.upper >= design.upper
@@ -101,6 +105,165 @@ def test_weights_move_the_noise(design):
     assert sum(made.weights) == 1
     again = dataclasses.replace(design, weights=made.weights)
     assert made.upper <= again.upper  # the best for its own weights
+
+
+# --- losses, limits, order, long ranges -----------------------------------------------------------
+
+LOSSES = {
+    "asymmetric": losses.asymmetric(right=3, left=1),
+    "pinball": losses.pinball(0.2),
+    "threshold": losses.threshold(1),
+    "piecewise linear": losses.piecewise_linear([-1, 0, 2], [1, 0, 1], (-2, 3)),
+    "root": losses.power(Fraction(3, 2)),
+    "function": losses.from_callable(lambda x: abs(x) + x * x / 4, symmetric=True),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_of_one_number_has_data_dependent_noise(name):
+    made = design_data_dependent_noise(**ASK, resolution=2, loss=LOSSES[name])
+    assert 0 <= made.lower < made.upper
+    assert made.lower > 0 or name == "threshold"  # two cells a unit do not see a jump
+    proved = prove(made.to_json())
+    assert (proved.lower, proved.upper) == (made.lower, made.upper)
+    assert bool(proved.note) == (name == "function")
+    assert DataDependentDesign.from_json(made.to_json()).losses == made.losses
+    cell = made.cell_width
+    for table, mean in zip(made.tables, made.losses, strict=True):
+        cells = [made.start * cell + i * cell for i in range(len(table))]
+        exact = sum(
+            w * LOSSES[name].means(cell, int(x / cell), int(x / cell) + 1)[0]
+            for w, x in zip(table, cells, strict=True)
+        )
+        assert mean == exact / sum(table)
+
+
+def test_a_function_that_is_a_named_loss_gives_its_noise(design):
+    made = design_data_dependent_noise(
+        **ASK, resolution=4, loss=losses.from_callable(abs, symmetric=True)
+    )
+    assert float(made.upper) == pytest.approx(float(design.upper), rel=1e-6)
+    assert float(made.lower) == pytest.approx(float(design.lower), rel=1e-6)
+
+
+def mean_noise(design: DataDependentDesign) -> float:
+    cells = design.start + np.arange(len(design.tables[0])) + 0.5
+    shares = np.diff(design.edges) / design.edges[-1]
+    means = [np.dot(np.array(t) / sum(t), cells) for t in design.tables]
+    return float(shares @ means * float(design.cell_width))
+
+
+def test_noise_leans_to_the_side_that_costs_less():
+    right, left = (
+        mean_noise(design_data_dependent_noise(**ASK, resolution=2, loss=loss))
+        for loss in (losses.asymmetric(right=1, left=4), losses.asymmetric(right=4, left=1))
+    )
+    assert left < -0.1 < 0.1 < right
+    assert left == pytest.approx(-right, abs=1e-6)
+
+
+def test_a_second_loss_is_bounded_at_every_value(design):
+    squares = [float(x) for x in dataclasses.replace(design, loss="l2").losses]
+    bound = max(squares) * 0.95
+    made = design_data_dependent_noise(**ASK, resolution=4, instance_optimal=("l2", bound))
+    assert max(made.limited_losses) <= Fraction(bound)
+    assert made.upper > design.upper
+    assert made.lower >= design.lower
+    record = json.loads(made.to_json())
+    record["instance_optimal"] = str(Fraction(bound) * Fraction(99, 100))  # planted
+    with pytest.raises(Refuted, match="more than was allowed"):
+        range_verifier.verify(record)
+    record = json.loads(made.to_json())
+    record["instance_loss"]["right"][2] = record["instance_loss"]["left"][2] = "2"  # planted
+    with pytest.raises(Refuted, match="more than was allowed"):
+        range_verifier.verify(record)
+
+
+def test_noise_of_larger_values_leans_left_when_asked():
+    ask = {**ASK, "query_range": (0.0, 8.0), "resolution": 2}
+    made = design_data_dependent_noise(**ask, ordered=True)
+    free = design_data_dependent_noise(**ask)
+    sums = np.cumsum(np.array(made.tables, dtype=object), axis=1)
+    assert (np.diff(sums, axis=0) >= 0).all()
+    assert made.upper > free.upper
+    record = json.loads(free.to_json())
+    record["ordered"] = True  # planted: tables that cross
+    with pytest.raises(Refuted, match="lean left"):
+        range_verifier.verify(record)
+
+
+LONG = {
+    "epsilon": 1.0,
+    "delta": 0.2,
+    "sensitivity": 2.0,
+    "query_range": (-432.0, 432.0),
+    "resolution": 2,
+    "partition": [-432, -2, -1, 0, 1, 2, 432],
+}
+
+
+@pytest.fixture(scope="module")
+def long() -> DataDependentDesign:
+    return design_data_dependent_noise(**LONG, weights=[1] * 6)
+
+
+def test_a_long_range_shares_its_far_tables(long):
+    assert long.edges == (0, 430, 431, 432, 433, 434, 864)
+    assert long.verify()
+    one = design_data_dependent_noise(**{**LONG, "partition": [-432, 432]})
+    assert one.lower <= one.upper
+    assert long.upper < one.upper  # by these weights it pays
+    by_length = design_data_dependent_noise(**LONG)
+    assert float(by_length.upper) <= float(one.upper) * (1 + 1e-6)
+    assert one.lower * Fraction(99, 100) <= by_length.lower <= by_length.upper
+    assert len(long.to_json()) < 100_000  # equal pairs are written once
+
+
+def test_shared_multipliers_prove_nearly_what_single_ones_do(monkeypatch):
+    ask = {**LONG, "query_range": (-40, 40), "partition": [-40, -2, -1, 0, 1, 2, 40]}
+    single = design_data_dependent_noise(**ask, weights=[1] * 6)
+    monkeypatch.setattr(range_search, "_MOST_SINGLE", 60)
+    shared = design_data_dependent_noise(**ask, weights=[1] * 6)
+    assert len(shared.bound.pairs) < len(single.bound.pairs) / 1.5
+    assert (
+        single.lower * Fraction(995, 1000) <= shared.lower <= single.lower * Fraction(10001, 10000)
+    )
+
+
+def _longer_run(record):
+    run = next(p for p in record["bound"]["pairs"] if len(p) == 3)
+    run[2] += 400
+
+
+def _pair_twice(record):
+    bound = record["bound"]
+    for name in ("pairs", "multipliers", "row_multipliers"):
+        bound[name].append(bound[name][0])
+
+
+def _dearer_run(record):
+    bound = record["bound"]
+    at = next(i for i, p in enumerate(bound["pairs"]) if len(p) == 3)
+    bound["row_multipliers"][at][0] = bound["multipliers"][at] + 1
+
+
+def _other_unit(record):
+    record["bound"]["unit"] = "2"
+
+
+@pytest.mark.parametrize("tamper", [_longer_run, _pair_twice, _dearer_run, _other_unit])
+def test_tampering_with_a_long_range_is_caught(long, tamper):
+    record = json.loads(long.to_json())
+    tamper(record)
+    with pytest.raises(Refuted):
+        range_verifier.verify(record)
+
+
+def test_ranges_that_are_too_fine_are_refused_before_work():
+    fine = [-432, *np.arange(-200, 200.5, 1).tolist(), 432]
+    for change in ({"partition": None}, {"partition": fine}, {"query_range": (-1e6, 1e6)}):
+        with pytest.raises(ParameterError, match="at most"):
+            design_data_dependent_noise(**{**LONG, **change})
 
 
 # --- exact audits ---------------------------------------------------------------------------------
@@ -443,6 +606,11 @@ def test_budget_comes_first_and_keys_are_remembered(mechanism):
         {"partition": [0.0, 2.0]},
         {"partition": [0.0, 3.0, 2.0, 4.0]},
         {"instance_optimal": -1.0},
+        {"instance_optimal": ("l2", -1.0)},
+        {"instance_optimal": ("l2",)},
+        {"instance_optimal": ("l3", 1.0)},
+        {"ordered": "yes"},
+        {"loss": 3},
         {"support": 0.0},
     ],
 )

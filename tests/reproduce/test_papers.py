@@ -23,6 +23,14 @@ from reproduce.house_sales import read_sales, scaled_sales
 from reproduce.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
 from reproduce.planar_rivals import coupled_noise, planar_rivals
 from reproduce.published_bounds import paper_bounds
+from reproduce.published_recipes import (
+    LOWER_RECIPES,
+    UPPER_RECIPES,
+    Recipe,
+    recipe_counts,
+    recipe_table,
+    recipes,
+)
 from reproduce.query_ranges import bands, descent_queries
 from reproduce.registry import EXPERIMENTS
 from reproduce.regression import least_squares, moment_balls, pseudo_solutions
@@ -47,8 +55,8 @@ TINY = {
     "kng-figure-1": {"replicates": {"10000": 12}, "batch": 3},
     "kng-figure-2": {"replicates": {"10": 12, "100": 4}, "batch": 6},
     "notes-density": {"replicates": {"100": 5, "1000": 5}, "draws": 60},
-    "dro-table-1": {"pairs": PAIRS},
-    "dro-table-2": {"pairs": PAIRS},
+    "dro-table-1": {"pairs": PAIRS, "grid": 40},
+    "dro-table-2": {"pairs": PAIRS, "grid": 40},
     "dro-figure-1": {"gap": 0.01},
     "dro-figure-2": {"gap": 0.01},
     "dro-figure-3": {"gap": 0.01},
@@ -377,6 +385,64 @@ def test_the_paper_program(epsilon, delta, cells, units, value):
     upper, lower = paper_bounds(epsilon=epsilon, delta=delta, cells=cells, units=units)
     assert upper == pytest.approx(value, abs=2e-6)
     assert lower <= upper - 0.5 / cells + 1e-9
+
+
+# --- the 200 printed cells ------------------------------------------------------------------------
+
+QUICK_RECIPES = [  # table, epsilon, delta: grids of up to 40 cells on each side of zero
+    ("dro-table-1", 0.2, 0.05),
+    ("dro-table-1", 0.05, 0.1),
+    ("dro-table-1", 2.0, 0.05),
+    ("dro-table-1", 5.0, 0.1),
+    ("dro-table-1", 5.0, 0.01),
+    ("dro-table-1", 1.0, 0.5),
+    ("dro-table-2", 0.5, 0.05),
+    ("dro-table-2", 0.01, 0.2),
+    ("dro-table-2", 0.2, 0.25),
+]
+
+
+def recipe_quote(name, epsilon, delta, text=None):
+    table = EXPERIMENTS[name]
+    cell = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "recipe": text or recipes(table.recipes)[epsilon, delta],
+    }
+    row = {**cell, **table.compute(cell, source(1))}
+    return next(q for q in table.quotes([row]) if q.what.startswith("recipe"))
+
+
+@pytest.mark.parametrize(("name", "epsilon", "delta"), QUICK_RECIPES)
+def test_recipes_give_the_printed_digits(name, epsilon, delta):
+    assert recipe_quote(name, epsilon, delta).within
+
+
+def test_another_recipe_does_not_give_the_printed_digits():
+    for text in ("5", "9", "11", "a10", "u10"):  # planted: a grid, a loss or a part that is wrong
+        assert not recipe_quote("dro-table-1", 0.5, 0.1, text).within
+    assert recipe_quote("dro-table-1", 0.5, 0.1).within
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dro-table-1", "dro-table-2"])
+def test_all_recipes_give_the_printed_digits(name):
+    table = EXPERIMENTS[name]
+    cells = table._recipe_cells({**table.full, "grid": 200})
+    assert len(cells) > 50
+    off = [c for c in cells if not recipe_quote(name, c["epsilon"], c["delta"]).within]
+    assert off == []
+
+
+def test_every_printed_cell_has_its_verdict_in_the_docs():
+    page = (ROOT / "docs" / "reproduced.md").read_text(encoding="utf-8")
+    for table in (UPPER_RECIPES, LOWER_RECIPES):
+        assert recipe_table(table) in page
+        digits, finer, none = recipe_counts(table)
+        assert digits + finer + none == 100
+        assert all(Recipe.read(text) or text == "-" for text in recipes(table).values())
+    (upper, _, _), (lower, _, _) = recipe_counts(UPPER_RECIPES), recipe_counts(LOWER_RECIPES)
+    assert f"{upper} of Table 1 and {lower} of Table 2 are met" in page
 
 
 def test_the_design_beats_its_rivals():

@@ -7,15 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tightdp.design import planar_law, range_law, verifier
+from tightdp.design import planar_law, range_verifier, verifier
 from tightdp.design.verifier import Refuted
 from tightdp.errors import TightdpError
 from tightdp.privacy import text_down, text_up
 
-_KINDS: dict[str, Any] = {
-    planar_law.FORMAT: planar_law.PlanarDesign,
-    range_law.FORMAT: range_law.DataDependentDesign,
-}
+_KINDS: dict[str, Any] = {planar_law.FORMAT: planar_law.PlanarDesign}
 
 
 class Proved(NamedTuple):
@@ -51,11 +48,13 @@ def prove(text: str) -> Proved:
         document = verifier.read(text)
     except ValueError:
         raise Refuted("no complete JSON text") from None
-    kind = _KINDS.get(str(document.get("format"))) if isinstance(document, dict) else None
+    name = str(document.get("format")) if isinstance(document, dict) else ""
+    kind = _KINDS.get(name)
     if kind is None:
-        lower, upper = verifier.verify(document)
+        proof: Any = range_verifier if name == range_verifier.FORMAT else verifier
+        lower, upper = proof.verify(document)
         epsilon, delta = (verifier.rational(document[name]) for name in ("epsilon", "delta"))
-        return Proved(epsilon, delta, lower, upper, verifier.rests_on(document))
+        return Proved(epsilon, delta, lower, upper, proof.rests_on(document))
     try:
         design = kind.from_dict(document)
     except TightdpError as reason:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
-from tightdp.design.planar_grid import LOSSES, mean_loss
+from tightdp.design import range_verifier
 from tightdp.design.range_bound import RangeBound
+from tightdp.design.range_verifier import FORMAT
 from tightdp.design.records import ProvedDesign, check_format, complete
-from tightdp.design.verifier import rational
-from tightdp.errors import UndecidedError, check_choice, fail
+from tightdp.design.verifier import Refuted, rational
+from tightdp.errors import UndecidedError, fail
 from tightdp.noise.range_noise import RangeNoise
 
-FORMAT = "tightdp data-dependent design 1"
+
+@contextmanager
+def _undecided() -> Iterator[None]:
+    """What the verifier refutes, as an error of this package."""
+    try:
+        yield
+    except Refuted as reason:
+        fail(f"This design is not proved: {reason}.", UndecidedError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +38,10 @@ class DataDependentDesign(ProvedDesign):
     **Privacy.**
     Statement: for a query that moves by at most ``sensitivity``, clamped to its public range, the
     release is (epsilon, delta)-DP. Needs, Proof: :class:`~tightdp.RangeNoise`,
-    whose conditions :meth:`verify` checks in integers. Rounding the query half up to the grid of a
-    release costs nothing: a move by whole steps commutes with it and it keeps the order.
+    whose conditions :meth:`verify` checks in rational numbers
+    (:mod:`tightdp.design.range_verifier`, which needs neither a solver nor the classes of this
+    package). Rounding the query half up to the grid of a release costs nothing: a move by whole
+    steps commutes with it and it keeps the order.
     Numerics: ``exact`` on the grid of :meth:`noise`.
     References: Selvi and others (2025), problems P' and D'.
     Erratum: the published curve tests one shift for each pair of intervals; three are needed.
@@ -40,7 +50,8 @@ class DataDependentDesign(ProvedDesign):
     ----------
     epsilon, delta, sensitivity, low : Fraction
         ``low`` is the lower end of the range.
-    loss : {"l1", "l2"}
+    loss : str
+        The name of the loss.
     resolution : int
         Cells per ``sensitivity``.
     edges : tuple of int
@@ -50,6 +61,12 @@ class DataDependentDesign(ProvedDesign):
     tables : tuple of tuples of int
     instance_optimal : Fraction or None
         The largest mean loss allowed in any group.
+    description, instance_loss : dict or None
+        The loss, and the one that ``instance_optimal`` bounds, as the verifier reads them; None for
+        l1 and l2, and where the bounded loss is the loss itself.
+    monotone, ordered : bool
+        Whether every density falls on both sides of zero; whether the noise of larger values leans
+        further left, that is, has the larger distribution function everywhere.
 
     Examples
     --------
@@ -73,13 +90,11 @@ class DataDependentDesign(ProvedDesign):
     bound: RangeBound = field(repr=False)
     instance_optimal: Fraction | None = None
     monotone: bool = False
+    ordered: bool = False
+    description: Mapping[str, Any] | None = field(default=None, repr=False)
+    instance_loss: Mapping[str, Any] | None = field(default=None, repr=False)
 
     # --- what it costs ------------------------------------------------------------------------
-
-    @property
-    def _unit(self) -> Fraction:
-        """Loss of one cell in units of the query."""
-        return self.cell_width ** (1 if self.loss == "l1" else 2)
 
     @property
     def high(self) -> Fraction:
@@ -87,35 +102,30 @@ class DataDependentDesign(ProvedDesign):
         return self.low + self.edges[-1] * self.cell_width
 
     @cached_property
+    def _facts(self) -> range_verifier.Facts:
+        with _undecided():
+            return range_verifier.facts_of(self._statement())
+
+    @cached_property
     def losses(self) -> tuple[Fraction, ...]:
         """Expected loss of the noise of each group."""
-        cells = [
-            mean_loss(abs(2 * (self.start + i) + 1), self.loss) for i in range(len(self.tables[0]))
-        ]
-        means = (
-            Fraction(sum((w * c for w, c in zip(t, cells, strict=True)), Fraction(0)), sum(t))
-            for t in self.tables
-        )
-        return tuple(self._unit * mean for mean in means)
+        return tuple(range_verifier.mean_losses(self._facts, self._facts.loss))
+
+    @cached_property
+    def limited_losses(self) -> tuple[Fraction, ...]:
+        """Expected value of the loss that ``instance_optimal`` bounds, for each group."""
+        return tuple(range_verifier.mean_losses(self._facts, self._facts.limited))
 
     @cached_property
     def upper(self) -> Fraction:
         """The weighted mean of the expected losses."""
-        groups = [sum(self.weights[a:b], Fraction(0)) for a, b in pairwise(self.edges)]
-        return sum((w * c for w, c in zip(groups, self.losses, strict=True)), Fraction(0))
+        return range_verifier.upper_bound(self._facts)
 
     @cached_property
     def lower(self) -> Fraction:
         """What every data-dependent noise with this guarantee loses at least."""
-        most = self.instance_optimal
-        return self._unit * self.bound.value(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            reach=self.resolution,
-            weights=self.weights,
-            loss=self.loss,
-            most=None if most is None else most / self._unit,
-        )
+        with _undecided():
+            return range_verifier.lower_bound(self._statement(), self._facts)
 
     # --- the law ------------------------------------------------------------------------------
 
@@ -134,44 +144,35 @@ class DataDependentDesign(ProvedDesign):
 
     def verify(self) -> bool:
         """Check all statements in integers, without a solver; an error if one fails."""
-        check_choice("loss", self.loss, LOSSES)
-        if self.sensitivity <= 0 or self.resolution < 1 or not 0 < self.delta < 1:
-            fail("The parameters of the design are out of their range.", UndecidedError)
-        noise = self.noise()  # its tables and edges fit each other
-        good = len(self.weights) == self.edges[-1] and sum(self.weights) == 1
-        if not good or min(self.weights) < 0:
-            fail("The weights must be >= 0, sum to 1, one for each cell.", UndecidedError)
-        if noise.exact_delta() > self.delta:
-            fail("The shortfall of this noise is not proved to be <= delta.", UndecidedError)
-        if self.instance_optimal is not None and max(self.losses) > self.instance_optimal:
-            fail("The noise of a group loses more than was allowed.", UndecidedError)
-        if self.monotone and not (self.start <= 0 and all(map(self._unimodal, self.tables))):
-            fail("A table is not monotone on both sides of zero.", UndecidedError)
-        if self.lower > self.upper:
-            fail("The lower bound exceeds the loss of a private noise.", UndecidedError)
+        with _undecided():
+            range_verifier.verify(self.to_dict())
         return True
-
-    def _unimodal(self, table: tuple[int, ...]) -> bool:
-        left, right = table[: -self.start], table[-self.start :]
-        rises = all(a <= b for a, b in pairwise(left))
-        return rises and all(a >= b for a, b in pairwise(right))
 
     # --- JSON ---------------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` gives the design back, and proves it again."""
-        rationals = ("epsilon", "delta", "sensitivity", "low", "upper", "lower")
+    def _statement(self) -> dict[str, Any]:
+        """Everything but the two bounds, which follow from it."""
         most = self.instance_optimal
-        return {
+        record = {
             "format": FORMAT,
-            **{name: str(getattr(self, name)) for name in rationals},
+            **{name: str(getattr(self, name)) for name in ("epsilon", "delta", "sensitivity")},
+            "low": str(self.low),
             **{name: getattr(self, name) for name in ("loss", "resolution", "start", "monotone")},
+            "ordered": self.ordered,
             "edges": list(self.edges),
             "weights": [str(w) for w in self.weights],
             "instance_optimal": None if most is None else str(most),
             "tables": [list(table) for table in self.tables],
             "bound": self.bound.to_dict(),
         }
+        for name in ("description", "instance_loss"):
+            if getattr(self, name) is not None:
+                record[name] = dict(getattr(self, name))
+        return record
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` gives the design back, and proves it again."""
+        return {**self._statement(), "upper": str(self.upper), "lower": str(self.lower)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> DataDependentDesign:
@@ -188,10 +189,13 @@ class DataDependentDesign(ProvedDesign):
                 resolution=int(record["resolution"]),
                 start=int(record["start"]),
                 monotone=bool(record["monotone"]),
+                ordered=bool(record.get("ordered", False)),
                 edges=tuple(map(int, record["edges"])),
                 weights=tuple(map(rational, record["weights"])),
                 instance_optimal=None if most is None else rational(most),
                 tables=tuple(tuple(map(int, table)) for table in record["tables"]),
                 bound=RangeBound.from_dict(record["bound"]),
+                description=record.get("description"),
+                instance_loss=record.get("instance_loss"),
             )
         return design._proved(record)

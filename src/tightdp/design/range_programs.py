@@ -26,9 +26,10 @@ _ROUNDS = 60
 class RangeProgram:
     """Tables of ``cells`` entries, of which the first and last ``padding`` are never tested.
 
-    ``costs`` has shape (tables, cells) and counts in the objective; with ``most`` the same cell
-    losses, ``losses`` of shape (cells,), have a mean <= most in every table. ``mirrored`` takes
-    table g as the mirror image of table G - 1 - g.
+    ``costs`` has shape (tables, cells) and counts in the objective; with ``most`` the cell losses
+    ``losses``, shape (cells,), have a mean <= most in every table. ``monotone`` tables fall on both
+    sides of the middle; ``ordered`` ones have distribution functions that rise with their number.
+    ``mirrored`` takes table g as the mirror image of table G - 1 - g.
     """
 
     costs: FloatArray
@@ -38,6 +39,7 @@ class RangeProgram:
     padding: int = 0
     most: float | None = None
     monotone: bool = False
+    ordered: bool = False
     mirrored: bool = False
     active: list[Triple] = field(default_factory=list)
 
@@ -131,7 +133,7 @@ class RangeProgram:
         )
 
     def _side_rows(self, columns: Any) -> list[tuple[Any, Any, float]]:
-        """Rows of the mean losses, one for each table, then those of monotone tables."""
+        """Rows of the mean losses, one for each table, then those of the shapes."""
         rows: list[tuple[Any, Any, float]] = []
         if self.most is not None:
             rows += [(self.losses, columns[g], self.most) for g in range(self.tables)]
@@ -142,6 +144,11 @@ class RangeProgram:
                     if i != middle - 1:
                         sign = 1.0 if i < middle else -1.0
                         rows.append((np.array([sign, -sign]), columns[g][[i, i + 1]], 0.0))
+        if self.ordered:
+            for g in range(self.tables - 1):
+                for i in range(1, self.cells):
+                    signs = np.repeat([1.0, -1.0], i)
+                    rows.append((signs, np.append(columns[g][:i], columns[g + 1][:i]), 0.0))
         return rows
 
     def _totals(self, columns: Any, width: int) -> dict[str, Any]:

@@ -461,7 +461,7 @@ def nodes(document: Document, loss: Document) -> list[Fraction]:
         values = [value(loss, Fraction(j)) for j in count]
     else:
         step = rational(document["sensitivity"]) / proof["cells"]
-        values = _floors(loss, step, count) if proof["edges"] else _below(loss, step, count)
+        values = _floors(loss, step, count) if proof["edges"] else below(loss, step, count)
     outer = grows_from(loss)
     if document["constraints"]["support"] is None:
         last = reach - (1 if proof["edges"] else 0)
@@ -473,7 +473,7 @@ def _floors(loss: Document, step: Fraction, count: range) -> list[Fraction]:
     return [floor(loss, j * step, (j + 1) * step) for j in count]
 
 
-def _below(loss: Document, step: Fraction, count: range) -> list[Fraction]:
+def below(loss: Document, step: Fraction, count: range) -> list[Fraction]:
     """Values at the nodes, lowered by the larger dip of the two intervals next to them."""
     around = range(count.start - 1, count.stop)
     dips = [dip(loss, j * step, (j + 1) * step) for j in around]
