@@ -88,11 +88,13 @@ def test_the_lowest_versions_work():
     assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
 
 
-CLOCK = "import time; start = time.process_time(); import tightdp; print(time.process_time() - start)"
+CLOCK = (
+    "import time; start = time.process_time(); import tightdp; print(time.process_time() - start)"
+)
 
 
 def test_the_package_is_there_in_half_a_second(tmp_path):
-    """Processor time of an import from bytecode, which is what everybody has after the first one."""
+    """Processor time of an import from bytecode, which everybody has after the first one."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     run = [sys.executable, "-c", CLOCK]
