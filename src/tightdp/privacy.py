@@ -71,8 +71,8 @@ class Guarantee:
     epsilon = 1, replace-one neighbours, exact
     >>> print(Guarantee(epsilon=1.0, neighbors=Neighbors.ADD_REMOVE, rows_per_person=3))
     epsilon = 1 per person with at most 3 rows used, add-remove neighbours, idealized-numerics
-    >>> print(Guarantee(epsilon=0.477, delta=1e-6, rho=0.005))
-    rho = 0.005 (epsilon = 0.477 at delta = 1e-06), replace-one neighbours, idealized-numerics
+    >>> print(Guarantee(epsilon=0.43, delta=1e-6, rho=0.005))
+    rho = 0.005 (epsilon = 0.43 at delta = 1e-06), replace-one neighbours, idealized-numerics
     """
 
     epsilon: float

@@ -125,7 +125,7 @@ class Cost:
         --------
         >>> cost = Cost.concentrated(Fraction(1, 200), delta=1e-6)
         >>> round(float(cost.epsilon), 3), cost.rho_delta, cost.mu_delta
-        (0.477, Fraction(0, 1), Fraction(1, 1000000))
+        (0.43, Fraction(0, 1), Fraction(1, 1000000))
         """
         spent = fraction_within("rho", rho, "(0, inf)")
         lost = amount_within("delta", delta, "(0, 1)")
@@ -151,7 +151,7 @@ class Cost:
         Examples
         --------
         >>> round(float(Cost.gaussian(Fraction(1, 100), delta=1e-6).epsilon), 4)
-        0.4037
+        0.3969
         """
         square = fraction_within("mu_squared", mu_squared, "(0, inf)")
         lost = amount_within("delta", delta, "(0, 1)")
