@@ -35,7 +35,6 @@ from tightdp.errors import (
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
-from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
 from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
@@ -314,8 +313,7 @@ class Mechanism(Recorded, ABC):
                     "protects": self._whom(),
                 }
                 named["fingerprint"] = self.fingerprint(level)
-                exactly = Budget(self.epsilon, self.delta)
-                charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
+                charge = stack.enter_context(ledger.charge(guarantee, exactly=self.cost, **named))
                 if charge.stored is not None:
                     found = Release.from_dict(charge.stored)
                     return Started(self, stored=self.at_level(found, level))
