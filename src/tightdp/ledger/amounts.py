@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.accounting.caps import Cap
@@ -183,14 +184,23 @@ def shown(number: Fraction, most: int = _SHOWN, *, left: bool = False) -> str:
 
 def check_cap(epsilon: Number, delta: Number) -> Budget:
     """The caps of a ledger that adds epsilons: epsilon > 0 and 0 <= delta < 1."""
-    return caps_of(Cap.stated("sum", epsilon=epsilon, delta=delta))
-
-
-def caps_of(cap: Cap) -> Budget:
-    """A cap as an amount: rationals of moderate size."""
-    if _up(cap.amount) != cap.amount or _up(cap.slack) != cap.slack:
+    most = amount_within("epsilon", epsilon, "(0, 2**20]", "it is the most that may be spent")
+    cap = Budget(most, amount_within("delta", delta, "[0, 1)"))
+    if _up(cap.amount) != cap.amount or _up(cap.delta) != cap.delta:
         fail("`epsilon` and `delta` must be rationals of moderate size: use floats or decimals.")
-    return Budget(cap.amount, cap.slack, cap.unit)
+    return cap
+
+
+def check_any_cap(accountant: str | None, **stated: Any) -> Cap:
+    """The cap of a ledger that adds what it is asked to add: see :meth:`Cap.stated`."""
+    if accountant in (None, "sum") and stated["rho"] is None and stated["slack"] == 0:
+        caps = check_cap(stated["epsilon"], stated["delta"])
+        return Cap("sum", caps.amount, caps.delta, caps.amount, caps.delta)
+    kept = accountant or ("sum" if stated["rho"] is None else "zcdp")
+    cap = Cap.stated(kept, **stated)
+    if _up(cap.amount) != cap.amount or _up(cap.slack) != cap.slack:
+        fail("`rho` and `slack` must be rationals of moderate size: use floats or decimals.")
+    return cap
 
 
 def check_amount(epsilon: Number, delta: Number) -> Budget:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, NoReturn, Self
 
 from tightdp.accepted import Number
-from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
 from tightdp.errors import (
     BudgetError,
@@ -33,8 +32,8 @@ from tightdp.ledger import charges, files, store
 from tightdp.ledger.amounts import (
     SYMBOLS,
     Budget,
-    caps_of,
     check_amount,
+    check_any_cap,
     cost,
     cost_in_full,
     nothing,
@@ -120,15 +119,14 @@ class Ledger(LedgerView):
         allow_approximate: bool = False,
         timeout: float = 30.0,
     ) -> None:
-        kept = accountant or ("sum" if rho is None else "zcdp")
         terms = Terms(
-            Cap.stated(kept, epsilon=epsilon, delta=delta, rho=rho, slack=slack),
+            check_any_cap(accountant, epsilon=epsilon, delta=delta, rho=rho, slack=slack),
             Neighbors.of(neighbors),
             check_flag("allow_seeded", allow_seeded),
             check_flag("allow_approximate", allow_approximate),
         )
         patience = check_positive("timeout", timeout)
-        first = _now(), caps_of(terms.cap), terms.body(SecureSource().words(2).tobytes().hex())
+        first = _now(), terms.caps, terms.body(SecureSource().words(2).tobytes().hex())
         if path is None:
             self._begin(store.open_memory(*first), patience)
             return
@@ -226,7 +224,7 @@ class Ledger(LedgerView):
         self,
         guarantee: Guarantee,
         *,
-        exactly: Cost | None = None,
+        exactly: Cost | Budget | None = None,
         key: str | None = None,
         label: str = "",
         fingerprint: str = "",
@@ -240,17 +238,19 @@ class Ledger(LedgerView):
         Parameters
         ----------
         guarantee : Guarantee
-        exactly : Cost, optional
-            The cost in every unit, with the epsilon and delta that those of the guarantee, which
-            are floats, were rounded up from: three releases at 1/3 cost 1. Without it the release
-            costs what its epsilon and delta imply.
+        exactly : Cost or Budget, optional
+            The cost in every unit, or the epsilon and delta, that those of the guarantee, which
+            are floats, were rounded up from: three releases at 1/3 cost 1. Without a cost the
+            release is booked at what its epsilon and delta imply.
         """
         check_instance("guarantee", guarantee, Guarantee)
         stated = check_amount(guarantee.epsilon, guarantee.delta)
-        price: tuple[Number | Cost, Number] = stated.epsilon, stated.delta
         if exactly is not None:
-            check_instance("exactly", exactly, Cost)
-            unrounded(stated, Budget(exactly.epsilon, exactly.delta))
+            if not isinstance(exactly, (Cost, Budget)):
+                fail(f"`exactly` must be a Cost or a Budget. Got {type(exactly).__name__}.")
+            stated = unrounded(stated, Budget(exactly.epsilon, exactly.delta))
+        price: tuple[Number | Cost, Number] = stated.epsilon, stated.delta
+        if isinstance(exactly, Cost):
             price = exactly, 0
         if protects is None and guarantee.rows_per_person is not None:
             fail(

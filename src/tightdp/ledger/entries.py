@@ -19,7 +19,7 @@ from tightdp.accounting.caps import UNITS, Cap
 from tightdp.accounting.conversions import gaussian_dp_delta, zcdp_delta
 from tightdp.accounting.costs import Cost
 from tightdp.errors import LedgerError, check_instance, encodes, fail
-from tightdp.ledger.amounts import SYMBOLS, Budget, caps_of, from_text, shown, to_text
+from tightdp.ledger.amounts import SYMBOLS, Budget, from_text, shown, to_text
 from tightdp.ledger.charges import Head
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 
@@ -173,7 +173,7 @@ class Terms:
     @property
     def caps(self) -> Budget:
         """The cap in the unit in which it is kept."""
-        return caps_of(self.cap)
+        return Budget(self.cap.amount, self.cap.slack, UNITS[self.cap.accountant])
 
     def body(self, identity: str) -> dict[str, Any]:
         """The body of the first entry."""

@@ -35,6 +35,7 @@ from tightdp.errors import (
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
+from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
 from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
@@ -232,6 +233,11 @@ class Mechanism(Recorded, ABC):
         shares = [share * self.epsilon for share in self.exponential_shares()]
         return Cost.of(self.epsilon, self.delta, ranges=shares)
 
+    def _price(self, ledger: Ledger) -> Cost | Budget:
+        """What a ledger is told: it needs no other unit than epsilon if it adds epsilons."""
+        adds = ledger.accountant == "sum"
+        return Budget(self.epsilon, self.delta) if adds else self.cost
+
     def exponential_shares(self) -> Sequence[Fraction]:
         r"""Shares of epsilon of the draws of exponential mechanisms that a release consists of.
 
@@ -313,7 +319,8 @@ class Mechanism(Recorded, ABC):
                     "protects": self._whom(),
                 }
                 named["fingerprint"] = self.fingerprint(level)
-                charge = stack.enter_context(ledger.charge(guarantee, exactly=self.cost, **named))
+                exactly = self._price(ledger)
+                charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
                 if charge.stored is not None:
                     found = Release.from_dict(charge.stored)
                     return Started(self, stored=self.at_level(found, level))
