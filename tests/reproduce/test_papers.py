@@ -51,7 +51,7 @@ from reproduce.results import (
 )
 from reproduce.runner import CellStore
 from reproduce.tables import TABLES
-from tightdp.design.planar import design_planar_noise
+from tightdp.design.vector import design_planar_noise
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.geometry.norm_balls import LpBall
