@@ -24,6 +24,9 @@ from tightdp.printed import (
 )
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
+MOST_MATRIX = 1 << 13
+"""Entries of a release whose covariance is a matrix; of more, only variances are kept."""
+
 _FORMAT = 1
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
@@ -41,7 +44,8 @@ class Known:
     half_width : array
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
-        Of the noise, in user units; None where only the half-widths are known.
+        Of the noise, in user units; the variances alone where entries are independent; None where
+        only the half-widths are known.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -136,12 +140,20 @@ class Draft:
         )
 
     def covariance(self) -> FloatArray:
-        """Of all entries; NaN where it is not known, 0 between independent drafts."""
+        """Of all entries; NaN where it is not known, 0 between independent drafts.
+
+        Of very many entries the variances alone.
+        """
+        if len(self.names) > MOST_MATRIX:
+            whole = np.full(len(self.names), np.nan)
+            for a, b, error in self._blocks():
+                if isinstance(error, Known) and error.covariance is not None:
+                    whole[a:b] = _diagonal(error.covariance)
+            return whole
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
-            known = isinstance(error, Known) and error.covariance is not None
-            if known:
-                whole[a:b, a:b] = error.covariance  # type: ignore[union-attr]
+            if isinstance(error, Known) and error.covariance is not None:
+                whole[a:b, a:b] = _with_zeros(error.covariance)
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -208,7 +220,7 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known.
+        it is not known. Of more than 8,192 entries the variances alone, a vector.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -256,17 +268,18 @@ class Release:
 
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
-        silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(np.diag(self.covariance))
+        hidden = set(self.unknown)
+        silent = np.array([name in hidden for name in self.names], dtype=np.bool_)
+        vague = silent | np.isnan(_diagonal(self.covariance))
         if vague.any():
-            shared = vague[:, None] | vague[None, :]
+            shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
             object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
 
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(np.diag(self.covariance))
+        return np.sqrt(_diagonal(self.covariance))
 
     @property
     def interval(self) -> FloatArray:
@@ -448,7 +461,9 @@ def _example() -> Release:
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
-    diagonal = np.diag(covariance)
+    diagonal = _diagonal(covariance)
+    if covariance.ndim == 1:
+        return diagonal
     silent = np.isnan(diagonal)  # what they share with others is not known either
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)
     plain = np.count_nonzero(beside) == np.count_nonzero(np.diag(beside))
@@ -456,7 +471,13 @@ def _without_zeros(covariance: FloatArray) -> FloatArray:
 
 
 def _with_zeros(covariance: FloatArray) -> FloatArray:
-    return np.diag(covariance) if covariance.ndim == 1 else covariance
+    """A matrix, unless its sides are too long for one."""
+    plain = covariance.ndim == 1 and len(covariance) <= MOST_MATRIX
+    return np.diag(covariance) if plain else covariance
+
+
+def _diagonal(covariance: FloatArray) -> FloatArray:
+    return covariance if covariance.ndim == 1 else np.diag(covariance)
 
 
 def _without_nan(numbers: FloatArray) -> list[Any]:
