@@ -21,6 +21,11 @@ from tightdp.data.one_pass import quantized_matrix
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
+def words(text: str) -> list[str]:
+    """Names that are written one after the other."""
+    return text.split()
+
+
 @dataclass(frozen=True)
 class RowSet:
     """Columns with their public facts, bins of the numbers, and the class to be predicted."""
@@ -59,10 +64,10 @@ class RowSet:
 
 def adult(folder: Path) -> pd.DataFrame:
     """The training rows, then the test rows."""
-    names = (
+    names = words(
         "age workclass weight education years marital occupation relationship race sex gain loss "
         "hours country income"
-    ).split()
+    )
     parts = [
         pd.read_csv(folder / name, names=names, skipinitialspace=True, keep_default_na=False)
         for name in ("adult-train.csv", "adult-test.csv")
@@ -82,13 +87,13 @@ def shuffled(name: str) -> Callable[[Path], pd.DataFrame]:
     return read
 
 
-COUNTRIES = (
+COUNTRIES = words(
     "United-States Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador "
     "England France Germany Greece Guatemala Haiti Holand-Netherlands Honduras Hong Hungary India "
     "Iran Ireland Italy Jamaica Japan Laos Mexico Nicaragua Outlying-US(Guam-USVI-etc) Peru "
     "Philippines Poland Portugal Puerto-Rico Scotland South Taiwan Thailand Trinadad&Tobago "
     "Vietnam Yugoslavia ?"
-).split()
+)
 
 ROW_SETS = {
     "adult": RowSet(
@@ -96,24 +101,24 @@ ROW_SETS = {
         {
             "age": between(17, 90),
             "workclass": levels(
-                *"Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov".split(),
-                *"Without-pay Never-worked ?".split(),
+                *words("Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov"),
+                *words("Without-pay Never-worked ?"),
             ),
             "years": levels(*range(1, 17)),
             "marital": levels(
-                *"Married-civ-spouse Divorced Never-married Separated Widowed".split(),
-                *"Married-spouse-absent Married-AF-spouse".split(),
+                *words("Married-civ-spouse Divorced Never-married Separated Widowed"),
+                *words("Married-spouse-absent Married-AF-spouse"),
             ),
             "occupation": levels(
-                *"Tech-support Craft-repair Other-service Sales Exec-managerial".split(),
-                *"Prof-specialty Handlers-cleaners Machine-op-inspct Adm-clerical".split(),
-                *"Farming-fishing Transport-moving Priv-house-serv Protective-serv".split(),
-                *"Armed-Forces ?".split(),
+                *words("Tech-support Craft-repair Other-service Sales Exec-managerial"),
+                *words("Prof-specialty Handlers-cleaners Machine-op-inspct Adm-clerical"),
+                *words("Farming-fishing Transport-moving Priv-house-serv Protective-serv"),
+                *words("Armed-Forces ?"),
             ),
             "relationship": levels(
-                *"Wife Own-child Husband Not-in-family Other-relative Unmarried".split()
+                *words("Wife Own-child Husband Not-in-family Other-relative Unmarried")
             ),
-            "race": levels(*"White Asian-Pac-Islander Amer-Indian-Eskimo Other Black".split()),
+            "race": levels(*words("White Asian-Pac-Islander Amer-Indian-Eskimo Other Black")),
             "sex": levels("Female", "Male"),
             "gain": between(0, 100_000),
             "loss": between(0, 5000),
@@ -135,8 +140,8 @@ ROW_SETS = {
         {
             "age": between(18, 95),
             "job": levels(
-                *"unknown admin. unemployed management housemaid entrepreneur student".split(),
-                *"blue-collar self-employed retired technician services".split(),
+                *words("unknown admin. unemployed management housemaid entrepreneur student"),
+                *words("blue-collar self-employed retired technician services"),
             ),
             "marital": levels("married", "single", "divorced"),
             "education": levels("unknown", "primary", "secondary", "tertiary"),
@@ -146,7 +151,7 @@ ROW_SETS = {
             "loan": levels("no", "yes"),
             "contact": levels("unknown", "cellular", "telephone"),
             "day": between(1, 31),
-            "month": levels(*"jan feb mar apr may jun jul aug sep oct nov dec".split()),
+            "month": levels(*words("jan feb mar apr may jun jul aug sep oct nov dec")),
             "duration": between(0, 5000),
             "campaign": between(1, 64),
             "pdays": between(-1, 900),

@@ -39,6 +39,7 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
@@ -173,6 +174,12 @@ def _bins(name: str, value: object) -> int | list[float]:
     return [check_real(name, edge) for edge in value]
 
 
+def _named_bins(name: str, value: object) -> dict[str, int | list[float]]:
+    if not isinstance(value, Mapping):
+        fail(f"`{name}` must be a table from columns to bins. Got {quoted(value)}.")
+    return {str(column): _bins(name, given) for column, given in value.items()}
+
+
 def _listed(name: str, value: object) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         fail(f"`{name}` must be a list. Got {quoted(value)}.")
@@ -207,6 +214,11 @@ TAKES = {
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
     "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "by": Taken(By, Option._by),
+    "named bins": Taken(Mapping[str, Edges], lambda _, name, value, __: _named_bins(name, value)),
+    "lists": Taken(
+        Sequence[Sequence[str]],
+        lambda _, name, value, __: [_listed(name, item) for item in _listed(name, value)],
+    ),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
@@ -540,4 +552,29 @@ _register(
     CellCounts,
     columns=Option("columns", "by default all"),
     bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
+)
+
+
+def _synthetic_rows(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """Of all columns, or of some."""
+    stated = dict(given)
+    columns = stated.pop("columns", None)
+    facts = schema if columns is None else check_schema(schema).only(columns)
+    return SyntheticRows(facts, epsilon=epsilon, **stated)
+
+
+register(
+    Kind(
+        "synthetic_rows",
+        "tables of few columns, and rows of all columns that are made from them",
+        {
+            "columns": Option("columns", "by default all"),
+            "tables": Option("lists", "lists of columns; by default pairs are chosen in rounds"),
+            "delta": _SHAPE["delta"],
+            "bins": Option("named bins", "of numeric columns: how many, or their edges"),
+            "rounds": Option("integer", "how many tables are chosen, by default by a rule"),
+            "most_cells": Option("integer", "how large the model may be"),
+        },
+        _synthetic_rows,
+    )
 )

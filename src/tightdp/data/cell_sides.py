@@ -28,8 +28,9 @@ class CellSides:
     Parameters
     ----------
     schema : Schema
-    bins : mapping from names to numbers of bins or edges, optional
-        Of numeric columns; the others have :func:`usual_bins`.
+    bins : mapping, optional
+        From names of numeric columns to how many bins they have, or where these begin and end; the
+        others have :func:`usual_bins`.
 
     Examples
     --------
@@ -41,7 +42,9 @@ class CellSides:
 
     def __init__(self, schema: Schema, bins: Mapping[str, Any] | None = None) -> None:
         self.schema = check_schema(schema)
-        given = {} if bins is None else check_instance("bins", bins, Mapping, words="a mapping")
+        given: Mapping[str, Any] = {}
+        if bins is not None:
+            given = check_instance("bins", bins, Mapping, words="a mapping")
         for name in given:
             rule = schema[check_choice("bins", name, schema.columns)]
             if isinstance(rule, Category):

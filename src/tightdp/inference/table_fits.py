@@ -1,4 +1,4 @@
-r"""A distribution over many columns from noisy tables of a few: the least squares of greatest entropy.
+r"""A distribution over many columns from noisy tables of a few: least squares, by mirror descent.
 
 Of all distributions p whose tables fit the noisy ones best, :math:`\min_p \sum_r \frac{1}{2 v_r}
 \lVert n\,\mu_r(p) - y_r \rVert^2` with the known variances v, one is a graphical model over the
@@ -8,7 +8,7 @@ graphical model, non-negative, and of greatest entropy among those with its tabl
 along the last one (Nesterov's momentum); where that leads up, they start again from the best
 weights found, with a smaller step.
 
-The number of steps is fixed: nothing that is done here depends on private rows.
+The number of steps is bounded, and depends on what is released alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tightdp.errors import FloatArray
 from tightdp.inference.junction_trees import Calibrated, JunctionTree, Scope, spread, summed
 
 _LARGEST = 1e15  # counts beyond are no counts of rows: floats of squares stay finite
+_NOTHING, _STILL = 1e-7, 8  # so many steps that gain hardly anything are the last ones
 _FIRST, _GROWN, _SHRUNK = 8.0, 1.05, 0.7  # of the step, against the one that is always safe
 
 
@@ -62,7 +63,9 @@ def merged(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
         values = np.clip(np.asarray(table.counts, dtype=np.float64), -_LARGEST, _LARGEST)
         before, precision = found.get(table.columns, (np.zeros(values.shape), 0.0))
         found[table.columns] = before + values / table.variance, precision + 1 / table.variance
-    return [NoisyTable(s, sums / precision, 1 / precision) for s, (sums, precision) in found.items()]
+    return [
+        NoisyTable(s, sums / precision, 1 / precision) for s, (sums, precision) in found.items()
+    ]
 
 
 def fit_tables(
@@ -72,7 +75,7 @@ def fit_tables(
     steps: int,
     start: Mapping[Scope, FloatArray] | None = None,
 ) -> TableFit:
-    """The distribution whose tables are nearest to the noisy ones, after so many steps.
+    """The distribution whose tables are nearest to the noisy ones, after so many steps at most.
 
     Parameters
     ----------
@@ -95,13 +98,16 @@ def fit_tables(
     """
     problem = _Problem(sizes, merged(tables), total)
     best = here = problem.at(problem.placed({} if start is None else start))
-    last, pace, run = best.weights, _FIRST * problem.safe_step, 0
+    last, pace, run, still = best.weights, _FIRST * problem.safe_step, 0, 0
     for _ in range(steps):
+        if still == _STILL:
+            break
         down = {host: array - pace * here.slope[host] for host, array in here.weights.items()}
         run += 1
         ahead = run / (run + 3)
         there = problem.at({host: a + ahead * (a - last[host]) for host, a in down.items()})
         if there.loss <= here.loss:
+            still = still + 1 if here.loss - there.loss <= _NOTHING * (1 + here.loss) else 0
             last, here, pace = down, there, pace * _GROWN
             best = min(best, here, key=lambda point: point.loss)
         else:

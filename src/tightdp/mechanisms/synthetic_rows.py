@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.accounting.conversions import zcdp_rho
 from tightdp.answer import Answer
 from tightdp.data.cell_sides import CellSides
@@ -56,6 +57,10 @@ _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
 _CHOSEN = Unknown("which table is chosen is drawn")
+_ABOUT = (
+    "noisy one-way tables; rows are made from them and the other released tables, and written to a "
+    "CSV file beside a report"
+)
 
 
 class SyntheticRows(Mechanism):
@@ -101,8 +106,9 @@ class SyntheticRows(Mechanism):
         What is released beside the one-way tables.
     epsilon, delta : float, Fraction or Decimal
         With ``delta`` the budget is spent in rho, which buys much more of many tables.
-    bins : mapping from names to numbers of bins or edges, optional
-        Of numeric columns; see :func:`~tightdp.data.cell_sides.usual_bins`.
+    bins : mapping, optional
+        From names of numeric columns to how many bins they have, or where these begin and end; the
+        others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
         How many tables are chosen; by default from public facts
         (:func:`~tightdp.mechanisms.table_schedule.spending`).
@@ -234,6 +240,12 @@ class SyntheticRows(Mechanism):
             rounds=rounds,
         )
 
+    @property
+    def cost(self) -> Cost:
+        if not self.delta:
+            return super().cost
+        return Cost.concentrated(self.spending.total, delta=self.delta, epsilon=self.epsilon)
+
     def settled_options(self) -> dict[str, Any]:
         return {"rounds": self.spending.rounds} if self.offered else {}
 
@@ -253,7 +265,7 @@ class SyntheticRows(Mechanism):
         parts = [f"counts plus {' or '.join(laws)}"]
         if self.spending.chosen is not None:
             parts.append(
-                f"{self.spending.rounds} tables, each chosen by weights exp({self._rate()} * "
+                f"{self.spending.rounds} tables, each chosen by weights exp({self.choice_rate()} * "
                 f"utility), plus {self.spending.chosen.words}"
             )
         return "; ".join(parts)
@@ -261,7 +273,7 @@ class SyntheticRows(Mechanism):
     def label(self) -> str:
         return short_label(f"SyntheticRows({', '.join(self.names)})")
 
-    def _rate(self) -> Fraction:
+    def choice_rate(self) -> Fraction:
         """Eta: epsilon of a choice over the length of the interval of changes. [P3]"""
         weight = max(map(len, self.offered))
         return self.spending.choice_epsilon() / (2 * self.neighbors.rows_apart * weight)
@@ -286,7 +298,11 @@ class SyntheticRows(Mechanism):
         pairs = zip(self.stated, self.spending.stated, strict=True)
         stated = [_plain(noise.sample(cells(table), rng)) for table, noise in pairs]  # [P2]
         chosen, rounds = self.spending.chosen, self.spending.rounds
-        further = [] if chosen is None else [_plain(chosen.sample(self.width, rng)) for _ in range(rounds)]
+        further = (
+            []
+            if chosen is None
+            else [_plain(chosen.sample(self.width, rng)) for _ in range(rounds)]
+        )
 
         def finish(table: TableLike, progress: bool) -> Draft:
             counts = self._read(table, progress)
@@ -318,14 +334,17 @@ class SyntheticRows(Mechanism):
         rng: RandomSource,
     ) -> list[list[int]]:
         """For every round the place of the chosen table, and its noisy counts."""
-        noisy = [self._noisy(*each) for each in zip(self.stated, entries, self.spending.stated, strict=True)]
+        noisy = [
+            self._noisy(*each)
+            for each in zip(self.stated, entries, self.spending.stated, strict=True)
+        ]
         found: list[list[int]] = []
         start: Mapping[Scope, FloatArray] = {}
         for place, noise in enumerate(further):
             fit = self._fit(noisy, _ROUND_STEPS, start)
             start = fit.weights
-            allowed = self.most_cells * (place + 1) // self.spending.rounds
-            scope = self._chosen(counts, fit, [table.columns for table in noisy], allowed, rng)
+            able, law = self.choices(counts, fit, [table.columns for table in noisy], place)
+            scope = able[law.draw(rng)]
             cells = np.zeros(self.width, dtype=np.int64)
             cells[: self.sides.cells_of(scope)] = counts[scope]
             released = [c + z for c, z in zip(cells.tolist(), noise, strict=True)]
@@ -334,33 +353,36 @@ class SyntheticRows(Mechanism):
             noisy.append(self._noisy(scope, released, self.spending.chosen))
         return found
 
-    def _chosen(
+    def choices(
         self,
         counts: Mapping[Scope, Integers],
         fit: TableFit,
         scopes: Sequence[Scope],
-        allowed: int,
-        rng: RandomSource,
-    ) -> Scope:
-        """The table of a round, drawn by how far the model is from it. [P3]"""
-        cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
+        place: int,
+    ) -> tuple[list[Scope], TiltedLaw]:
+        """What a round may choose after these tables, and by which law. **Not private.** [P3]
+
+        Which tables it may choose, what the model says of them and the size of their noise are
+        known from what is released.
+        """
         assert self.spending.chosen is not None
-        size = self.spending.chosen.mean_size
-        sizes = self.sides.sizes
+        cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
+        allowed = self.most_cells * (place + 1) // self.spending.rounds
         able = [
             scope
             for scope in self.offered
             if any(set(scope) <= clique for clique in cliques)
-            or model_cells(sizes, [*scopes, scope]) <= allowed
+            or model_cells(self.sides.sizes, [*scopes, scope]) <= allowed
         ]
         levels = []
         for scope in able:
             model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64)
             # at most 2^13 cells of at most 2^40: the sum fits
             missed = int(np.abs(counts[scope] - model.ravel()).sum())
-            levels.append(-len(scope) * (missed - round(size * self.sides.cells_of(scope))))
-        weights = np.ones(len(able), dtype=np.int64)
-        return able[TiltedLaw(weights, np.array(levels, dtype=np.int64), self._rate()).draw(rng)]
+            noise = round(self.spending.chosen.mean_size * self.sides.cells_of(scope))
+            levels.append(-len(scope) * (missed - noise))
+        even = np.ones(len(able), dtype=np.int64)
+        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate())
 
     def _noisy(self, scope: Scope, cells: Sequence[int], noise: CellNoise) -> NoisyTable:
         """Released counts as a table; what is beyond its cells counts nothing."""
@@ -445,7 +467,12 @@ class SyntheticRows(Mechanism):
         return float(np.clip(sums @ precision / precision.sum(), 1.0, self.schema.rows))
 
     def rows(
-        self, fit: TableFit, size: int | None = None, *, balanced: bool = True, rng: RandomLike = None
+        self,
+        fit: TableFit,
+        size: int | None = None,
+        *,
+        balanced: bool = True,
+        rng: RandomLike = None,
     ) -> Rows:
         """Rows drawn from a model, as columns: as many as you like, at no cost.
 
@@ -482,6 +509,12 @@ class SyntheticRows(Mechanism):
             moved.append(NoisyTable(table.columns, table.counts + away + fresh, table.variance))
         return fit_tables(self.sides.sizes, moved, fit.total, _COPY_STEPS, fit.weights)
 
+    def made_rows(self, release: Release) -> Rows:
+        """Rows of a release, always the same ones: as many as its model counts."""
+        text = ",".join(map(str, release.integers)).encode()
+        seed = int.from_bytes(hashlib.sha256(text).digest(), "big")  # public, as the release is
+        return self.rows(self.fitted(release), rng=seed)
+
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The noisy one-way tables, which say how far rows can be trusted column by column."""
         level = release.confidence if confidence is None else check_confidence(confidence)
@@ -494,21 +527,57 @@ class SyntheticRows(Mechanism):
             interval=np.column_stack([value - half, value + half]),
             confidence=level,
             release=release,
-            about="noisy one-way tables; rows are drawn from them and the other released tables",
+            about=_ABOUT,
             covers="noise",
         )
 
+    def variation(self) -> Variation:
+        """The total variation that noise costs tables of the rows, from public facts.
+
+        Half the expected size of the noise of all cells, by rows: what a table as it is released
+        has. That of the model is smaller where tables support each other, or cells are empty.
+        """
+        cells, rows = self.sides.cells_of, 2 * self.schema.rows
+        singles = zip(self.sides.sizes, self.spending.stated, strict=False)
+        one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
+        pairs = zip(self.stated, self.spending.stated, strict=True)
+        larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
+        if self.spending.chosen is not None:
+            size = self.spending.chosen.mean_size
+            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
+        return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
+
     def preview(self, confidence: float = 0.95) -> Preview:
-        """The noise of the one-way tables, and the range of errors of tables of the rows."""
+        """The noise of the one-way tables, and what noise costs tables of the rows."""
         level = check_confidence(confidence)
         sizes, noises = self.sides.sizes, self.spending.stated
         std = [np.full(m, math.sqrt(n.variance)) for m, n in zip(sizes, noises, strict=False)]
-        cells = sum(sizes)
         names = [name for j in range(len(sizes)) for name in self.sides.cell_names((j,))]
-        half = self.half_widths(level)[:cells]
-        return Preview(
-            tuple(names), np.concatenate(std), half, level, self.guarantee(), self.law
+        half = self.half_widths(level)[: sum(sizes)]
+        assumes = of_rows(self.schema, f"one-way tables. {self.variation()}")
+        said = self.guarantee(), self.law, assumes
+        return Preview(tuple(names), np.concatenate(std), half, level, *said)
+
+
+class Variation(NamedTuple):
+    """What noise costs tables of the rows in total variation, on average, at most.
+
+    Of one-way tables; of two-way tables where columns are independent; and of tables of several
+    columns that are released themselves, None where there are none.
+    """
+
+    one_way: float
+    independent: float
+    released: float | None
+
+    def __str__(self) -> str:
+        said = (
+            f"Total variation of tables of the rows, on average: one-way at most {self.one_way:.2g}"
+            f", two-way at most {self.independent:.2g} where columns are independent"
         )
+        if self.released is not None:
+            said += f", and at most {self.released:.2g} where their own table is released"
+        return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
 
 
 def _plain(noise: Any) -> list[int]:
