@@ -548,28 +548,14 @@ _register(
     columns=Option("columns", "by default all"),
     bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
 )
-
-
-def _synthetic_rows(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-    """Of all columns, or of some."""
-    stated = dict(given)
-    columns = stated.pop("columns", None)
-    facts = schema if columns is None else check_schema(schema).only(columns)
-    return SyntheticRows(facts, epsilon=epsilon, **stated)
-
-
-register(
-    Kind(
-        "synthetic_rows",
-        "tables of few columns, and rows of all columns that are made from them",
-        {
-            "columns": Option("columns", "by default all"),
-            "tables": Option("lists", "lists of columns; by default pairs are chosen in rounds"),
-            "delta": _SHAPE["delta"],
-            "bins": Option("named bins", "of numeric columns: how many, or their edges"),
-            "rounds": Option("integer", "how many tables are chosen, by default by a rule"),
-            "most_cells": Option("integer", "how large the model may be"),
-        },
-        _synthetic_rows,
-    )
+_register(
+    "synthetic_rows",
+    "tables of few columns, and rows of all columns that are made from them",
+    SyntheticRows,
+    columns=Option("columns", "by default all"),
+    tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
+    delta=_SHAPE["delta"],
+    bins=Option("named bins", "of numeric columns: how many, or where they begin and end"),
+    rounds=Option("integer", "how many tables are chosen, by default by a rule"),
+    most_cells=Option("integer", "how large the model may be"),
 )

@@ -352,13 +352,13 @@ MECHANISMS: dict[type, list[Case]] = {
     ],
     SyntheticRows: [
         Case(
-            "synthetic rows",
-            lambda facts: SyntheticRows(facts.only(["k", "t"]), [["k", "t"]], epsilon=1),
-        ),
-        Case(
             "synthetic rows, chosen",
             lambda facts: SyntheticRows(facts, epsilon=1, bins={"x": 2, "y": 2}, rounds=2),
             quick=False,
+        ),
+        Case(
+            "synthetic rows, stated",
+            lambda facts: SyntheticRows(facts.only(["k", "t"]), [["k", "t"]], epsilon=1),
         ),
         Case(
             "synthetic rows, in rho",

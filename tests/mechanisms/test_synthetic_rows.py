@@ -117,7 +117,7 @@ def faint(spending: Spending, factor: Fraction) -> Spending:
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
-    """For all neighbours and every model that a release leads to; a rate four times as high is seen."""
+    """For all neighbours, and the model of a release; a rate four times as high is seen."""
     mechanism = SyntheticRows(facts(3, relation), epsilon=2)
     share = float(mechanism.spending.choice_epsilon())
     largest, faulty = 0.0, 0.0
@@ -257,6 +257,13 @@ def test_rows_follow_the_table(relation, delta, seed):
     assert made["x"].max() <= 10
 
 
+def test_tables_are_chosen_beside_those_that_are_stated(seed):
+    schema, rows = tdp.Schema(WIDE, 2000), dependent(2000, seed)
+    made = SyntheticRows(schema, [["j", "k"]], epsilon=9, bins={"x": 4}, rounds=1)
+    found = made.noisy_tables(made.release(rows, rng=seed))
+    assert [table.columns for table in found] == [(0,), (1,), (2,), (0, 1), (1, 2)]
+
+
 def test_cells_stand_where_their_names_say(seed):
     """At an epsilon without noise; with the sides of a table exchanged it fails."""
     schema, rows = tdp.Schema(WIDE, 500), dependent(500, seed)
@@ -319,8 +326,8 @@ def test_persons_with_one_row_are_served_and_others_refused(seed):
         ({"bins": {"j": 3}}, "category"),
         ({"bins": {"nobody": 3}}, "nobody"),
         ({"bins": 5}, "mapping"),
-        ({"rounds": 0}, "rounds"),
-        ({"rounds": 2, "tables": [["j", "k"]]}, "rounds"),
+        ({"rounds": -1}, "rounds"),
+        ({"rounds": 10**9}, "rounds"),
         ({"most_cells": 5}, "most_cells"),
         ({"delta": 2}, "delta"),
         ({"tables": [["j", "k", "x"]], "most_cells": 20}, "most_cells"),
@@ -387,7 +394,7 @@ def test_copies_cover_where_one_table_does_not(seed):
 @pytest.mark.slow
 def test_copies_cover_at_length(seed):
     held, naive = covered(20, 400, seed)
-    assert 0.92 <= held
+    assert held >= 0.92
     assert naive < 0.85
 
 

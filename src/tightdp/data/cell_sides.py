@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tightdp.data.blocks import Block
 from tightdp.data.histograms import Bins, Histogram
 from tightdp.data.one_pass import IntegerSum
-from tightdp.errors import Integers, check_choice, check_instance, fail
+from tightdp.errors import Integers, check_choice, check_instance, check_list, fail
 from tightdp.printed import Axis
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema, check_schema
@@ -23,7 +23,7 @@ _MOST_BINS = 32  # of a number for which nobody states them
 
 
 class CellSides:
-    """The columns of a schema, each with its public cells.
+    """Columns of a schema, each with its public cells.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class CellSides:
     bins : mapping, optional
         From names of numeric columns to how many bins they have, or where these begin and end; the
         others have :func:`usual_bins`.
+    columns : sequence of str, optional
+        By default all.
 
     Examples
     --------
@@ -40,19 +42,27 @@ class CellSides:
     ((2, 2), ('age', ('[0, 18)', '[18, 90]')))
     """
 
-    def __init__(self, schema: Schema, bins: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        bins: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self.schema = check_schema(schema)
         given: Mapping[str, Any] = {}
         if bins is not None:
             given = check_instance("bins", bins, Mapping, words="a mapping")
+        self.names = tuple(schema) if columns is None else tuple(check_list("columns", columns))
+        self.rules = schema.select(self.names)
+        if len(self.rules) < max(1, len(self.names)):
+            fail("`columns` must be distinct, and at least one.")
         for name in given:
-            rule = schema[check_choice("bins", name, schema.columns)]
+            rule = schema[check_choice("bins", name, self.names)]
             if isinstance(rule, Category):
                 fail(f"`bins`: {name!r} is a category, whose cells are its levels: leave it out.")
-        self.names = tuple(schema)
         self.bins_of: dict[str, Bins] = {}
         axes: list[Axis] = []
-        for name, rule in schema.columns.items():
+        for name, rule in self.rules.items():
             if isinstance(rule, Interval):
                 side = Histogram(schema, name, given.get(name, usual_bins(schema, rule)))
                 self.bins_of[name] = side.bins
@@ -65,6 +75,7 @@ class CellSides:
     @cached_property
     def reading(self) -> Schema:
         """The rules by which rows are read: a cell is the number of its level or bin."""
+        # with all other columns: those of a matrix are told by their order
         return self.schema.ruled({**self.schema.columns, **self.bins_of})
 
     def cells_of(self, table: Iterable[int]) -> int:
@@ -92,7 +103,7 @@ class CellSides:
         Evenly over the bin, or over the steps in it where values come in steps.
         """
         found: dict[str, NDArray[Any]] = {}
-        for j, (name, rule) in enumerate(self.schema.columns.items()):
+        for j, (name, rule) in enumerate(self.rules.items()):
             if isinstance(rule, Category):
                 levels = np.empty(len(rule.levels), dtype=object)
                 levels[:] = list(rule.levels)

@@ -46,7 +46,8 @@ class SyntheticTable(Untargeted[SyntheticRows]):
     bins : mapping, optional
         Of numeric columns; by default :math:`2 n^{1/5}` equal ones.
     rounds : int, optional
-        How many tables are chosen; by default from public facts.
+        How many tables are chosen, beside those that are stated; by default from public facts for
+        "auto", and none for a list.
     most_cells : int
         How large the model may be.
 

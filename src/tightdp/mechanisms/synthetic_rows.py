@@ -53,6 +53,7 @@ _LARGEST_MODEL = 1 << 24
 _MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _MOST_RELEASED = 1 << 17  # entries of a release, each with a name
 _LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
+_MOST_ROUNDS = 1000
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
@@ -103,15 +104,17 @@ class SyntheticRows(Mechanism):
     schema : Schema
         Without ``person``, or with one row a person.
     tables : "auto", or list of lists of columns
-        What is released beside the one-way tables.
+        What is released beside the one-way tables; "auto" chooses in rounds.
     epsilon, delta : float, Fraction or Decimal
         With ``delta`` the budget is spent in rho, which buys much more of many tables.
+    columns : sequence of str, optional
+        Of which rows are made; by default all.
     bins : mapping, optional
         From names of numeric columns to how many bins they have, or where these begin and end; the
         others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
-        How many tables are chosen; by default from public facts
-        (:func:`~tightdp.mechanisms.table_schedule.spending`).
+        How many tables are chosen, beside those that are stated; by default from public facts
+        (:func:`~tightdp.mechanisms.table_schedule.spending`) for "auto", and none for a list.
     most_cells : int
         The cells of the model: tables that would need more are not chosen, and refused where they
         are stated.
@@ -140,6 +143,7 @@ class SyntheticRows(Mechanism):
         *,
         epsilon: Number,
         delta: Number = 0,
+        columns: Sequence[str] | None = None,
         bins: Mapping[str, Any] | None = None,
         rounds: int | None = None,
         most_cells: int = MOST_CELLS,
@@ -149,18 +153,18 @@ class SyntheticRows(Mechanism):
         self.epsilon = check_epsilon(epsilon)
         self.delta = amount_within("delta", delta, "[0, 1)")
         self.most_cells = check_count("most_cells", most_cells, most=_LARGEST_MODEL)
-        self.sides = CellSides(schema, bins)
+        self.sides = CellSides(schema, bins, columns)
         self.names = self.sides.names
         singles: list[Scope] = [(j,) for j in range(len(self.names))]
+        if rounds is not None:
+            check_count("rounds", rounds, least=0, most=_MOST_ROUNDS)
+        chosen = isinstance(tables, str) if rounds is None else rounds > 0
         if isinstance(tables, str):
             check_choice("tables", tables, ["auto"])
-            self.stated, self.offered = singles, self._offered(singles)
-            if rounds is not None:
-                check_count("rounds", rounds)
+            self.stated = singles
         else:
-            if rounds is not None:
-                fail("`rounds` choose tables: leave it out, or state tables='auto'.")
-            self.stated, self.offered = [*singles, *self._asked(tables)], []
+            self.stated = [*singles, *self._asked(tables)]
+        self.offered = self._offered(singles) if chosen else []
         self._check_cells()
         self.spending = self._spending(rounds)
         self._check_released()
