@@ -31,6 +31,7 @@ from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
@@ -296,6 +297,17 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
+    ],
+    PrivateKeys: [
+        Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),
+        Case(
+            "private keys, gaussian",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, noise="gaussian"),
+        ),
+        Case(
+            "private keys, the largest",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, most=1),
+        ),
     ],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [

@@ -50,7 +50,13 @@ def inside(point: Any) -> Any:
 OTHERS: dict[str, list[Any]] = {
     "epsilon": [Fraction(3, 2)],
     "delta": [1e-3, 2e-3, 0],
-    "noise": ["l1", "laplace", "gaussian", tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1)],
+    "noise": [
+        "l1",
+        "laplace",
+        "gaussian",
+        "bounded",
+        tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1),
+    ],
     "count_share": [Fraction(1, 3)],
     "design": [second_design],
     "column": ["y"],
@@ -62,6 +68,7 @@ OTHERS: dict[str, list[Any]] = {
     "tau": [Fraction(1, 3)],
     "size": [3, 2],
     "bins": [5],
+    "most": [4],
     "most_points": [1 << 24],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
     "intervals": [[tdp.Interval(-2, 1)]],
