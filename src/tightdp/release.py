@@ -24,9 +24,6 @@ from tightdp.printed import (
 )
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
-MOST_MATRIX = 1 << 13
-"""Entries of a release whose covariance is a matrix; of more, only variances are kept."""
-
 _FORMAT = 1
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
@@ -44,8 +41,8 @@ class Known:
     half_width : array
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
-        Of the noise, in user units; the variances alone where entries are independent; None where
-        only the half-widths are known.
+        Of the noise, in user units; None where only the half-widths are known. A vector is that of
+        the variances of independent entries.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -142,18 +139,20 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Of very many entries the variances alone.
+        Where all entries are independent it is the vector of their variances.
         """
-        if len(self.names) > MOST_MATRIX:
+        told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
+        if told and all(known is not None and known.ndim == 1 for known in told):
             whole = np.full(len(self.names), np.nan)
             for a, b, error in self._blocks():
-                if isinstance(error, Known) and error.covariance is not None:
-                    whole[a:b] = _diagonal(error.covariance)
+                if isinstance(error, Known):
+                    whole[a:b] = error.covariance
             return whole
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
-            if isinstance(error, Known) and error.covariance is not None:
-                whole[a:b, a:b] = _with_zeros(error.covariance)
+            known = isinstance(error, Known) and error.covariance is not None
+            if known:
+                whole[a:b, a:b] = _with_zeros(error.covariance)  # type: ignore[union-attr, arg-type]
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -220,7 +219,7 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known. Of more than 8,192 entries the variances alone, a vector.
+        it is not known. Of keys and of cells of many tables the vector of their variances.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -270,7 +269,7 @@ class Release:
         """No number stands in for one that is not known, whoever made the record."""
         hidden = set(self.unknown)
         silent = np.array([name in hidden for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(_diagonal(self.covariance))
+        vague = silent | np.isnan(self._variances)
         if vague.any():
             shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
@@ -279,7 +278,11 @@ class Release:
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(_diagonal(self.covariance))
+        return np.sqrt(self._variances)
+
+    @property
+    def _variances(self) -> FloatArray:
+        return self.covariance if self.covariance.ndim == 1 else np.diag(self.covariance)
 
     @property
     def interval(self) -> FloatArray:
@@ -336,6 +339,7 @@ class Release:
             },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
+            **({"independent": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -367,11 +371,15 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=_with_zeros(np.array(record["covariance"], dtype=np.float64)),
+            covariance=np.array(record["covariance"], dtype=np.float64)
+            if record.get("independent")
+            else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
-            ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
+            ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
+            if "ends" in record
+            else None,
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             receipt=dict(record["receipt"]),
@@ -465,9 +473,9 @@ def _example() -> Release:
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
-    diagonal = _diagonal(covariance)
     if covariance.ndim == 1:
-        return diagonal
+        return covariance
+    diagonal = np.diag(covariance)
     silent = np.isnan(diagonal)  # what they share with others is not known either
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)
     plain = np.count_nonzero(beside) == np.count_nonzero(np.diag(beside))
@@ -475,13 +483,7 @@ def _without_zeros(covariance: FloatArray) -> FloatArray:
 
 
 def _with_zeros(covariance: FloatArray) -> FloatArray:
-    """A matrix, unless its sides are too long for one."""
-    plain = covariance.ndim == 1 and len(covariance) <= MOST_MATRIX
-    return np.diag(covariance) if plain else covariance
-
-
-def _diagonal(covariance: FloatArray) -> FloatArray:
-    return covariance if covariance.ndim == 1 else np.diag(covariance)
+    return np.diag(covariance) if covariance.ndim == 1 else covariance
 
 
 def _without_nan(numbers: FloatArray) -> list[Any]:
