@@ -136,12 +136,17 @@ class Draft:
         )
 
     def covariance(self) -> FloatArray:
-        """Of all entries; NaN where it is not known, 0 between independent drafts."""
+        """Of all entries; NaN where it is not known, 0 between independent drafts.
+
+        Variances alone where one draft of all entries knows no more: for many entries.
+        """
+        first = self.errors[0][1]
+        if len(self.errors) == 1 and isinstance(first, Known) and first.covariance is not None:
+            return np.array(first.covariance)
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
-            known = isinstance(error, Known) and error.covariance is not None
-            if known:
-                whole[a:b, a:b] = error.covariance  # type: ignore[union-attr]
+            if isinstance(error, Known) and error.covariance is not None:
+                whole[a:b, a:b] = _square(error.covariance)
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -208,7 +213,7 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known.
+        it is not known. Of many entries the variances alone: a vector instead of a matrix.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -257,16 +262,17 @@ class Release:
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
         silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(np.diag(self.covariance))
+        vague = silent | np.isnan(_diagonal(self.covariance))
         if vague.any():
-            shared = vague[:, None] | vague[None, :]
+            plain = self.covariance.ndim == 1
+            shared = vague if plain else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
             object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
 
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(np.diag(self.covariance))
+        return np.sqrt(_diagonal(self.covariance))
 
     @property
     def interval(self) -> FloatArray:
@@ -319,6 +325,7 @@ class Release:
             "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
+            **({"variances": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -350,7 +357,9 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=_with_zeros(np.array(record["covariance"], dtype=np.float64)),
+            covariance=_with_zeros(
+                np.array(record["covariance"], dtype=np.float64), bool(record.get("variances"))
+            ),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
@@ -448,6 +457,8 @@ def _example() -> Release:
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
+    if covariance.ndim == 1:
+        return covariance
     diagonal = np.diag(covariance)
     silent = np.isnan(diagonal)  # what they share with others is not known either
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)
@@ -455,8 +466,16 @@ def _without_zeros(covariance: FloatArray) -> FloatArray:
     return diagonal if plain else np.where(np.diag(silent), np.nan, beside)
 
 
-def _with_zeros(covariance: FloatArray) -> FloatArray:
+def _with_zeros(covariance: FloatArray, variances: bool) -> FloatArray:
+    return covariance if variances else _square(covariance)
+
+
+def _square(covariance: FloatArray) -> FloatArray:
     return np.diag(covariance) if covariance.ndim == 1 else covariance
+
+
+def _diagonal(covariance: FloatArray) -> FloatArray:
+    return covariance if covariance.ndim == 1 else np.diag(covariance)
 
 
 def _without_nan(numbers: FloatArray) -> list[Any]:

@@ -44,8 +44,8 @@ class TableColumns:
     Parameters
     ----------
     schema : Schema
-    bins : mapping from names to numbers of bins or edges
-        Of the numeric columns.
+    bins : mapping
+        Of the numeric columns: how many bins, or their edges, by name.
     names : sequence of str
 
     Examples
@@ -89,9 +89,7 @@ class TableColumns:
         return self.schema.ruled({**self.schema.columns, **self.bins_of})
 
 
-def read_tables(
-    schema: Schema, tables: object, bins: object
-) -> tuple[TableColumns, list[Columns]]:
+def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColumns, list[Columns]]:
     """The sides and the sets of columns that somebody asks for.
 
     A table is a name or a list of names; a number comes with its bins, as a pair where it is named
@@ -117,14 +115,16 @@ def read_tables(
     names = list(dict.fromkeys(itertools.chain.from_iterable(named)))
     sides = TableColumns(schema, given, names)
     places = {name: j for j, name in enumerate(names)}
-    found = [tuple(sorted(places[name] for name in table)) for table in named]
-    for table in found:
-        if found.count(table) > 1:
+    found = [tuple(places[name] for name in table) for table in named]
+    seen: set[Columns] = set()
+    for places_of in found:
+        if tuple(sorted(places_of)) in seen:
             fail(
                 "`tables` must be distinct: a table that is asked for twice needs noise only once. "
-                f"Twice: {shown(', '.join(names[j] for j in table))}."
+                f"Twice: {shown(', '.join(names[j] for j in places_of))}."
             )
-    check_cells([[sides.sizes[j] for j in table] for table in found])
+        seen.add(tuple(sorted(places_of)))
+    check_cells([[sides.sizes[j] for j in some] for some in found])
     return sides, found
 
 
@@ -268,9 +268,7 @@ class TableCounts(Statistic):
         kind, columns = part
         if not columns:
             return ["rows"]
-        sides = [self.sides.axes[j] for j in columns]
-        factors = [_factor_names(kind, name, labels) for name, labels in sides]
-        return [":".join(choice) for choice in itertools.product(*factors)]
+        return cell_names([self.sides.axes[j] for j in columns], kind)
 
     @property
     def reading(self) -> Schema:
@@ -313,6 +311,16 @@ class TableCounts(Statistic):
             sides = [np.multiply.outer(a, b) for a in (low, high) for b in (least, most)]
             low, high = np.minimum.reduce(sides), np.maximum.reduce(sides)
         return low.ravel(), high.ravel()
+
+
+def cell_names(axes: Sequence[Axis], kind: str = "cells") -> list[str]:
+    """The names of all entries of a table, in the order of ``numpy.ravel``.
+
+    >>> cell_names([("sex", ("f", "m")), ("age", ("[0, 18)", "[18, 90]"))])[:2]
+    ['sex[f]:age[0, 18)', 'sex[f]:age[18, 90]']
+    """
+    factors = [_factor_names(kind, name, labels) for name, labels in axes]
+    return [":".join(choice) for choice in itertools.product(*factors)]
 
 
 def _factor_names(kind: str, name: str, labels: Sequence[str]) -> list[str]:

@@ -17,16 +17,17 @@ from tightdp.errors import FloatArray, InfeasibleSamplingError, ParameterError, 
 from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, roomy
+from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_variance, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.noise.gaussian_vectors import GaussianVector
-from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.lattice import LatticeNoise, refuse
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, source
-from tightdp.workloads.planner import Plan
-from tightdp.workloads.residuals import frame_square
+from tightdp.workloads.planner import NoisePlan
+from tightdp.workloads.residuals import Workload, frame_square
 from tightdp.workloads.strategies import Strategy, reaches, told
 
+_MOST_SUMMING = 512  # cells of a table whose noise adds up to zero
 _MOST_SUMMED = 600  # dimensions up to which variances are summed over the lattice
 _ROUNDED = 1 + 2.0**-40  # what sums of some thousand doubles lose, many times over
 _WORD = 1 << 62
@@ -67,6 +68,10 @@ class BookNoise(ABC):
     def part_variance(self, place: int) -> FloatArray:
         """Of a part: one number where its noise is isotropic, or that of each contrast."""
 
+    def flat(self, place: int) -> bool:
+        """Whether the noise of a part adds up to zero."""
+        return False
+
     def covariance(self) -> FloatArray:
         """Variances of all entries in counts; entries of different tables are uncorrelated."""
         out = np.empty(len(self.counts))
@@ -74,9 +79,8 @@ class BookNoise(ABC):
             zip(self.counts.parts, self.counts.where, strict=True)
         ):
             variance = self.part_variance(place)
-            if part[0] == "cells" and self.paired:  # isotropic around a sum of zero
-                cells = where.stop - where.start
-                variance = variance * (1 - 1 / cells)
+            if self.flat(place):  # isotropic around a sum of zero
+                variance = variance * (1 - 1 / (where.stop - where.start))
             out[where] = np.broadcast_to(variance, self.counts.shape(part)).ravel()
         return out
 
@@ -139,11 +143,21 @@ class ShapedNoise(BookNoise):
         for part in parts:
             if part[0] == "contrasts":
                 bodies.append(BoxBody(self._sides(part).tolist(), level))
-            elif self.paired:
+            elif self._summing(part):
                 bodies.append(HistogramBody(self.counts.length(part)))
             else:
                 bodies.append(DiamondBody(self.counts.length(part)))
+                level = 2 if self.paired else 1
+        if level == 2 and len(parts) > 1 and cells:
+            refuse(ProductBody(bodies))
         return bodies, level
+
+    def _summing(self, part: Measured) -> bool:
+        """Whether the noise of a table adds up to zero; with many cells that gains nothing."""
+        return part[0] == "cells" and self.paired and self.counts.length(part) <= _MOST_SUMMING
+
+    def flat(self, place: int) -> bool:
+        return self._summing(self.counts.parts[place])
 
     def _sides(self, part: Measured) -> NDArray[np.int64]:
         """How far a row moves each contrast [P1]."""
@@ -154,6 +168,7 @@ class ShapedNoise(BookNoise):
         """Variances of parts: of the integers where they can be summed, else of the continuum."""
         found = noise.covariance() if noise.dim <= _MOST_SUMMED else None
         out: dict[int, FloatArray] = {}
+        own: Any
         start = 0
         m, rate = noise.body.rank, float(noise.epsilon) / self.rows
         for place in places:
@@ -162,10 +177,11 @@ class ShapedNoise(BookNoise):
             if found is not None:
                 own = np.diag(found)[start : start + length]
                 if part[0] == "cells":
-                    own = own[0] * (length / (length - 1) if self.paired else 1.0)
+                    own = own[0] * (length / (length - 1) if self._summing(part) else 1.0)
+            elif isinstance(noise.body, DiamondBody):
+                own = geometric_variance(float(noise.rate))
             else:
-                radial = (m + 1) * (m + 2) / rate**2
-                own = radial * self._moment(part)
+                own = (m + 1) * (m + 2) / rate**2 * self._moment(part)
             shape = self.counts.shape(part) if part[0] == "contrasts" else ()
             out[place] = np.asarray(own, dtype=np.float64).reshape(shape)
             start += length
@@ -256,9 +272,10 @@ class ShapedNoise(BookNoise):
                     if part[0] != "contrasts" or (sides * body.den > body.half * most).any():
                         return False
                 else:
-                    kind = HistogramBody if self.paired else DiamondBody
+                    kind = HistogramBody if self._summing(part) else DiamondBody
+                    least = 2 if self.paired and kind is DiamondBody else 1
                     whole = part[0] == "cells" and body.dim == self.counts.length(part)
-                    if not (whole and isinstance(body, kind) and most >= 1):
+                    if not (whole and isinstance(body, kind) and most >= least):
                         return False
         return True
 
@@ -283,7 +300,7 @@ class GaussianBookNoise(BookNoise):
     """
 
     def __init__(
-        self, counts: TableCounts, plan: Plan, epsilon: Fraction, delta: Fraction
+        self, counts: TableCounts, plan: NoisePlan, epsilon: Fraction, delta: Fraction
     ) -> None:
         super().__init__(counts)
         if any(part[0] != "centred" for part in counts.parts):
@@ -291,9 +308,7 @@ class GaussianBookNoise(BookNoise):
         self.epsilon, self.delta, self.plan = epsilon, delta, plan
         self.squares = [self._square(part) for part in counts.parts]
         self.lengths = [self._length(part) for part in counts.parts]  # s_A g_A, for one sigma
-        unit = GaussianVector(
-            epsilon=epsilon, delta=delta, square=Fraction(1), entries=len(counts)
-        )
+        unit = GaussianVector(epsilon=epsilon, delta=delta, square=Fraction(1), entries=len(counts))
         fine = unit.sigma * unit.resolution
         sizes = [unit.sigma**2 * length for length in self.lengths]
         least = Fraction(math.sqrt(min(sizes))) * Fraction(999, 1000)
@@ -332,6 +347,11 @@ class GaussianBookNoise(BookNoise):
     def part_variance(self, place: int) -> FloatArray:
         return np.asarray(float(self.variances[place]))
 
+    def total(self, work: Workload) -> float:
+        """The weighted total variance of the tables of a workload."""
+        ratio = float(self.variances[0] / self.lengths[0]) * self.rows**2
+        return work.total_variance({a: s * ratio for a, s in self.plan.variances.items()})
+
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         variance = linear**2 @ self.covariance()
         steps = np.abs(linear).max(axis=1, initial=0.0) / self.factor
@@ -359,8 +379,7 @@ class GaussianBookNoise(BookNoise):
         if not paired:
             return bool(self.covers(whole * self.factor).all())
         return all(
-            bool(self.covers((whole[i:] - whole[i]) * self.factor).all())
-            for i in range(len(whole))
+            bool(self.covers((whole[i:] - whole[i]) * self.factor).all()) for i in range(len(whole))
         )
 
     def covers_by_structure(self) -> bool:

@@ -37,7 +37,7 @@ _FRESH = 0.05  # weight of a set that is new, before it is normed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class NoisePlan:
     """Variances of residuals for noise whose squared move, in standard deviations, is at most 1.
 
     Attributes
@@ -61,7 +61,7 @@ class Plan:
         return self.total / self.bound - 1 if self.bound > 0 else 0.0
 
 
-def plan(work: Workload, neighbors: Neighbors) -> Plan:
+def plan(work: Workload, neighbors: Neighbors) -> NoisePlan:
     """The plan of a workload.
 
     >>> found = plan(Workload([2] * 4, [(0, 1), (2, 3)]), Neighbors.REPLACE_ONE)
@@ -72,20 +72,20 @@ def plan(work: Workload, neighbors: Neighbors) -> Plan:
         return _added_row(work)
     parts = [part for part in work.residuals if part]
     kinds = exchangeable(work)
-    return _Search(work, parts, kinds).found()
+    return _PlanSearch(work, parts, kinds).found()
 
 
-def _added_row(work: Workload) -> Plan:
+def _added_row(work: Workload) -> NoisePlan:
     value = np.array([work.importance[part] for part in work.residuals])
     move = np.array([math.prod(1 - 1 / n for n in work.shape(part)) for part in work.residuals])
     root = np.sqrt(value * move)
     variances = np.sqrt(move / value) * root.sum() * _SAFE
     total = float(value @ variances)
     found = dict(zip(work.residuals, variances.tolist(), strict=True))
-    return Plan(found, total, min(total, float(root.sum()) ** 2))
+    return NoisePlan(found, total, min(total, float(root.sum()) ** 2))
 
 
-class _Search:
+class _PlanSearch:
     """Plans for the sets of columns in hand; residuals that columns can exchange share a rate."""
 
     def __init__(self, work: Workload, parts: list[Columns], kinds: list[int]) -> None:
@@ -93,14 +93,11 @@ class _Search:
         self.cost = ReplacedRow(work.sizes, parts, kinds)
         alike: dict[tuple[int, ...], int] = {}
         self.of = np.array(
-            [
-                alike.setdefault(tuple(sorted(kinds[j] for j in part)), len(alike))
-                for part in parts
-            ]
+            [alike.setdefault(tuple(sorted(kinds[j] for j in part)), len(alike)) for part in parts]
         )
         self.value = np.bincount(self.of, [work.importance[part] for part in parts])
 
-    def found(self) -> Plan:
+    def found(self) -> NoisePlan:
         # a row that differs in one column moves all residuals of that column
         sets = np.eye(len(self.work.sizes), dtype=bool)[self._used()]
         rows = self._rows(sets)
@@ -124,7 +121,7 @@ class _Search:
         spread = spread / (self.cost.most(spread) * _SAFE)  # certified, whatever was searched
         variances = dict(zip(self.parts, (1 / spread).tolist(), strict=True))
         total = self.work.total_variance(variances)
-        return Plan(variances, total, min(total, bound / _SAFE))
+        return NoisePlan(variances, total, min(total, bound / _SAFE))
 
     def _used(self) -> list[int]:
         return sorted({j for part in self.parts for j in part})

@@ -87,8 +87,8 @@ def told(work: Workload, part: Part, neighbors: Neighbors) -> Iterable[tuple[Col
     """Residuals, and the mean second moment of their directions in the body of the part."""
     kind, columns = part
     if kind == "contrasts":
-        moment = reaches(work, columns, neighbors) ** 2 / 3 / squares(work, columns)
-        yield columns, float(moment.mean())
+        each = reaches(work, columns, neighbors) ** 2 / 3 / squares(work, columns)
+        yield columns, float(each.mean())
         return
     n = work.cells(columns)
     if neighbors is Neighbors.REPLACE_ONE:
