@@ -50,7 +50,13 @@ def inside(point: Any) -> Any:
 OTHERS: dict[str, list[Any]] = {
     "epsilon": [Fraction(3, 2)],
     "delta": [1e-3, 2e-3, 0],
-    "noise": ["l1", "laplace", "gaussian", tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1)],
+    "noise": [
+        "l1",
+        "split",
+        "laplace",
+        "gaussian",
+        tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1),
+    ],
     "count_share": [Fraction(1, 3)],
     "design": [second_design],
     "column": ["y"],
@@ -61,7 +67,7 @@ OTHERS: dict[str, list[Any]] = {
     "taus": [[0.25, 0.75]],
     "tau": [Fraction(1, 3)],
     "size": [3, 2],
-    "bins": [5],
+    "bins": [5, {"x": 3}, {"x": 2}],
     "most_points": [1 << 24],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
     "intervals": [[tdp.Interval(-2, 1)]],
@@ -110,6 +116,10 @@ OTHERS: dict[str, list[Any]] = {
     "settings": [[{"ridge": 0.0}, {"ridge": 2.0}]],
     "score_share": [0.3],
     "runs": [5.0],
+    "tables": [["t"], ["s"]],
+    "weights": [[1, 2], [1, 2, 3]],
+    "targets": [[1, 2], [1, 2, 3]],
+    "suppress": [0.5],
 }
 
 

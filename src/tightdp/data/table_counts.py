@@ -28,7 +28,7 @@ from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.printed import Axis
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema, check_schema
-from tightdp.workloads.residuals import Columns, Workload, along, centred, contrasts
+from tightdp.workloads.residuals import Columns, Workload, along, centred, contrasts, spread_over
 
 MOST_TABLE_CELLS = 1 << 20
 """Of all tables of a workload together: their names alone fill memory."""
@@ -102,7 +102,9 @@ def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColu
     (('sex', 'age'), [(0, 1), (0,)])
     """
     check_schema(schema)
-    given: dict[str, Any] = dict(check_instance("bins", bins or {}, Mapping, words="a mapping"))
+    given: dict[str, Any] = dict(
+        check_instance("bins", {} if bins is None else bins, Mapping, words="a mapping")
+    )
     for name in given:
         check_choice("bins", name, schema.columns)
     wanted = _all_tables(schema, given, tables) if _is_order(tables) else _listed(tables)
@@ -227,7 +229,7 @@ class TableCounts(Statistic):
         parts: Sequence[tuple[str, Sequence[str]]],
         bins: Mapping[str, Any] | None = None,
     ) -> None:
-        self.sides = TableColumns(schema, bins or {}, columns)
+        self.sides = TableColumns(schema, {} if bins is None else bins, columns)
         self.schema, self.columns = schema, self.sides.names
         place = {name: j for j, name in enumerate(self.columns)}
         self.parts: tuple[Measured, ...] = tuple(
@@ -308,7 +310,7 @@ class TableCounts(Statistic):
         low = high = np.ones((), dtype=np.int64)
         for rows in self.maps(part):
             least, most = rows.min(axis=1), rows.max(axis=1)
-            sides = [np.multiply.outer(a, b) for a in (low, high) for b in (least, most)]
+            sides = [spread_over(a, b) for a in (low, high) for b in (least, most)]
             low, high = np.minimum.reduce(sides), np.maximum.reduce(sides)
         return low.ravel(), high.ravel()
 
@@ -358,7 +360,7 @@ class _TableImage(RowImage):
         for part in self.counts.parts:
             out = np.ones((), dtype=np.int64)
             for j, rows in zip(part[1], self.counts.maps(part), strict=True):
-                out = np.multiply.outer(out, rows[:, levels[j]])
+                out = spread_over(out, rows[:, levels[j]])
             parts.append(out.ravel())
         return np.concatenate(parts).astype(np.float64)
 

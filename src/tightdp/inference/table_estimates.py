@@ -23,6 +23,7 @@ from tightdp.workloads.residuals import (
     centred,
     contrasts,
     frame_square,
+    spread_over,
     subsets,
 )
 
@@ -177,7 +178,7 @@ def _tells(kind: str, columns: Columns, some: Columns) -> bool:
 def _squares(shape: Sequence[int]) -> FloatArray:
     out = np.ones(())
     for n in shape:
-        out = np.multiply.outer(out, (contrasts(n) ** 2).sum(axis=1))
+        out = spread_over(out, (contrasts(n) ** 2).sum(axis=1))
     return out
 
 

@@ -20,7 +20,6 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_flag,
-    check_positive,
     check_within,
     fail,
     quoted,
@@ -47,10 +46,9 @@ from tightdp.shaping.reach import PUBLIC_SEED, how_many, simultaneous
 from tightdp.table_books import BookPreview, TableBook
 from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.residuals import Columns, Workload
-from tightdp.workloads.strategies import Chooser, Strategy
+from tightdp.workloads.strategies import Strategy, strategies
 
 NOISES = ("best", "gaussian", "hull", "cube", "tables", "mixed", "split")
-_SPREADS = 1e3  # a table whose cells count a million times as much as another's is no wish
 
 
 class TableMechanism(AdditiveMechanism):
@@ -161,7 +159,7 @@ def check_weights(weights: object, count: int) -> list[float] | None:
             f"`weights` must be a list of {count} numbers, one for each table. Got "
             f"{quoted(weights)}."
         )
-    return [check_positive("weights", weight) for weight in weights]
+    return [check_within("weights", weight, "[1e-9, 1e9]") for weight in weights]
 
 
 def _chosen(book: TableMechanism, name: str, epsilon: Fraction, delta: Fraction) -> BookNoise:
@@ -169,7 +167,7 @@ def _chosen(book: TableMechanism, name: str, epsilon: Fraction, delta: Fraction)
     schema, sides, work = book.schema, book.sides, book.work
     if name == "gaussian" and not delta:
         fail("`noise` 'gaussian' needs `delta` > 0. Got delta = 0.")
-    shaped = [] if name == "gaussian" else Chooser(work, schema.neighbors).ranked()
+    shaped = [] if name == "gaussian" else strategies(work, schema.neighbors)
     if name not in ("best", "gaussian"):
         known = sorted({strategy.name for strategy in shaped})
         shaped = [strategy for strategy in shaped if strategy.name == name]
@@ -467,4 +465,4 @@ def check_targets(targets: object, count: int) -> FloatArray:
             f"`targets` must be a list of {count} standard errors, one for each table. Got "
             f"{quoted(targets)}."
         )
-    return np.array([check_positive("targets", wish) for wish in targets])
+    return np.array([check_within("targets", wish, "[1e-6, 1e12]") for wish in targets])

@@ -66,6 +66,16 @@ def frame_square(levels: int) -> int:
     return 2 if levels == 2 else levels * levels
 
 
+def spread_over(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """All products of the entries of an array and of a vector.
+
+    >>> spread_over(np.array([2, 3]), np.array([1, -1]))
+    array([[ 2, -2],
+           [ 3, -3]])
+    """
+    return np.asarray(first[..., None] * second)
+
+
 def along(array: np.ndarray, maps: Sequence[np.ndarray], first: int = 0) -> np.ndarray:
     """The array with a matrix applied along each of its axes from ``first`` on.
 
@@ -155,6 +165,11 @@ class Workload:
         """Over all cells of all tables, by their weights."""
         each = zip(self.tables, self.weights, strict=True)
         return float(sum(w * self.cells(t) * self.cell_variance(t, variances) for t, w in each))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells workloads apart."""
+        return self.sizes, self.tables, tuple(self.weights.tolist())
 
     def reweighted(self, weights: Sequence[float] | FloatArray) -> Workload:
         """The same tables, which count differently."""

@@ -26,11 +26,13 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.privacy import Neighbors
-from tightdp.workloads.residuals import Columns, Workload, contrasts, subsets
+from tightdp.workloads.residuals import Columns, Workload, contrasts, spread_over, subsets
 
 Part = tuple[Literal["cells", "contrasts"], Columns]
 _MOST_TRIED = 48  # residuals whose coordinates are chosen one by one
 _PASSES = 3
+_REMEMBERED = 32
+_FOUND: dict[object, list[Strategy]] = {}  # of equal public facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def reaches(work: Workload, columns: Columns, neighbors: Neighbors) -> FloatArra
     low = high = np.ones(())
     for n in work.shape(columns):
         least, most = contrasts(n).min(axis=1), contrasts(n).max(axis=1)
-        sides = [np.multiply.outer(a, b) for a in (low, high) for b in (least, most)]
+        sides = [spread_over(a, b) for a in (low, high) for b in (least, most)]
         low, high = np.minimum.reduce(sides), np.maximum.reduce(sides)
     return high - low if neighbors is Neighbors.REPLACE_ONE else np.maximum(high, -low)
 
@@ -71,7 +73,7 @@ def squares(work: Workload, columns: Columns) -> FloatArray:
     """Squared lengths of the contrasts of a residual."""
     out = np.ones(())
     for n in work.shape(columns):
-        out = np.multiply.outer(out, (contrasts(n) ** 2).sum(axis=1))
+        out = spread_over(out, (contrasts(n) ** 2).sum(axis=1))
     return out
 
 
@@ -98,6 +100,17 @@ def told(work: Workload, part: Part, neighbors: Neighbors) -> Iterable[tuple[Col
     for some in subsets(columns):
         if some or neighbors is Neighbors.ADD_REMOVE:
             yield some, moment * n / work.cells(some)
+
+
+def strategies(work: Workload, neighbors: Neighbors) -> list[Strategy]:
+    """All strategies for a workload, by their predicted totals; found once."""
+    key = (work.key, neighbors)
+    if key not in _FOUND:
+        found = Chooser(work, neighbors).ranked()
+        for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
+            _FOUND.pop(oldest, None)  # another thread may have been quicker
+        _FOUND[key] = found
+    return list(_FOUND[key])
 
 
 class Chooser:
