@@ -10,7 +10,7 @@ from reproduce.curves import draw_curves
 from reproduce.experiment import Cell, Experiment, Outcome, Settings
 from reproduce.planar_rivals import planar_rivals
 from reproduce.results import Quote, Row
-from tightdp.design.planar import design_planar_noise
+from tightdp.design.vector import design_planar_noise
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
 

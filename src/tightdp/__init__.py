@@ -1,5 +1,6 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
+from tightdp.accounting import Cost
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
@@ -10,12 +11,12 @@ from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
-from tightdp.design.planar import design_planar_noise
-from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
+from tightdp.design.vector import design_planar_noise, design_vector_noise
+from tightdp.design.vector_law import PlanarDesign, VectorDesign
 from tightdp.design.worst_event import WorstEvent, worst_event
 from tightdp.errors import (
     BudgetError,
@@ -149,6 +150,7 @@ __all__ = [  # noqa: RUF022
     "quantiles",
     # Budget
     "Ledger",
+    "Cost",
     "Release",
     "Preview",
     "epsilon_for",
@@ -218,6 +220,8 @@ __all__ = [  # noqa: RUF022
     "suboptimality",
     "worst_event",
     "WorstEvent",
+    "design_vector_noise",
+    "VectorDesign",
     "design_planar_noise",
     "PlanarDesign",
     "design_data_dependent_noise",

@@ -39,7 +39,7 @@ from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise
 from tightdp.shaping.moment_noise import Part
-from tightdp.shaping.planar_noise import PlanarNoise
+from tightdp.shaping.vector_noise import VectorNoise
 
 Generator = np.random.Generator
 PARTS = 8  # cells are multiples of 1/8 of half an interval
@@ -446,7 +446,7 @@ def inside(mechanism: Any, moves: Any) -> Any:
     if isinstance(choice, CoordinateNoise):
         most = np.array([law.sensitivity for law in choice.laws])
         return (np.abs(moves) <= most).all(axis=1) & ((moves != 0).sum(axis=1) <= choice.moved)
-    if isinstance(choice, PlanarNoise):
+    if isinstance(choice, VectorNoise):
         power = {"l1": 1, "l2": 2, "linf": np.inf}[choice.design.ball]
         length = np.linalg.norm(moves.astype(np.float64), power, axis=1)
         return length <= choice.design.resolution * choice.draws.points * (1 + 1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ def book(noise: str = "best", neighbors: str = "replace-one", epsilon=1, **optio
 def test_without_noise_the_counts_come_back(noise, neighbors, seed):
     table = people(np.random.default_rng(seed))
     release = book(noise, neighbors, epsilon=1000).release(table, rng=seed)
-    np.testing.assert_allclose(release.value, counted(table), atol=4 if noise == "gaussian" else 0.6)
+    near = 4 if noise == "gaussian" else 0.6  # its sigma stops at an epsilon of 32
+    np.testing.assert_allclose(release.value, counted(table), atol=near)
     assert release.names[4] == "sex[f]:region[north]"
 
 
@@ -235,6 +237,40 @@ def test_gaussian_noise_is_taken_where_it_is_less():
     assert Tables(few, 1, epsilon=1, delta=1e-6).guarantee().delta == 0  # the hull is less
 
 
+@pytest.mark.parametrize("neighbors", BOTH)
+def test_a_budget_in_rho_buys_whole_numbers(neighbors, seed):
+    made = Tables(schema(neighbors), ASKED, noise="gaussian", rho=0.05)
+    assert made.book.resolution == 1
+    assert made.cost.rho == Fraction(1, 20)
+    assert made.guarantee().rho == 0.05
+    release = made.release(people(np.random.default_rng(seed)), rng=seed)
+    assert "rho = 0.05" in str(release)
+    counts, noise = made.book.statistic, made.book.book_noise
+    points = all_images(counts)
+    first, second = np.triu_indices(len(points), 1)
+    moves = points[first] - points[second] if neighbors == "replace-one" else points
+    spent = [
+        (moves[:, where] ** 2).sum(axis=1) / float(2 * variance)
+        for where, variance in zip(counts.where, noise.variances, strict=True)
+    ]
+    assert 0.999 * 0.05 < np.sum(spent, axis=0).max() <= 0.05
+    with pytest.raises(ParameterError, match="not both"):
+        Tables(schema(), ASKED, epsilon=1, rho=1)
+    with pytest.raises(ParameterError, match="must be given"):
+        Tables(schema(), ASKED)
+
+
+@pytest.mark.parametrize("rho", [0.01, 3, 300])
+def test_whole_gaussian_noise_is_as_foreseen(rho, seed):
+    """At 300 all but a few of the integers are zero."""
+    made = Tables(schema(), ASKED, noise="gaussian", rho=rho)
+    draws = np.asarray(made.book.noise.sample(4000, rng=seed), dtype=float)
+    drawn = np.concatenate(made._reader.tables(draws, errors=True), axis=1)
+    found = made.preview()
+    assert np.abs(drawn.std(axis=0).mean() / found.std.mean() - 1) < 0.05
+    assert (np.abs(drawn) <= found.alone.max()).mean() > 0.945
+
+
 def test_weights_and_targets_shift_the_noise():
     even = book("gaussian").preview().std
     first = book("gaussian", weights=[100, 1, 1]).preview().std
@@ -317,9 +353,7 @@ def test_the_preview_says_the_error_of_every_table():
 
 def wide(columns: int, levels: int) -> tdp.Schema:
     kinds = [str(i) for i in range(levels)]
-    return tdp.Schema(
-        {f"c{i}": tdp.Category(kinds, other="0") for i in range(columns)}, rows=1000
-    )
+    return tdp.Schema({f"c{i}": tdp.Category(kinds, other="0") for i in range(columns)}, rows=1000)
 
 
 @pytest.mark.parametrize(

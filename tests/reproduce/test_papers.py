@@ -36,7 +36,7 @@ from reproduce.registry import EXPERIMENTS
 from reproduce.regression import least_squares, moment_balls, pseudo_solutions
 from reproduce.results import mean_and_error, median_and_error
 from reproduce.runner import CellStore
-from tightdp.design.planar import design_planar_noise
+from tightdp.design.vector import design_planar_noise
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.geometry.norm_balls import LpBall

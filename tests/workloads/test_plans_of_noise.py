@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tightdp.privacy import Neighbors
-from tightdp.workloads import costs
-from tightdp.workloads.costs import ReplacedRow, concave_bound
+from tightdp.workloads import replaced_rows as costs
 from tightdp.workloads.planner import exchangeable, plan
+from tightdp.workloads.replaced_rows import ReplacedRow, concave_bound
 from tightdp.workloads.residuals import (
     Workload,
     along,
@@ -139,9 +139,7 @@ def test_fifty_columns_are_planned_in_seconds(seed):
 def test_a_row_that_is_added_has_a_closed_form():
     work = to_order([2, 3, 4], 2)
     found = plan(work, ADD)
-    cost = sum(
-        math.prod(1 - 1 / n for n in work.shape(a)) / s for a, s in found.variances.items()
-    )
+    cost = sum(math.prod(1 - 1 / n for n in work.shape(a)) / s for a, s in found.variances.items())
     assert cost == pytest.approx(1, rel=1e-6)
     assert found.gap < 1e-6
     marginal = [

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tightdp.data.table_counts import TableColumns, TableCounts, cell_names, rea
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
+    amount_within,
     check_choice,
     check_confidence,
     check_flag,
@@ -39,7 +40,6 @@ from tightdp.shaping.book_noise import (
     GaussianBookNoise,
     ShapedNoise,
     feasible,
-    normal_reach,
 )
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.reach import PUBLIC_SEED, how_many, simultaneous
@@ -48,6 +48,7 @@ from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.residuals import Columns, Workload
 from tightdp.workloads.strategies import Strategy, strategies
 
+_SAID_AT = Fraction(1, 10**6)  # the delta at which a budget in rho is told in epsilon
 NOISES = ("best", "gaussian", "hull", "cube", "tables", "mixed", "split")
 
 
@@ -55,8 +56,9 @@ class TableMechanism(AdditiveMechanism):
     r"""Releases :math:`t(X) + z`: integer coordinates of many tables plus integer noise.
 
     **Privacy.**
-    Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
-    person with at most ``rows_per_person`` rows; delta is 0 but for Gaussian noise.
+    Statement: a release is (epsilon, delta)-DP, or rho-zero-concentrated DP where the budget is in
+    rho, under the neighbour relation of the schema, for one person with at most ``rows_per_person``
+    rows; delta is 0 but for Gaussian noise.
     Needs: [P1] t(X) is the exact integer vector of
     :class:`~tightdp.data.table_counts.TableCounts`, in which levels and bins are public; [P2] the
     noise covers what one row moves: :class:`~tightdp.shaping.book_noise.ShapedNoise` and
@@ -70,7 +72,7 @@ class TableMechanism(AdditiveMechanism):
 
     Parameters
     ----------
-    schema, tables, bins, weights, noise, epsilon, delta :
+    schema, tables, bins, weights, noise, epsilon, delta, rho :
         As for :class:`Tables`.
 
     Examples
@@ -89,20 +91,26 @@ class TableMechanism(AdditiveMechanism):
         bins: Mapping[str, Any] | None = None,
         weights: object = None,
         noise: str = "best",
-        epsilon: Number,
+        epsilon: Number | None = None,
         delta: Number = 0,
+        rho: Number | None = None,
     ) -> None:
         self.schema = check_schema(schema)
-        spent, lost = check_epsilon(epsilon), check_share(delta)
+        budget = _budget(epsilon, delta, rho)
+        self.in_rho = rho is not None
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
         self.plan: NoisePlan | None = None
         name = check_choice("noise", noise, NOISES)
-        choice = _chosen(self, name, spent, lost)
+        choice = _chosen(self, name, budget)
         if isinstance(choice, GaussianBookNoise):
             self.plan = choice.plan
         self.strategy = choice.strategy.name if isinstance(choice, ShapedNoise) else "gaussian"
         self._adopt(choice.counts, choice)
+
+    def at(self, epsilon: Number) -> Self:
+        """The same tables for another epsilon, also where the budget was in rho."""
+        return self.rebuilt(epsilon=epsilon, rho=None)
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         choice = self.book_noise
@@ -162,11 +170,33 @@ def check_weights(weights: object, count: int) -> list[float] | None:
     return [check_within("weights", weight, "[1e-9, 1e9]") for weight in weights]
 
 
-def _chosen(book: TableMechanism, name: str, epsilon: Fraction, delta: Fraction) -> BookNoise:
+class Spending(NamedTuple):
+    """What may be spent: the epsilon of pure noise, delta, and rho where that is what counts."""
+
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction | None
+
+
+def _budget(epsilon: Number | None, delta: Number, rho: Number | None) -> Spending:
+    lost = check_share(delta)
+    if rho is None:
+        if epsilon is None:
+            fail("`epsilon` must be given, or `rho`: how much privacy the release spends.")
+        return Spending(check_epsilon(epsilon), lost, None)
+    if epsilon is not None:
+        fail("Give `epsilon` or `rho`, not both: rho says what epsilon is at `delta`.")
+    spent = amount_within("rho", rho, "[1e-12, 1e5]")
+    # pure noise of epsilon is epsilon^2/2 in rho; rounded down to 32 bits
+    root = Fraction(math.isqrt(int(2 * spent * (1 << 64))), 1 << 32)
+    return Spending(check_epsilon(root), lost or _SAID_AT, spent)
+
+
+def _chosen(book: TableMechanism, name: str, budget: Spending) -> BookNoise:
     """The noise with the least total variance among those that can be drawn."""
-    schema, sides, work = book.schema, book.sides, book.work
-    if name == "gaussian" and not delta:
-        fail("`noise` 'gaussian' needs `delta` > 0. Got delta = 0.")
+    schema, work = book.schema, book.work
+    if name == "gaussian" and not budget.delta:
+        fail("`noise` 'gaussian' needs `delta` > 0, or a budget in `rho`. Got delta = 0.")
     shaped = [] if name == "gaussian" else strategies(work, schema.neighbors)
     if name not in ("best", "gaussian"):
         known = sorted({strategy.name for strategy in shaped})
@@ -174,15 +204,14 @@ def _chosen(book: TableMechanism, name: str, epsilon: Fraction, delta: Fraction)
         if not shaped:
             fail(f"`noise` {name!r} is not for these tables: {', '.join(known)}, or 'best'.")
     gaussian: GaussianBookNoise | None = None
-    if delta and name in ("best", "gaussian"):
-        gaussian = _gaussian(schema, sides, work, epsilon, delta)
+    if budget.delta and name in ("best", "gaussian"):
+        gaussian = _gaussian(schema, book.sides, work, budget)
     for strategy in shaped:
-        rows = float(schema.rows_per_person)
         if gaussian is not None:
-            total = strategy.total * (rows / float(epsilon)) ** 2
-            if total >= gaussian.total(work):
+            rows = float(schema.rows_per_person)
+            if strategy.total * (rows / float(budget.epsilon)) ** 2 >= gaussian.total(work):
                 break
-        found = feasible(_counts(schema, sides, strategy), strategy, epsilon)
+        found = feasible(_counts(schema, book.sides, strategy), strategy, budget.epsilon)
         if found is not None:
             return found
     if gaussian is None:
@@ -199,11 +228,13 @@ def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCou
 
 
 def _gaussian(
-    schema: Schema, sides: TableColumns, work: Workload, epsilon: Fraction, delta: Fraction
+    schema: Schema, sides: TableColumns, work: Workload, budget: Spending
 ) -> GaussianBookNoise:
     found = plan(work, schema.neighbors)
     parts = [("centred", [sides.names[j] for j in some]) for some in found.variances]
-    return GaussianBookNoise(_measured(schema, sides, parts), found, epsilon, delta)
+    counts = _measured(schema, sides, parts)
+    epsilon = budget.epsilon if budget.rho is None else None
+    return GaussianBookNoise(counts, found, epsilon, budget.delta, budget.rho)
 
 
 def _measured(
@@ -245,6 +276,9 @@ class Tables(Reading):
     epsilon : float, Fraction or Decimal
     delta : float, Fraction or Decimal
         For Gaussian noise, which is taken where it has less variance.
+    rho : float, Fraction or Decimal, optional
+        Instead of epsilon, a budget of zero-concentrated DP: Gaussian noise is then made of whole
+        numbers. What epsilon it implies is said at ``delta``, 1e-6 by default.
     whole : bool
         Whether counts are rounded to non-negative integers, table by table.
     suppress : float, optional
@@ -272,8 +306,9 @@ class Tables(Reading):
         weights: object = None,
         targets: object = None,
         noise: str = "best",
-        epsilon: Number,
+        epsilon: Number | None = None,
         delta: Number = 0,
+        rho: Number | None = None,
         whole: bool = False,
         suppress: Number | None = None,
     ) -> None:
@@ -284,7 +319,14 @@ class Tables(Reading):
                 fail("Give `weights` or `targets`, not both.")
             weights = balanced(schema, tables, bins, targets)
         self.book = TableMechanism(
-            schema, tables, bins=bins, weights=weights, noise=noise, epsilon=epsilon, delta=delta
+            schema,
+            tables,
+            bins=bins,
+            weights=weights,
+            noise=noise,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
         )
         self.schema = schema
         self._take_price()
@@ -307,6 +349,10 @@ class Tables(Reading):
     @property
     def source(self) -> TableMechanism:
         return self.book
+
+    def at(self, epsilon: Number) -> Self:
+        """The same tables for another epsilon, also where the budget was in rho."""
+        return self.rebuilt(epsilon=epsilon, rho=None)
 
     @property
     def gap(self) -> float | None:
@@ -341,9 +387,11 @@ class Tables(Reading):
 
     def _normal(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         variance, miss = self.variances(), 1 - confidence
+        noise = self.book.book_noise
+        assert isinstance(noise, GaussianBookNoise)
         step = 1 / self.book.resolution  # no cell is a larger multiple of an entry than half
-        together = normal_reach(variance, miss / len(variance), step)
-        return together, normal_reach(variance, miss, step)
+        together = noise.normal_reach(variance, miss / len(variance), step)
+        return together, noise.normal_reach(variance, miss, step)
 
     def _simulated_widths(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """From public draws of the law itself: order statistics that are too small in one case in

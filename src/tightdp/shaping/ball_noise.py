@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
@@ -88,6 +89,11 @@ class BallNoise:
             f"integers z with weight exp(-{self.draws.rate} * level(z)), levels of "
             f"{self.draws.body!r}, in units of 1/{self.resolution}"
         )
+
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs in every unit of privacy."""
+        return Cost.of(self.epsilon)
 
     # --- which moves it covers ----------------------------------------------------------------
 

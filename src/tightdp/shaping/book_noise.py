@@ -9,8 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
+from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.table_counts import Measured, TableCounts
 from tightdp.errors import FloatArray, InfeasibleSamplingError, ParameterError, fail
@@ -23,6 +25,7 @@ from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise, refuse
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, source
+from tightdp.shaping.reach import level_reach
 from tightdp.workloads.planner import NoisePlan
 from tightdp.workloads.residuals import Workload, frame_square
 from tightdp.workloads.strategies import Strategy, reaches, told
@@ -31,6 +34,8 @@ _MOST_SUMMING = 512  # cells of a table whose noise adds up to zero
 _MOST_SUMMED = 600  # dimensions up to which variances are summed over the lattice
 _ROUNDED = 1 + 2.0**-40  # what sums of some thousand doubles lose, many times over
 _WORD = 1 << 62
+_COARSE = 16.0  # a variance from which on a discrete Gaussian is a rounded normal law
+_LEAST_VARIANCE = 1e-40  # of integers: what huge budgets leave is noise, but no double
 
 
 class BookNoise(ABC):
@@ -50,6 +55,11 @@ class BookNoise(ABC):
     def resolution(self) -> int:
         """Lattice points per count."""
         return self.factor
+
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs in every unit of privacy."""
+        return Cost.of(self.epsilon, self.delta)
 
     @property
     def draws(self) -> BookNoise:
@@ -223,8 +233,6 @@ class ShapedNoise(BookNoise):
         return np.asarray(np.abs(linear) @ self.box(confidence))
 
     def box(self, confidence: float) -> FloatArray:
-        from tightdp.shaping.reach import level_reach
-
         out = np.empty(len(self.counts))
         each = 1 - (1 - confidence) / len(self.noises)
         for entries, noise in zip(self.entries, self.noises, strict=True):
@@ -291,29 +299,48 @@ class GaussianBookNoise(BookNoise):
     r"""Independent discrete Gaussians, of one variance for each residual.
 
     **Privacy.** Centred entries of the residual of A are :math:`g_A` times as long, squared, as the
-    residual itself [P1]. The plan has :math:`\sum_A c_A(D)/s_A \le 1` for every set D of columns in
-    which a replaced row may differ, by a certified bound (:mod:`tightdp.workloads.costs`), or for
-    a row that is added [P2]. So the entries, divided by the roots of :math:`s_A g_A`, move by at
-    most 1 in l2 norm, r for r rows of a person, and noise of :math:`\sigma` times these roots is
-    (epsilon, delta)-DP: :class:`~tightdp.noise.gaussian_vectors.GaussianVector`, whose proof holds
-    for entries of different sigma, all of them at least as fine on the lattice as it asks [P3].
+    residual itself [P1]. The plan has :math:`\sum_A c_A(D)/s_A \le 1` for every set D of columns
+    in which a replaced row may differ, by a certified bound
+    (:mod:`tightdp.workloads.replaced_rows`), or for a row that is added [P2]. So the entries,
+    divided by the roots of :math:`s_A g_A`, move by at most 1 in l2 norm, r for r rows of a person.
+    For a budget in rho, integers of the variance parameters :math:`r^2 s_A g_A/(2\rho)` are
+    rho-zero-concentrated DP (Canonne and others, 2020, Theorem 14) [P3]. For (epsilon, delta),
+    noise of :math:`\sigma` times these roots is (epsilon, delta)-DP:
+    :class:`~tightdp.noise.gaussian_vectors.GaussianVector`, whose proof holds for entries of
+    different sigma, all of them at least as fine on the lattice as it asks [P4].
     """
 
     def __init__(
-        self, counts: TableCounts, plan: NoisePlan, epsilon: Fraction, delta: Fraction
+        self,
+        counts: TableCounts,
+        plan: NoisePlan,
+        epsilon: Fraction | None,
+        delta: Fraction,
+        rho: Fraction | None = None,
     ) -> None:
         super().__init__(counts)
         if any(part[0] != "centred" for part in counts.parts):
             fail("Gaussian noise is for centred residuals.")
-        self.epsilon, self.delta, self.plan = epsilon, delta, plan
-        self.squares = [self._square(part) for part in counts.parts]
-        self.lengths = [self._length(part) for part in counts.parts]  # s_A g_A, for one sigma
-        unit = GaussianVector(epsilon=epsilon, delta=delta, square=Fraction(1), entries=len(counts))
-        fine = unit.sigma * unit.resolution
-        sizes = [unit.sigma**2 * length for length in self.lengths]
-        least = Fraction(math.sqrt(min(sizes))) * Fraction(999, 1000)
-        self.factor = 1 << max(0, math.ceil(math.log2(fine / least)))  # [P3]
-        self.variances = sizes
+        self.delta, self.plan = delta, plan
+        self.lengths = [self._length(part) for part in counts.parts]  # r^2 s_A g_A
+        if rho is not None:
+            self.variances = [length / (2 * rho) for length in self.lengths]  # [P3]
+            self._cost = Cost.concentrated(rho, delta=delta)
+        else:
+            assert epsilon is not None
+            unit = GaussianVector(
+                epsilon=epsilon, delta=delta, square=Fraction(1), entries=len(counts)
+            )
+            self.variances = [unit.sigma**2 * length for length in self.lengths]
+            least = Fraction(math.sqrt(min(self.variances))) * Fraction(999, 1000)
+            fine = unit.sigma * unit.resolution / least
+            self.factor = 1 << max(0, math.ceil(math.log2(fine)))  # [P4]
+            self._cost = unit.cost
+        self.epsilon = self._cost.epsilon if epsilon is None else epsilon
+
+    @property
+    def cost(self) -> Cost:
+        return self._cost
 
     def _square(self, part: Measured) -> int:
         """g_A [P1]."""
@@ -345,7 +372,8 @@ class GaussianBookNoise(BookNoise):
         return out[0] if size is None else out
 
     def part_variance(self, place: int) -> FloatArray:
-        return np.asarray(float(self.variances[place]))
+        steps = discrete_variance(self.variances[place] * self.factor**2)
+        return np.asarray(steps / float(self.factor) ** 2)
 
     def total(self, work: Workload) -> float:
         """The weighted total variance of the tables of a workload."""
@@ -353,13 +381,32 @@ class GaussianBookNoise(BookNoise):
         return work.total_variance({a: s * ratio for a, s in self.plan.variances.items()})
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
-        variance = linear**2 @ self.covariance()
+        each = (1 - confidence) / max(1, len(linear))
         steps = np.abs(linear).max(axis=1, initial=0.0) / self.factor
-        return normal_reach(variance, (1 - confidence) / max(1, len(linear)), steps)
+        return self.normal_reach(linear**2 @ self.covariance(), each, steps)
 
     def box(self, confidence: float) -> FloatArray:
         miss = (1 - confidence) / len(self.counts)
-        return normal_reach(self.covariance(), miss, np.full(len(self.counts), 1 / self.factor))
+        steps = np.full(len(self.counts), 1 / self.factor)
+        return self.normal_reach(self.covariance(), miss, steps)
+
+    def normal_reach(
+        self, variance: FloatArray, miss: float, step: FloatArray | float
+    ) -> FloatArray:
+        """Half-widths of sums of entries, each missed with at most this chance.
+
+        That of the normal law of a variance that is a little larger, and half a step of the
+        coarsest entry: a discrete Gaussian is a rounded normal one up to terms of the order of the
+        squared step over the variance. Where lattices are coarse, by the inequality of Chernoff,
+        for a discrete Gaussian has the tails of its variance parameter (Canonne and others, 2020).
+        """
+        least = min(self.variances) * self.factor**2
+        if least < _COARSE:
+            proxy = variance * float(least) / discrete_variance(least)
+            return np.asarray(np.sqrt(2 * math.log(2 / miss) * proxy) * _ROUNDED)
+        spread = np.sqrt(variance + np.asarray(step) ** 2 / 4)
+        away = -float(scipy.special.ndtri(miss / 2))
+        return np.asarray(away * spread + np.asarray(step) / 2) * _ROUNDED
 
     # --- which moves it covers ----------------------------------------------------------------
 
@@ -387,17 +434,18 @@ class GaussianBookNoise(BookNoise):
         return all(part[1] in self.plan.variances for part in self.counts.parts)
 
 
-def normal_reach(variance: FloatArray, miss: float, step: FloatArray | float) -> FloatArray:
-    """Half-widths of sums of discrete Gaussians, each missed with at most this chance.
+def discrete_variance(parameter: Fraction) -> float:
+    """The variance of a discrete Gaussian, which is below its parameter where that is small.
 
-    That of the normal law of a variance that is a little larger, and half a step of the lattice of
-    the coarsest entry: a discrete Gaussian is a rounded normal one up to terms of the order of the
-    squared step over the variance.
+    >>> discrete_variance(Fraction(100)), round(discrete_variance(Fraction(1, 10)), 4)
+    (100.0, 0.0133)
     """
-    from scipy.special import ndtri
-
-    spread = np.sqrt(variance + np.asarray(step) ** 2 / 4)
-    return np.asarray(-float(ndtri(miss / 2)) * spread + np.asarray(step) / 2) * _ROUNDED
+    size = float(parameter)
+    if size > _COARSE:
+        return size
+    z = np.arange(-64.0, 65.0)
+    weight = np.exp(-z * z / (2 * max(size, 1e-300)))
+    return max(float(weight @ (z * z) / weight.sum()), _LEAST_VARIANCE)
 
 
 def feasible(counts: TableCounts, strategy: Strategy, epsilon: Fraction) -> ShapedNoise | None:

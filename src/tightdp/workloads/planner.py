@@ -27,7 +27,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.privacy import Neighbors
-from tightdp.workloads.costs import ReplacedRow, Sets
+from tightdp.workloads.replaced_rows import ReplacedRow, Sets
 from tightdp.workloads.residuals import Columns, Workload
 
 GAP = 1e-3
