@@ -9,6 +9,7 @@ from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.problem import NoiseProblem
@@ -60,10 +61,12 @@ from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
+from tightdp.geometry.orders import containment_order, information_difference, volume_order
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
@@ -188,10 +191,13 @@ __all__ = [  # noqa: RUF022
     "JointHistogram",
     "Products",
     "Moments",
+    "WeightedMoments",
     "SumsAndRows",
     "SumsAndSquares",
     "SensitivitySpace",
     "certify_contains",
+    "structure",
+    "Structure",
     "rank_norms",
     "NormRanking",
     # Mechanisms
@@ -262,6 +268,9 @@ __all__ = [  # noqa: RUF022
     "Intersection",
     "LinearImage",
     "containment",
+    "containment_order",
+    "volume_order",
+    "information_difference",
     # Audits
     "audit",
     "audit_exact",

@@ -30,6 +30,7 @@ from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMom
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.data.table_counts import TableCounts
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
@@ -129,6 +130,13 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
 
 
+def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
+    weights = tdp.Interval(0, 2.0 ** int(rng.integers(-1, 3)))
+    return WeightedMoments(
+        facts.ruled({**facts.columns, "w": weights}), some(rng, ["a", "b"]), "c", weight="w"
+    )
+
+
 def _flags(rng: Generator, facts: tdp.Schema) -> Flags:
     """Two to five flags, of which a row has few, or some imply others, or nothing is known."""
     names = [f"f{i}" for i in rng.permutation(int(rng.integers(2, 6)))]
@@ -182,6 +190,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     GroupMoments: _group_moments,
     RegressionMoments: _regression,
     TableCounts: _table_counts,
+    WeightedMoments: _weighted,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
@@ -319,6 +328,10 @@ def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
         return share * (_factor(first + "]", row, facts) - _factor(second, row, facts))
     if entry.endswith("^2-1"):
         return share * (2 * _factor(entry[2:-4], row, facts) ** 2 - 1)
+    weight = re.search(r"\(1\+(\w+)\)", entry)
+    if weight is not None:
+        share *= 1 + _factor(weight[1], row, facts)
+        entry = entry.replace(weight[0], "1")
     value = share
     for part in re.split(r"[:*](?![^\[]*[\])])", entry):
         base, _, power = part.partition("^")
