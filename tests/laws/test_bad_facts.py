@@ -149,7 +149,7 @@ WITH: dict[str, dict[str, Any]] = {
     "KNormLinearRegression": {"schema": NUMBERS},
     "KNormQuantileRegression": {"schema": NUMBERS},
     "SumsAndRows": {"schema": schema("add-remove")},
-    "Tables": {"tables": ["t", ["t", "x"]], "bins": {"x": 2}, "delta": 0},
+    "Tables": {"tables": ["t", ["t", "x"]], "bins": {"x": 2}, "epsilon": 1},
     "worst_event": {"edges": [-1, 0, 1], "weights": [1, 2]},
     "certify_contains": {"ball": tdp.LpBall(3, 1, radius=2.0)},
 }

@@ -120,6 +120,7 @@ OTHERS: dict[str, list[Any]] = {
     "weights": [[1, 2], [1, 2, 3]],
     "targets": [[1, 2], [1, 2, 3]],
     "suppress": [0.5],
+    "rho": [0.05],
 }
 
 
@@ -212,6 +213,7 @@ def changed(asked: Any, what: Any) -> Iterator[Any]:
 
 # what some parameters need beside them
 TOGETHER: list[dict[str, Any]] = [
+    {"epsilon": None},
     {"sampler": SAMPLERS[1]},
     {"neighbors": "add-remove"},
     {"neighbors": "add-remove", "person": "id"},
