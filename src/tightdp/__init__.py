@@ -81,6 +81,7 @@ from tightdp.mechanisms.gradient_regression import (
 )
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.mechanisms.table_book import Tables
@@ -215,6 +216,7 @@ __all__ = [  # noqa: RUF022
     "KNormLinearRegression",
     "KNormQuantileRegression",
     "KolmogorovSample",
+    "PrivateKeys",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation

@@ -38,6 +38,7 @@ from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.table_book import NOISES as TABLE_NOISES
 from tightdp.mechanisms.table_book import Tables
@@ -114,7 +115,8 @@ class Option:
         return terms
 
     def _by(self, name: str, value: object, schema: Schema) -> Any:
-        group_cells(schema, value)
+        if not (self.choices and isinstance(value, str) and value not in schema.columns):
+            group_cells(schema, value)  # what has choices may be a column that nobody listed
         return value
 
     def _tables(self, name: str, value: object, schema: Schema) -> Any:
@@ -245,7 +247,9 @@ class Kind:
         names: list[str] = []
         for key, option in self.options.items():
             if option.takes == "by":
-                names += group_names(given.get(key))
+                # a column of keys that nobody listed is none of the schema
+                divided = group_names(given.get(key))
+                names += [name for name in divided if name in schema.columns or not option.choices]
             elif option.takes == "tables":
                 names += table_names(given.get(key), schema, given.get("bins") or {})
             elif key in given and option.takes == "column":
@@ -368,12 +372,49 @@ def _shape(given: Options) -> dict[str, Any]:
 _register_columns("sum", SumMechanism, GroupSums)
 _register_columns("mean", MeanMechanism, GroupMeans)
 _register_columns("variance", VarianceMechanism, GroupVariances)
-_register_statistic(
-    "count",
-    "counts of the levels of categories, or of groups",
-    _counts,
-    columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
-    by=_BY,
+
+
+def _count(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """Of public levels and groups; of keys that nobody listed, where they are private."""
+    stated = dict(given)
+    keys, most = stated.pop("keys", _KEYS[0]), stated.pop("most", None)
+    if check_choice("keys", keys, _KEYS) == "private":
+        return _private_keys(check_schema(schema), stated, most, epsilon)
+    if most is not None:
+        fail("`most` is for keys='private': of public levels all are released.")
+    own = {key: stated[key] for key in ("columns", "by") if key in stated}
+    return AdditiveMechanism(_counts(schema, **own), epsilon=epsilon, **_shape(stated))
+
+
+def _private_keys(schema: Schema, given: Options, most: int | None, epsilon: Fraction) -> Mechanism:
+    by = given.get("by")
+    if isinstance(by, (list, tuple)) and len(by) == 1:
+        by = by[0]
+    if not isinstance(by, str) or "columns" in given:
+        fail("`by` must name one column for keys='private', and `columns` none: its keys count.")
+    noise, delta = given.get("noise", "best"), given.get("delta", 0)
+    return PrivateKeys(schema, by, epsilon=epsilon, delta=delta, noise=noise, most=most)
+
+
+_KEYS = ("public", "private")
+register(
+    Kind(
+        "count",
+        "counts of the levels of categories, of groups, or of keys that nobody listed",
+        {
+            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+            "by": Option("by", _BY.about, choices=_KEYS),
+            "keys": Option(
+                "text",
+                "'private': of a column without public levels",
+                choices=_KEYS,
+                default="public",
+            ),
+            "most": Option("integer", "of private keys: only so many, the largest"),
+            **_SHAPE,
+        },
+        _count,
+    )
 )
 _register_statistic(
     "flags",

@@ -41,7 +41,8 @@ class Known:
     half_width : array
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
-        Of the noise, in user units; None where only the half-widths are known.
+        Of the noise, in user units; None where only the half-widths are known. A vector is that of
+        the variances of independent entries.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -138,15 +139,16 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Variances alone where one draft of all entries knows no more: for many entries.
+        Of independent entries that are alone it is the vector of their variances.
         """
-        first = self.errors[0][1]
-        if len(self.errors) == 1 and isinstance(first, Known) and first.covariance is not None:
-            return np.array(first.covariance)
+        only = self.errors[0][1] if len(self.errors) == 1 else None
+        if isinstance(only, Known) and only.covariance is not None and only.covariance.ndim == 1:
+            return only.covariance
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
-            if isinstance(error, Known) and error.covariance is not None:
-                whole[a:b, a:b] = _square(error.covariance)
+            known = isinstance(error, Known) and error.covariance is not None
+            if known:
+                whole[a:b, a:b] = _with_zeros(error.covariance)  # type: ignore[union-attr, arg-type]
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -213,7 +215,8 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known. Of many entries the variances alone: a vector instead of a matrix.
+        it is not known. Of many entries, such as keys or the cells of many tables, the vector of
+        their variances alone.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -262,17 +265,20 @@ class Release:
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
         silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(_diagonal(self.covariance))
+        vague = silent | np.isnan(self._variances)
         if vague.any():
-            plain = self.covariance.ndim == 1
-            shared = vague if plain else vague[:, None] | vague[None, :]
+            shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
             object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
 
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(_diagonal(self.covariance))
+        return np.sqrt(self._variances)
+
+    @property
+    def _variances(self) -> FloatArray:
+        return self.covariance if self.covariance.ndim == 1 else np.diag(self.covariance)
 
     @property
     def interval(self) -> FloatArray:
@@ -361,13 +367,15 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=_with_zeros(
-                np.array(record["covariance"], dtype=np.float64), bool(record.get("variances"))
-            ),
+            covariance=np.array(record["covariance"], dtype=np.float64)
+            if record.get("variances")
+            else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
-            ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
+            ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
+            if "ends" in record
+            else None,
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             receipt=dict(record["receipt"]),

@@ -31,6 +31,7 @@ from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.table_book import TableMechanism, Tables
 from tightdp.mechanisms.tuning import TunedPerturbation
@@ -315,6 +316,17 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for noise, delta in {"best": 0.0, "cube": 0.0, "gaussian": 1e-3}.items()
+    ],
+    PrivateKeys: [
+        Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),
+        Case(
+            "private keys, gaussian",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, noise="gaussian"),
+        ),
+        Case(
+            "private keys, the largest",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, most=1),
+        ),
     ],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [

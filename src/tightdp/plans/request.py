@@ -90,7 +90,10 @@ class Request:
 
     def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
-        check_frame(frame, self.schema, self.columns)
+        if self.columns:
+            check_frame(frame, self.schema, self.columns)
+        else:  # it reads a column that the schema does not know
+            self.mechanism.check(frame)
 
     def rehearse(self, frame: TableLike) -> None:
         """Go as far as the payment, and be refused: what is wrong is found and no row is read.

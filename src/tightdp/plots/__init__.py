@@ -12,6 +12,7 @@ from tightdp.plots.gradient_pictures import (
     plot_quantile_law,
     plot_rates,
 )
+from tightdp.plots.key_pictures import plot_key_chances
 from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
 from tightdp.plots.release_pictures import (
     plot_audit,
@@ -37,6 +38,7 @@ __all__ = [
     "plot_design",
     "plot_design_bounds",
     "plot_example_sensitivity",
+    "plot_key_chances",
     "plot_median_rates",
     "plot_noise_density",
     "plot_plane_law",
