@@ -478,16 +478,8 @@ def _without_zeros(covariance: FloatArray) -> FloatArray:
     return diagonal if plain else np.where(np.diag(silent), np.nan, beside)
 
 
-def _with_zeros(covariance: FloatArray, variances: bool) -> FloatArray:
-    return covariance if variances else _square(covariance)
-
-
-def _square(covariance: FloatArray) -> FloatArray:
+def _with_zeros(covariance: FloatArray) -> FloatArray:
     return np.diag(covariance) if covariance.ndim == 1 else covariance
-
-
-def _diagonal(covariance: FloatArray) -> FloatArray:
-    return covariance if covariance.ndim == 1 else np.diag(covariance)
 
 
 def _without_nan(numbers: FloatArray) -> list[Any]:
