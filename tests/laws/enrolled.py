@@ -126,6 +126,11 @@ def box_bounds(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
     return on_box
 
 
+def slope_of_base(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+    """Minus the logarithm of a base measure that falls to the right."""
+    return Fraction(low[0], 100), Fraction(high[0], 100)
+
+
 def gradient_norm(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
     """The gradient of the squared loss of a location, on a box of grid points."""
     rows = [round(row / 1000 * 512) - 256 for row in numbers_of(frame)]
@@ -400,7 +405,19 @@ MECHANISMS: dict[type, list[Case]] = {
                 neighbors=facts.neighbors,
                 bits=8,
             ),
-        )
+        ),
+        Case(
+            "gradient on a base",
+            lambda facts: tdp.KNormGradient(
+                tdp.Interval(-1, 1),
+                gradient_norm,
+                sensitivity=2 * 2 * 256,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=8,
+                base_measure=slope_of_base,
+            ),
+        ),
     ],
     tdp.KNormRowGradient: [
         Case(

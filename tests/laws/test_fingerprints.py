@@ -46,6 +46,10 @@ def inside(point: Any) -> Any:
     return np.clip(point, -1, 1)
 
 
+def second_base(low: Any, high: Any) -> tuple[int, int]:
+    return 0, 1 if low == high else 2
+
+
 # What else a parameter of this name can be; the first that the constructor takes is used.
 OTHERS: dict[str, list[Any]] = {
     "epsilon": [Fraction(3, 2)],
@@ -76,7 +80,7 @@ OTHERS: dict[str, list[Any]] = {
     "domain": [tdp.Interval(-1, 2)],
     "output": [tdp.Interval(0, 10)],  # the column's own, and no other
     "candidates": [["low", "middle", "top"]],
-    "base_measure": [[1, 2, 3]],
+    "base_measure": [[1, 2, 3], second_base],
     "utility": [second_function],
     "bounds": [second_function],
     "norm": [second_function, "l2"],

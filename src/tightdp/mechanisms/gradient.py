@@ -57,7 +57,8 @@ class KNormGradient(Mechanism):
 
     The density is with respect to the uniform law on a public grid of a bounded box, or to a base
     measure on it (Remark 4.2 of Reimherr and Awan, 2019), which keeps the mass where answers are
-    plausible when the box must be wide and :math:`\Delta(\theta)` grows with it. This class draws from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a
+    plausible when the box must be wide and :math:`\Delta(\theta)` grows with it. This class draws
+    from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a
     special structure override ``_draw`` (:class:`~tightdp.KNormQuantile`).
 
     **Privacy.**
@@ -117,6 +118,9 @@ class KNormGradient(Mechanism):
     True
     """
 
+    bits: int
+    base_measure: Bounds | None = None
+
     def __init__(
         self,
         domain: Interval | Sequence[Interval],
@@ -131,7 +135,7 @@ class KNormGradient(Mechanism):
     ) -> None:
         self.norm = check_function("norm", norm)
         self._set_up(domain, sensitivity, epsilon, neighbors, bits)
-        self.base_measure = _check_base(base_measure, len(self.domain), self.bits)
+        self.base_measure = _checked_base(base_measure, len(self.domain), self.bits)
         check_points("bits", self.bits, len(self.domain), check_count("most_points", most_points))
 
     def _set_up(
@@ -145,7 +149,6 @@ class KNormGradient(Mechanism):
         """What every K-norm gradient mechanism has: a bounded domain and a rate."""
         self.domain = check_box(domain)  # [P2]
         self.sensitivity = sensitivity
-        self.base_measure: Bounds | None = None
         self.bits = check_bits(bits)
         constant = 1 if callable(sensitivity) else sensitivity
         self.budget = UtilityBudget(epsilon, constant, neighbors)
@@ -199,19 +202,18 @@ class KNormGradient(Mechanism):
         return on_grid(self.names, drawn, self.domain, self.bits)
 
 
-def _check_base(base: object, dim: int, bits: int) -> Bounds | None:
+def _checked_base(base: Bounds | None, dim: int, bits: int) -> Bounds | None:
     """A base measure that gives numbers in order on the whole box, found out before payment."""
     if base is None:
         return None
-    function: Bounds = check_function("base_measure", base)
     edge = 1 << bits
-    given = function((-edge,) * dim, (edge,) * dim)
+    given = check_function("base_measure", base, "of two corners")((-edge,) * dim, (edge,) * dim)
     if not isinstance(given, tuple) or len(given) != 2:
         fail("`base_measure` must give two numbers, a lower and an upper bound.")
     low, high = (exact_fraction("base_measure", value) for value in given)
     if low > high:
         fail("`base_measure` must give a lower and an upper bound, in this order.")
-    return function
+    return base
 
 
 class RowLevels(BoxLevels[None]):
