@@ -194,6 +194,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "naive_bayes": {"features": ["x", "k"], "target": "t"},
     "density": {"columns": ["x"], "bins": 5},
     "synthetic_rows": {"columns": ["k", "t"], "rounds": 1},
+    "tables": {"tables": ["t", ["k", "t"]]},
 }
 
 
