@@ -17,7 +17,7 @@ from tightdp.inference.junction_trees import JunctionTree, spread, summed
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, fit_tables
 from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows
-from tightdp.mechanisms.table_schedule import CellNoise, Spending
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.release import Release
@@ -109,10 +109,10 @@ def test_the_ratio_reaches_epsilon(relation):
     assert log_chance(weak, first, extreme) - log_chance(weak, second, extreme) > 2.4
 
 
-def faint(spending: Spending, factor: Fraction) -> Spending:
+def faint(spending: TableShares, factor: Fraction) -> TableShares:
     """The same with less noise than is paid for."""
     noises = tuple(CellNoise(n.amount * factor, n.moved, n.gaussian) for n in spending.stated)
-    return Spending(noises, spending.chosen, spending.choice, spending.rounds, spending.gaussian)
+    return TableShares(noises, spending.chosen, spending.choice, spending.rounds, spending.gaussian)
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])

@@ -37,7 +37,7 @@ from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
-from tightdp.mechanisms.table_schedule import CellNoise, Spending, spending
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -114,7 +114,7 @@ class SyntheticRows(Mechanism):
         others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
         How many tables are chosen, beside those that are stated; by default from public facts
-        (:func:`~tightdp.mechanisms.table_schedule.spending`) for "auto", and none for a list.
+        (:func:`~tightdp.mechanisms.table_schedule.table_shares`) for "auto", and none for a list.
     most_cells : int
         The cells of the model: tables that would need more are not chosen, and refused where they
         are stated.
@@ -229,12 +229,12 @@ class SyntheticRows(Mechanism):
                 InfeasibleSamplingError,
             )
 
-    def _spending(self, rounds: int | None) -> Spending:
+    def _spending(self, rounds: int | None) -> TableShares:
         """Who gets what; with a delta in rho. [P4]"""
         gaussian = self.delta > 0
         amount = zcdp_rho(self.epsilon, self.delta) if gaussian else self.epsilon
         cells = self.sides.cells_of
-        return spending(
+        return table_shares(
             amount,
             self.neighbors,
             gaussian=gaussian,

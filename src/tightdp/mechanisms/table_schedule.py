@@ -94,7 +94,7 @@ def _short(number: Fraction) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class TableShares:
     """What is spent where: the noise of the tables that are stated, and of every round.
 
     Attributes
@@ -156,7 +156,7 @@ def shared_out(amount: Fraction, sizes: Sequence[int], *, gaussian: bool) -> lis
     return [amount * Fraction(max(1, math.floor(s * _UNITS)), _UNITS + len(sizes)) for s in shares]
 
 
-def spending(
+def table_shares(
     amount: Fraction,
     neighbors: Neighbors,
     *,
@@ -165,7 +165,7 @@ def spending(
     offered: Sequence[int] = (),
     rows: int = 1,
     rounds: int | None = None,
-) -> Spending:
+) -> TableShares:
     """Shares for stated tables and for rounds that choose among offered ones, by their cells.
 
     Stated tables have the whole amount where nothing is offered. Else they have the least part with
@@ -176,7 +176,7 @@ def spending(
     moved = neighbors.rows_apart
     if not offered:
         parts = shared_out(amount, stated, gaussian=gaussian)
-        return Spending(_noises(parts, moved, gaussian), None, Fraction(0), 0, gaussian)
+        return TableShares(_noises(parts, moved, gaussian), None, Fraction(0), 0, gaussian)
     for first in _FIRST:
         noises = _noises(shared_out(amount * first, stated, gaussian=gaussian), moved, gaussian)
         pairs = zip(stated, noises, strict=True)
@@ -192,7 +192,7 @@ def spending(
         rounds = 1
         while rounds < most and middle * each(rounds + 1).mean_size / (2 * rows) <= _WORTH:
             rounds += 1
-    return Spending(noises, each(rounds), left / rounds * choosing, rounds, gaussian)
+    return TableShares(noises, each(rounds), left / rounds * choosing, rounds, gaussian)
 
 
 def _noises(parts: Sequence[Fraction], moved: int, gaussian: bool) -> tuple[CellNoise, ...]:
