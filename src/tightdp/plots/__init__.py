@@ -17,6 +17,7 @@ from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
 from tightdp.plots.release_pictures import (
     plot_audit,
     plot_coefficients,
+    plot_conversions,
     plot_density,
     plot_power,
     plot_previews,
@@ -34,6 +35,7 @@ __all__ = [
     "plot_audit",
     "plot_cautionary_example",
     "plot_coefficients",
+    "plot_conversions",
     "plot_density",
     "plot_design",
     "plot_design_bounds",
