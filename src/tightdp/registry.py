@@ -21,6 +21,7 @@ from tightdp.design.designs import Design
 from tightdp.errors import (
     check_choice,
     check_count,
+    check_list,
     check_real,
     exact_amount,
     fail,
@@ -244,7 +245,9 @@ class Kind:
 
 def _items(by: By | None) -> Sequence[Any]:
     """What divides the rows: nothing, one column, or several."""
-    return [] if by is None else [by] if isinstance(by, str) else by
+    if by is None or isinstance(by, str):
+        return [] if by is None else [by]
+    return check_list("by", by, "names of columns, or pairs of a name and bins")
 
 
 def _parts(option: Option, term: str) -> list[str]:

@@ -298,13 +298,18 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
 
 def group_name(item: str | Sequence[Any]) -> str:
     """The column of an item of ``by``: a name, or a pair of a name and bins."""
-    return item if isinstance(item, str) or not item else item[0]  # type: ignore[return-value]
+    return _name_and_bins(item)[0]
 
 
-def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
+def _name_and_bins(item: object) -> tuple[str, Any]:
     name, bins = item if isinstance(item, (list, tuple)) and len(item) == 2 else (item, None)
     if not isinstance(name, str):
         fail(f"`by` must hold names of columns, or pairs of a name and bins. Got {quoted(item)}.")
+    return name, bins
+
+
+def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
+    name, bins = _name_and_bins(item)
     rule = schema[check_choice("by", name, schema.columns)]
     if isinstance(rule, Interval) and bins is None:
         fail(
