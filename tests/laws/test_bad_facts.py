@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import inspect
 import random
+import shutil
 import signal
 import time
 import warnings
@@ -268,7 +269,7 @@ def complaint(call: Callable[[tdp.Ledger], Any], folder: Path) -> str | None:
         return f"{took:.1f} seconds"
     left = list(folder.iterdir())
     for path in left:  # a text may be taken for the name of a file that is made
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     if error is not None and left:
         return "a file is left"
     return None

@@ -27,7 +27,7 @@ _ROOM = 3  # errors of a look that its answer's cube has room for on every side
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LatticeLook:
     """One lattice: multiples of ``2**-grid`` within ``half`` of them of the answer before.
 
     The first look has the whole cube [-1, 1]^d, and no half.
@@ -37,7 +37,9 @@ class Look:
     half: int | None
     epsilon: Fraction
 
-    def cube(self, dim: int, before: Look | None, answer: Point | None) -> tuple[Point, Point]:
+    def cube(
+        self, dim: int, before: LatticeLook | None, answer: Point | None
+    ) -> tuple[Point, Point]:
         """The corners of the cube, in steps of this lattice, cut at the ends of the whole one."""
         edge = 1 << self.grid
         if before is None or answer is None or self.half is None:
@@ -58,7 +60,7 @@ def default_points(rows: int) -> int:
 
 def plan_looks(
     dim: int, rows: Fraction, epsilon: Fraction, *, grid: int | None, finest: int, most: int
-) -> tuple[Look, ...]:
+) -> tuple[LatticeLook, ...]:
     r"""The looks for sums of unit vectors over rows, from public facts.
 
     The error of a look is about :math:`4d/(\kappa \epsilon n)` for a sum whose slope is
@@ -111,4 +113,4 @@ def plan_looks(
     parts.append(epsilon - sum(parts))  # epsilons add up
     grids = [min(first + gain * j, grid) for j in range(looks)]
     halves = [None, *(1 << (g - gain * j) for j, g in enumerate(grids[1:], 1))]
-    return tuple(Look(*look) for look in zip(grids, halves, parts, strict=True))
+    return tuple(LatticeLook(*look) for look in zip(grids, halves, parts, strict=True))

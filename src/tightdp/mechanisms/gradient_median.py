@@ -22,7 +22,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.box_sampling import BoxLevels, Point
-from tightdp.exact.nested_lattices import Look, default_points, plan_looks
+from tightdp.exact.nested_lattices import LatticeLook, default_points, plan_looks
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.chains import Sampler
 from tightdp.mechanisms.gradient import RowSumGradient
@@ -292,7 +292,7 @@ class KNormGeometricMedian(RowSumGradient):
         self._fine = max(schema.bits, self.grid)
         self._radius_law = None if self.covers == "none" else self._median_radius()
 
-    def _plan(self, grid: int | None, finest: int, most: int | None) -> tuple[Look, ...]:
+    def _plan(self, grid: int | None, finest: int, most: int | None) -> tuple[LatticeLook, ...]:
         """The lattices, from public facts: one for chains, which go through no list."""
         if grid is not None:
             check_count("grid", grid, most=finest)
@@ -301,14 +301,18 @@ class KNormGeometricMedian(RowSumGradient):
             if most is not None:
                 fail("`most_points` belong to sampler='exact': a chain lists none.")
             wanted = math.ceil(rows * max(self.epsilon, Fraction(1))).bit_length() + 6
-            return (Look(min(max(wanted, 10), finest) if grid is None else grid, None, epsilon),)
+            return (
+                LatticeLook(min(max(wanted, 10), finest) if grid is None else grid, None, epsilon),
+            )
         return plan_looks(
             len(self.columns),
             Fraction(rows, self.schema.rows_per_person),
             epsilon,
             grid=grid,
             finest=finest,
-            most=default_points(rows) if most is None else check_count("most_points", most),
+            most=default_points(rows)
+            if most is None
+            else check_count("most_points", most, most=1 << 100),
         )
 
     @property
@@ -316,7 +320,7 @@ class KNormGeometricMedian(RowSumGradient):
         """The rate r of the weights exp(-r * level) of the last look."""
         return self._rate(self.looks[-1])
 
-    def _rate(self, look: Look) -> Fraction:
+    def _rate(self, look: LatticeLook) -> Fraction:
         return look.epsilon / (2 * self.sensitivity)  # [P2]
 
     def _median_radius(self) -> MedianRadius:
