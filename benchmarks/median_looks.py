@@ -22,7 +22,7 @@ from tightdp.exact.nested_lattices import default_points
 
 ROWS = 1000
 TOLD = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
-DRAWS = {2: 200, 3: 60, 4: 24}
+DRAWS = {2: 60, 3: 30, 4: 10}
 
 
 def cloud(columns: int) -> Any:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tightdp.data.histograms import Histogram, group_cells, group_name
+from tightdp.data.histograms import Histogram, group_cells, group_items, group_names
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
@@ -21,7 +21,6 @@ from tightdp.design.designs import Design
 from tightdp.errors import (
     check_choice,
     check_count,
-    check_list,
     check_real,
     exact_amount,
     fail,
@@ -39,6 +38,7 @@ from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, check_schema
@@ -113,7 +113,8 @@ class Option:
         return terms
 
     def _by(self, name: str, value: object, schema: Schema) -> Any:
-        group_cells(schema, value)
+        if not (self.choices and isinstance(value, str) and value not in schema.columns):
+            group_cells(schema, value)  # what has choices may be a column that nobody listed
         return value
 
     def _text(self, name: str, value: object, schema: Schema) -> str:
@@ -230,7 +231,9 @@ class Kind:
         names: list[str] = []
         for key, option in self.options.items():
             if option.takes == "by":
-                names += [group_name(item) for item in _items(given.get(key))]
+                # a column of keys that nobody listed is none of the schema
+                divided = group_names(given.get(key))
+                names += [name for name in divided if name in schema.columns or not option.choices]
             elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
@@ -238,16 +241,9 @@ class Kind:
             elif key == "features":
                 names += [name for name in schema if name != given.get("target")]
             elif option.takes in ("columns", "terms"):
-                groups = set(map(group_name, _items(given.get("by"))))
+                groups = group_names(given.get("by"))
                 names += [n for n in schema if option.fits(schema[n]) and n not in groups]
         return tuple(dict.fromkeys(names))
-
-
-def _items(by: By | None) -> Sequence[Any]:
-    """What divides the rows: nothing, one column, or several."""
-    if by is None or isinstance(by, str):
-        return [] if by is None else [by]
-    return check_list("by", by, "names of columns, or pairs of a name and bins")
 
 
 def _parts(option: Option, term: str) -> list[str]:
@@ -301,7 +297,7 @@ def _register_columns(
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns, by = given.get("columns"), given.get("by")
         if columns is None:
-            groups = set(map(group_name, _items(by)))
+            groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
         if by is None:
             return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
@@ -333,14 +329,14 @@ def _counts(
         return Counts(schema, columns)
     if columns is not None and len(columns) != 1:
         fail("`columns` must name one category to count within groups: ask for each by itself.")
-    return group_cells(schema, [*_items(by), *([] if columns is None else columns)])
+    return group_cells(schema, [*group_items(by), *([] if columns is None else columns)])
 
 
 def _histogram(schema: Schema, column: str, bins: Edges, by: By | None = None) -> Statistic:
     """Of a numeric column, or of the column within every group."""
     if by is None:
         return Histogram(schema, column, bins)
-    return group_cells(schema, [*_items(by), (column, bins)])
+    return group_cells(schema, [*group_items(by), (column, bins)])
 
 
 def _shape(given: Options) -> dict[str, Any]:
@@ -350,12 +346,49 @@ def _shape(given: Options) -> dict[str, Any]:
 _register_columns("sum", SumMechanism, GroupSums)
 _register_columns("mean", MeanMechanism, GroupMeans)
 _register_columns("variance", VarianceMechanism, GroupVariances)
-_register_statistic(
-    "count",
-    "counts of the levels of categories, or of groups",
-    _counts,
-    columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
-    by=_BY,
+
+
+def _count(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """Of public levels and groups; of keys that nobody listed, where they are private."""
+    stated = dict(given)
+    keys, most = stated.pop("keys", _KEYS[0]), stated.pop("most", None)
+    if check_choice("keys", keys, _KEYS) == "private":
+        return _private_keys(check_schema(schema), stated, most, epsilon)
+    if most is not None:
+        fail("`most` is for keys='private': of public levels all are released.")
+    own = {key: stated[key] for key in ("columns", "by") if key in stated}
+    return AdditiveMechanism(_counts(schema, **own), epsilon=epsilon, **_shape(stated))
+
+
+def _private_keys(schema: Schema, given: Options, most: int | None, epsilon: Fraction) -> Mechanism:
+    by = given.get("by")
+    if isinstance(by, (list, tuple)) and len(by) == 1:
+        by = by[0]
+    if not isinstance(by, str) or "columns" in given:
+        fail("`by` must name one column for keys='private', and `columns` none: its keys count.")
+    noise, delta = given.get("noise", "best"), given.get("delta", 0)
+    return PrivateKeys(schema, by, epsilon=epsilon, delta=delta, noise=noise, most=most)
+
+
+_KEYS = ("public", "private")
+register(
+    Kind(
+        "count",
+        "counts of the levels of categories, of groups, or of keys that nobody listed",
+        {
+            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+            "by": Option("by", _BY.about, choices=_KEYS),
+            "keys": Option(
+                "text",
+                "'private': of a column without public levels",
+                choices=_KEYS,
+                default="public",
+            ),
+            "most": Option("integer", "of private keys: only so many, the largest"),
+            **_SHAPE,
+        },
+        _count,
+    )
 )
 _register_statistic(
     "flags",
@@ -421,7 +454,7 @@ def _register_quantiles(
         by = stated.pop("by", None)
         if by is None:
             return mechanism(schema, epsilon=epsilon, **stated)
-        taus = stated.pop("taus", None) or [stated.pop("tau", Fraction(1, 2))]
+        taus = stated.pop("taus") if "taus" in stated else [stated.pop("tau", Fraction(1, 2))]
         return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
 
     register(Kind(name, about, {"column": _COLUMN, **options, "by": _BY}, build))

@@ -41,7 +41,8 @@ class Known:
     half_width : array
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
-        Of the noise, in user units; None where only the half-widths are known.
+        Of the noise, in user units; None where only the half-widths are known. A vector is that of
+        the variances of independent entries.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -136,12 +137,18 @@ class Draft:
         )
 
     def covariance(self) -> FloatArray:
-        """Of all entries; NaN where it is not known, 0 between independent drafts."""
+        """Of all entries; NaN where it is not known, 0 between independent drafts.
+
+        Of independent entries that are alone it is the vector of their variances.
+        """
+        only = self.errors[0][1] if len(self.errors) == 1 else None
+        if isinstance(only, Known) and only.covariance is not None and only.covariance.ndim == 1:
+            return only.covariance
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
             known = isinstance(error, Known) and error.covariance is not None
             if known:
-                whole[a:b, a:b] = error.covariance  # type: ignore[union-attr]
+                whole[a:b, a:b] = _with_zeros(error.covariance)  # type: ignore[union-attr, arg-type]
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -208,7 +215,7 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known.
+        it is not known. Of keys, of which there may be many, the vector of their variances.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -257,16 +264,20 @@ class Release:
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
         silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(np.diag(self.covariance))
+        vague = silent | np.isnan(self._variances)
         if vague.any():
-            shared = vague[:, None] | vague[None, :]
+            shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
             object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
 
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(np.diag(self.covariance))
+        return np.sqrt(self._variances)
+
+    @property
+    def _variances(self) -> FloatArray:
+        return self.covariance if self.covariance.ndim == 1 else np.diag(self.covariance)
 
     @property
     def interval(self) -> FloatArray:
@@ -316,9 +327,14 @@ class Release:
             "value": _without_nan(self.value),
             "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
             "resolution": self.resolution,
-            "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
+            "guarantee": {
+                name: _plain(value)
+                for name, value in asdict(self.guarantee).items()
+                if (name, value) != ("rho", None)  # as records were before there was a rho
+            },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
+            **({"independent": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -350,11 +366,15 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=_with_zeros(np.array(record["covariance"], dtype=np.float64)),
+            covariance=np.array(record["covariance"], dtype=np.float64)
+            if record.get("independent")
+            else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
-            ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
+            ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
+            if "ends" in record
+            else None,
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             receipt=dict(record["receipt"]),
@@ -448,6 +468,8 @@ def _example() -> Release:
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
+    if covariance.ndim == 1:
+        return covariance
     diagonal = np.diag(covariance)
     silent = np.isnan(diagonal)  # what they share with others is not known either
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)

@@ -31,6 +31,7 @@ from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
@@ -122,6 +123,11 @@ def box_bounds(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
         return -max(ends), -near
 
     return on_box
+
+
+def slope_of_base(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+    """Minus the logarithm of a base measure that falls to the right."""
+    return Fraction(low[0], 100), Fraction(high[0], 100)
 
 
 def gradient_norm(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
@@ -297,6 +303,17 @@ MECHANISMS: dict[type, list[Case]] = {
         )
         for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
     ],
+    PrivateKeys: [
+        Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),
+        Case(
+            "private keys, gaussian",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, noise="gaussian"),
+        ),
+        Case(
+            "private keys, the largest",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, most=1),
+        ),
+    ],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [
         Case(
@@ -369,7 +386,19 @@ MECHANISMS: dict[type, list[Case]] = {
                 neighbors=facts.neighbors,
                 bits=8,
             ),
-        )
+        ),
+        Case(
+            "gradient on a base",
+            lambda facts: tdp.KNormGradient(
+                tdp.Interval(-1, 1),
+                gradient_norm,
+                sensitivity=2 * 2 * 256,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=8,
+                base_measure=slope_of_base,
+            ),
+        ),
     ],
     tdp.KNormRowGradient: [
         Case(

@@ -100,7 +100,8 @@ RUBBISH: dict[str, Any] = {
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
     "AuditReport", "Certificate", "DataDependentDesign", "Design", "Finding", "NormRanking", "Plan",
-    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "WorstEvent",
+    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "VectorDesign",
+    "Structure", "WorstEvent",
 }  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -140,7 +141,15 @@ WITH: dict[str, dict[str, Any]] = {
     "PosetBall": {"dim": 3},
     "ReplacedPosetBall": {"dim": 3},
     "design_planar_noise": {"ball": "linf", "resolution": 2},
+    "design_vector_noise": {"ball": "linf", "resolution": 2},
     "VoteBall": {"dim": 3},
+    "containment_order": {"other": tdp.LpBall(2, 1, radius=2.0)},
+    "volume_order": {"other": tdp.LpBall(2, 1, radius=2.0)},
+    "information_difference": {"statistic_entropy": 1.0},
+    "WeightedMoments": {
+        "schema": tdp.Schema({name: tdp.Interval(0, 1) for name in "xyw"}, rows=24),
+        "weight": "w",
+    },
     "epsilon_for": {"error": 0.5},
     "AdditiveMechanism": {"epsilon": 1},
     "Gaussian": {"epsilon": Fraction(1, 2)},

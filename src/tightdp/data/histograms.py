@@ -285,20 +285,34 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
     >>> group_cells(schema, ["sex", ("age", [0, 18, 65, 90])]).labels
     (('f', 'm'), ('[0, 18)', '[18, 65)', '[65, 90]'))
     """
-    if not isinstance(by, (str, list, tuple)):
-        fail(f"`by` must be a list of names of columns. Got {quoted(by)}.")
-    items = [by] if isinstance(by, str) else list(by)
-    if not items:
+    pairs = [_column_and_bins(check_schema(schema), item) for item in group_items(by)]
+    if not pairs:
         fail("`by` must name at least one column.")
-    pairs = [_column_and_bins(check_schema(schema), item) for item in items]
     if len({name for name, _ in pairs}) < len(pairs):
         fail("`by` must name distinct columns.")
     return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
 
 
-def group_name(item: str | Sequence[Any]) -> str:
-    """The column of an item of ``by``: a name, or a pair of a name and bins."""
-    return _name_and_bins(item)[0]
+def group_items(by: object) -> list[object]:
+    """What divides the rows: nothing, one column, or several.
+
+    >>> group_items(None), group_items("sex"), group_items(["sex", ("age", 3)])
+    ([], ['sex'], ['sex', ('age', 3)])
+    """
+    if by is None or isinstance(by, str):
+        return [] if by is None else [by]
+    if not isinstance(by, (list, tuple)):
+        fail(f"`by` must be a list of names of columns. Got {quoted(by)}.")
+    return list(by)
+
+
+def group_names(by: object) -> list[str]:
+    """The columns that divide the rows, without their bins.
+
+    >>> group_names(["sex", ("age", 3)])
+    ['sex', 'age']
+    """
+    return [_name_and_bins(item)[0] for item in group_items(by)]
 
 
 def _name_and_bins(item: object) -> tuple[str, Any]:

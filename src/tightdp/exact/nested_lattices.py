@@ -64,7 +64,7 @@ def plan_looks(
     r"""The looks for sums of unit vectors over rows, from public facts.
 
     The error of a look is about :math:`4d/(\kappa \epsilon n)` for a sum whose slope is
-    :math:`\kappa n`; :math:`\kappa = 1/2` is little for rows in a cube of half-width 1. Each look
+    :math:`\kappa n`; :math:`\kappa = 1` is that of rows that fill a cube of half-width 1. Each look
     but the last gets as much of epsilon as makes three such errors fit into the cube of the next.
     Looks are added while that takes no more than a third of epsilon and the lattice is coarse
     beside the error. The first of several looks gets a tenth at least: where rows have two centres
@@ -85,7 +85,7 @@ def plan_looks(
     --------
     >>> [(look.grid, look.half) for look in plan_looks(
     ...     3, Fraction(10**5), Fraction(1), grid=None, finest=24, most=10**6)]
-    [(5, None), (8, 32), (11, 32)]
+    [(5, None), (8, 32), (11, 32), (14, 32)]
     """
     first = finest_bits(dim, most, upto=finest)
     if first < _COARSEST:
@@ -98,13 +98,13 @@ def plan_looks(
     gain = max(1, first - (3 if first >= 6 else 2))  # the next cube has 4 to 8 steps of this one
     told = rows * epsilon
     needs = [
-        max(Fraction(_FIRM), Fraction(8 * dim * _ROOM << gain * j)) for j in range(1, finest + 1)
+        max(Fraction(_FIRM), Fraction(4 * dim * _ROOM << gain * j)) for j in range(1, finest + 1)
     ]
     if grid is None:
-        wanted, looks = math.ceil(max(told, Fraction(1))).bit_length() + 1, 1
+        wanted, looks = math.ceil(told / 16).bit_length(), 1  # a step is a fraction of the error
         while first + gain * (looks - 1) < wanted and sum(needs[:looks]) <= told * _SHARE:
             looks += 1
-        grid = min(max(wanted + 6, 10), first + gain * (looks - 1), finest)
+        grid = min(max(wanted + 10, 10), first + gain * (looks - 1), finest)
     looks = 1 + max(0, -(-(grid - first) // gain))
     parts = [need / rows for need in needs[: looks - 1]]
     parts[:1] = [max(part, _FIRST * epsilon) for part in parts[:1]]

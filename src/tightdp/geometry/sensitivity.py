@@ -40,6 +40,7 @@ from tightdp.geometry.row_images import (
     Hull,
     MomentImage,
     OneHotImage,
+    ParabolaImage,
     RowImage,
     SquareImage,
 )
@@ -164,12 +165,22 @@ class SensitivitySpace:
         )
 
     @classmethod
-    def sum_and_squares(cls, *, neighbors: str | Neighbors = "replace-one") -> SensitivitySpace:
-        """``(sum x, 2 sum x^2)`` of a column in [-1, 1].
+    def sum_and_squares(
+        cls, interval: Interval | None = None, *, neighbors: str | Neighbors = "replace-one"
+    ) -> SensitivitySpace:
+        """``(sum x, 2 sum x^2)`` of a column in [-1, 1], or ``(sum x, sum x^2)`` on an interval.
 
-        Example 2.10 of Awan and Slavković (2021).
+        Example 2.10 of Awan and Slavković (2021); with ``Interval(0, 1)`` Example 3.5 of their
+        preprint, where some corner of the box is reached, and not all (:func:`structure`).
+
+        >>> space = SensitivitySpace.sum_and_squares(Interval(0, 1))
+        >>> space.sensitivity(p=1), space.sensitivity(p=np.inf)
+        (2.0 (exact), 1.0 (exact))
         """
-        return cls(SquareImage(), neighbors)
+        if interval is None:
+            return cls(SquareImage(), neighbors)
+        check_instance("interval", interval, Interval)
+        return cls(ParabolaImage(interval.low, interval.high), neighbors)
 
     @classmethod
     def moments(
@@ -287,11 +298,12 @@ class SensitivitySpace:
             return None
         if not np.abs(corners).sum(axis=1).max() < 2.0**50:
             return None
-        ends = [np.zeros((1, self.dim))]
-        if self.neighbors is Neighbors.REPLACE_ONE:
-            ends = [corner[None, :] for corner in corners]
-        sizes = [np.abs(corners - end) for end in ends]
-        return float(max((s.sum(axis=1) if p == 1 else s.max(axis=1)).max() for s in sizes))
+        replaced = self.neighbors is Neighbors.REPLACE_ONE
+        if p == np.inf:
+            far = np.ptp(corners, axis=0) if replaced else np.abs(corners)
+            return float(far.max())
+        sizes = np.abs(corners).sum(axis=1)
+        return _farthest_pair(corners, sizes) if replaced else float(sizes.max())
 
     # --- points of the space ----------------------------------------------------------------
 
@@ -366,3 +378,22 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificat
 def check_space(space: object) -> None:
     """Refuse anything that is not a sensitivity space."""
     check_instance("space", space, SensitivitySpace)
+
+
+def _farthest_pair(corners: FloatArray, sizes: FloatArray) -> float:
+    """The largest l_1 distance of two corners of whole numbers; of cells of a table at once.
+
+    No distance exceeds the sum of the two sizes, so that the largest corners come first and the
+    rest need no look once a pair is as far apart as any of them could be.
+
+    >>> corners = np.array([[1.0, 0], [0, 1], [2, 0]])
+    >>> _farthest_pair(corners, np.abs(corners).sum(axis=1))
+    3.0
+    """
+    order = np.argsort(-sizes, kind="stable")
+    ordered, bounds, best = corners[order], sizes[order], 0.0
+    for i in range(len(ordered) - 1):
+        if bounds[i] + bounds[i + 1] <= best:
+            break
+        best = max(best, float(np.abs(ordered[i + 1 :] - ordered[i]).sum(axis=1).max()))
+    return best

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.design.designs import Design
-from tightdp.design.planar_law import PlanarDesign
+from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
     FloatArray,
     check_choice,
@@ -37,7 +38,7 @@ from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.shaping.coverage import Covering, certify_moves
-from tightdp.shaping.planar_noise import PlanarNoise
+from tightdp.shaping.vector_noise import VectorNoise
 
 _WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
@@ -54,6 +55,8 @@ class PreparedNoise(Covering, Protocol):
     factor: int
     """How much finer the lattice of the noise is than that of the statistic."""
 
+    @property
+    def cost(self) -> Cost: ...
     @property
     def resolution(self) -> int: ...
     @property
@@ -107,7 +110,7 @@ class AdditiveMechanism(Mechanism):
         the space, which is proved or refused. A named law shares the budget among the entries that
         one person can move; "designed" is the certified least mean error for it
         (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
-        to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic with two
+        to that of every entry; a :class:`~tightdp.VectorDesign` to that of a statistic with as many
         entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
@@ -146,6 +149,11 @@ class AdditiveMechanism(Mechanism):
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """What a release costs, by what its noise knows of itself."""
+        return self._choice.cost
 
     @property
     def picture(self) -> str:
@@ -268,9 +276,9 @@ class AdditiveMechanism(Mechanism):
 def _choose(
     statistic: Statistic, noise: object, epsilon: Number | None, delta: Number
 ) -> PreparedNoise:
-    """A ball for the whole vector, a law for every entry, or a law in the plane."""
-    if isinstance(noise, PlanarDesign):
-        return PlanarNoise(statistic, noise, epsilon, delta)
+    """A ball for the whole vector, a law for every entry, or a law for all at once."""
+    if isinstance(noise, VectorDesign):
+        return VectorNoise(statistic, noise, epsilon, delta)
     if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):

@@ -19,7 +19,7 @@ from tightdp.paths import check_path, check_target, write_whole
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
-from tightdp.report import notes, page, words
+from tightdp.report import checklist, deployment, notes, page, words
 from tightdp.report.sections import Payment, Section, of_answer, of_request, payment
 from tightdp.schema import Schema
 
@@ -119,13 +119,15 @@ class Report:
     def meaning_words(self) -> str:
         """What the guarantee means to one person."""
         total = self.total
+        if total.rho is not None:
+            return explain(rho=total.rho, delta=total.delta, neighbors=total.neighbors)
         return explain(total.epsilon, total.delta, neighbors=total.neighbors)
 
     def receipt_rows(self) -> list[tuple[str, ...]]:
         """A heading, and a row of cells for every payment."""
-        head = ("release", "entry", "epsilon", "delta", "time", "hash")
         paid = self.payments
-        return [head, *((p.name, str(p.entry), p.epsilon, p.delta, p.time, p.hash) for p in paid)]
+        head = ("release", "entry", paid[0].unit if paid else "epsilon", "delta", "time", "hash")
+        return [head, *((p.name, str(p.entry), p.cost, p.delta, p.time, p.hash) for p in paid)]
 
     def check_command(self) -> str:
         """How the receipts are checked."""
@@ -135,7 +137,34 @@ class Report:
         """What to print with the numbers."""
         return words.cite(self.version, self.total)
 
+    def checklist_rows(self) -> list[tuple[str, ...]]:
+        """A heading, and what the guidelines of NIST SP 800-226 ask, with answers."""
+        return list(checklist.rows(self))
+
     # --- forms --------------------------------------------------------------------------------
+
+    def to_registry(self) -> str:
+        """The record for the Differential Privacy Deployments Registry, as YAML.
+
+        What the program knows is filled in: unit, neighbours, parameters, mechanisms, accounting.
+        The first lines list what people must fill in by hand.
+
+        Examples
+        --------
+        >>> import tightdp as tdp
+        >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=4)
+        >>> counts = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=1)
+        >>> report = Report.of(counts.release({"k": ["a", "b", "a", "a"]}), title="Four rows")
+        >>> print(report.to_registry())
+        # To be filled in by hand:
+        # - deployment.basic.data_curators: who publishes the data product
+        ...
+        url_slug: "four-rows"
+        status: "Draft"
+        tier: 3
+        ...
+        """
+        return deployment.yaml(deployment.record(self))
 
     def html(self) -> str:
         """One HTML file, with pictures, that loads nothing from outside."""
@@ -163,9 +192,15 @@ class Report:
                 "words": self.guarantee_words(),
             },
             "meaning": {
-                "right_guesses": guess_bound(total.epsilon, total.delta),
+                "right_guesses": guess_bound(total.epsilon, total.delta)
+                if total.rho is None
+                else guess_bound(rho=total.rho),
                 "words": self.meaning_words(),
             },
+            "checklist": [
+                {"topic": item.topic, "question": item.question, "answer": item.answer}
+                for item in checklist.checklist(self)
+            ],
             "schema": None if self.schema is None else self.schema.to_dict(),
             "releases": [section.to_dict() for section in self.sections],
             "lost": dict(self.lost),

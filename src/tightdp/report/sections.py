@@ -13,6 +13,7 @@ from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.ledger.amounts import SYMBOLS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.plans.request import Request
 from tightdp.printed import percent
@@ -195,7 +196,8 @@ class Payment:
     name: str
     entry: int
     hash: str
-    epsilon: str
+    unit: str
+    cost: str
     delta: str
     time: str = ""
     ledger: str = ""
@@ -206,13 +208,15 @@ def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | 
     receipt = release.receipt
     if not receipt:
         return None
-    entry = int(receipt["entry"])
+    entry, cost = int(receipt["entry"]), receipt["cost"]
+    unit = next(name for name in SYMBOLS if name in cost)
     return Payment(
         name,
         entry,
         str(receipt["hash"]),
-        text_up(Fraction(receipt["cost"]["epsilon"])),
-        text_up(Fraction(receipt["cost"]["delta"])),
+        SYMBOLS[unit],
+        text_up(Fraction(cost[unit])),
+        text_up(Fraction(cost["delta"])),
         times.get(entry, "").partition("+")[0].replace("T", " "),
         str(receipt["ledger"]),
     )
