@@ -84,6 +84,7 @@ from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
+from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -97,6 +98,7 @@ from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
+from tightdp.table_books import TableBook
 
 __version__ = "0.2.0"
 
@@ -201,6 +203,8 @@ __all__ = [  # noqa: RUF022
     "NormRanking",
     # Mechanisms
     "AdditiveMechanism",
+    "Tables",
+    "TableBook",
     "DataDependentMechanism",
     "ExponentialMechanism",
     "KNormGradient",

@@ -215,7 +215,8 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known. Of keys, of which there may be many, the vector of their variances.
+        it is not known. Of many entries, such as keys or the cells of many tables, the vector of
+        their variances alone.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -334,7 +335,7 @@ class Release:
             },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
-            **({"independent": True} if self.covariance.ndim == 1 else {}),
+            **({"variances": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -367,7 +368,7 @@ class Release:
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
             covariance=np.array(record["covariance"], dtype=np.float64)
-            if record.get("independent")
+            if record.get("variances")
             else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),

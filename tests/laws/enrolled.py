@@ -33,6 +33,7 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
+from tightdp.mechanisms.table_book import TableMechanism, Tables
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
 
@@ -302,6 +303,24 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
+    ],
+    TableMechanism: [
+        Case(
+            f"coordinates of tables, {noise}",
+            lambda facts, noise=noise, delta=delta: TableMechanism(
+                facts, ["t", ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"cube": 0.0, "split": 0.0, "gaussian": 1e-3}.items()
+    ],
+    Tables: [
+        Case(
+            f"tables, {noise}",
+            lambda facts, noise=noise, delta=delta: Tables(
+                facts, ["t", ["t", "k"], ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"best": 0.0, "cube": 0.0, "gaussian": 1e-3}.items()
     ],
     PrivateKeys: [
         Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),

@@ -52,6 +52,7 @@ ASKED = {
     "quantile_regression": {"features": ["w"], "target": "x"},
     "naive_bayes": {"features": ["w"], "target": "t"},
     "density": {"columns": ["w", "x"], "bins": 2},
+    "tables": {"tables": ["t", ["t", "w"]], "bins": {"w": 3}},
 }
 
 
