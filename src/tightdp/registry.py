@@ -40,6 +40,9 @@ from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
+from tightdp.mechanisms.table_book import NOISES as TABLE_NOISES
+from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
@@ -116,6 +119,18 @@ class Option:
         if not (self.choices and isinstance(value, str) and value not in schema.columns):
             group_cells(schema, value)  # what has choices may be a column that nobody listed
         return value
+
+    def _tables(self, name: str, value: object, schema: Schema) -> Any:
+        for column in table_names(value, schema):
+            self._column(name, column, schema)
+        return value
+
+    def _bins_of(self, name: str, value: object, schema: Schema) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            fail(f"`{name}` must say the bins of columns by their names. Got {quoted(value)}.")
+        for column in value:
+            Option("column", "", of=Interval)._column(name, column, schema)
+        return {column: _bins(name, bins) for column, bins in value.items()}
 
     def _text(self, name: str, value: object, schema: Schema) -> str:
         if self.choices:
@@ -209,6 +224,12 @@ TAKES = {
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
     "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "by": Taken(By, Option._by),
+    "lists": Taken(
+        Sequence[Sequence[str]],
+        lambda _, name, value, __: [_listed(name, item) for item in _listed(name, value)],
+    ),
+    "tables": Taken(int | Sequence[By], Option._tables),
+    "bins of columns": Taken(Mapping[str, Edges], Option._bins_of),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
@@ -230,10 +251,12 @@ class Kind:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if option.takes == "by":
+            if key in given and option.takes == "by":
                 # a column of keys that nobody listed is none of the schema
-                divided = group_names(given.get(key))
+                divided = group_names(given[key])
                 names += [name for name in divided if name in schema.columns or not option.choices]
+            elif option.takes == "tables":
+                names += table_names(given.get(key), schema, given.get("bins") or {})
             elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
@@ -244,6 +267,14 @@ class Kind:
                 groups = group_names(given.get("by"))
                 names += [n for n in schema if option.fits(schema[n]) and n not in groups]
         return tuple(dict.fromkeys(names))
+
+
+def table_names(tables: object, schema: Schema, bins: Mapping[str, Any] | None = None) -> list[str]:
+    """The columns of all tables; a number of columns stands for all that have levels or bins."""
+    if isinstance(tables, (list, tuple)):
+        return [name for table in tables for name in group_names(table)]
+    known = {} if bins is None else bins
+    return [n for n, rule in schema.columns.items() if n in known or isinstance(rule, Category)]
 
 
 def _parts(option: Option, term: str) -> list[str]:
@@ -576,4 +607,28 @@ _register(
     CellCounts,
     columns=Option("columns", "by default all"),
     bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
+)
+_register(
+    "tables",
+    "many tables of counts that agree with each other",
+    Tables,
+    tables=Option("tables", "lists of columns, or up to how many at once", required=True),
+    bins=Option("bins of columns", "of numbers: how many each, or the edges"),
+    weights=Option("numbers", "what the variance of a cell of each table counts"),
+    targets=Option("numbers", "or the standard error that is wished for each table"),
+    noise=Option("text", "the noise, by default the best", choices=TABLE_NOISES, default="best"),
+    delta=Option("number", "for Gaussian noise, taken where it has less variance", default=0),
+    whole=Option("flag", "round to integers that are not negative, table by table"),
+    suppress=Option("number", "do not print cells whose relative error is larger"),
+)
+_register(
+    "synthetic_rows",
+    "tables of few columns, and rows of all columns that are made from them",
+    SyntheticRows,
+    columns=Option("columns", "by default all"),
+    tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
+    delta=_SHAPE["delta"],
+    bins=Option("bins of columns", "of numeric columns: how many, or where they begin and end"),
+    rounds=Option("integer", "how many tables are chosen, by default by a rule"),
+    most_cells=Option("integer", "how large the model may be"),
 )

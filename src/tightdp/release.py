@@ -139,11 +139,15 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Of independent entries that are alone it is the vector of their variances.
+        Where all entries are independent it is the vector of their variances.
         """
-        only = self.errors[0][1] if len(self.errors) == 1 else None
-        if isinstance(only, Known) and only.covariance is not None and only.covariance.ndim == 1:
-            return only.covariance
+        told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
+        if told and all(known is not None and known.ndim == 1 for known in told):
+            whole = np.full(len(self.names), np.nan)
+            for a, b, error in self._blocks():
+                if isinstance(error, Known):
+                    whole[a:b] = error.covariance
+            return whole
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
             known = isinstance(error, Known) and error.covariance is not None
@@ -215,7 +219,8 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known. Of keys, of which there may be many, the vector of their variances.
+        it is not known. Of many entries, such as keys or the cells of many tables, the vector of
+        their variances alone.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -263,7 +268,8 @@ class Release:
 
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
-        silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
+        hidden = set(self.unknown)
+        silent = np.array([name in hidden for name in self.names], dtype=np.bool_)
         vague = silent | np.isnan(self._variances)
         if vague.any():
             shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
@@ -334,7 +340,7 @@ class Release:
             },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
-            **({"independent": True} if self.covariance.ndim == 1 else {}),
+            **({"variances": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -367,7 +373,7 @@ class Release:
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
             covariance=np.array(record["covariance"], dtype=np.float64)
-            if record.get("independent")
+            if record.get("variances")
             else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),

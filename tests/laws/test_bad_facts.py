@@ -100,7 +100,7 @@ RUBBISH: dict[str, Any] = {
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
     "AuditReport", "Certificate", "DataDependentDesign", "Design", "Finding", "NormRanking", "Plan",
-    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "VectorDesign",
+    "PlanarDesign", "Preview", "Release", "Report", "TableBook", "TableCheck", "VectorDesign",
     "Structure", "WorstEvent",
 }  # fmt: skip
 
@@ -122,6 +122,7 @@ VALID: dict[str, Any] = {
 }  # fmt: skip
 
 WITH: dict[str, dict[str, Any]] = {
+    "combined_interval": {"estimates": [1.0, 2.0], "variances": [0.1, 0.1]},
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
     "JointHistogram": {"columns": ["x", "k"]},
@@ -157,6 +158,7 @@ WITH: dict[str, dict[str, Any]] = {
     "KNormLinearRegression": {"schema": NUMBERS},
     "KNormQuantileRegression": {"schema": NUMBERS},
     "SumsAndRows": {"schema": schema("add-remove")},
+    "Tables": {"tables": ["t", ["t", "x"]], "bins": {"x": 2}, "epsilon": 1},
     "worst_event": {"edges": [-1, 0, 1], "weights": [1, 2]},
     "certify_contains": {"ball": tdp.LpBall(3, 1, radius=2.0)},
 }
@@ -335,6 +337,7 @@ def test_all_rubbish_is_refused_in_one_way(name, tmp_path, monkeypatch):
 
 
 NEEDED = {"column": "x", "target": "y", "taus": [0.25, 0.5], "tau": 0.5, "terms": ["x:k"]}
+NEEDED["tables"] = ["t", ["t", "k"]]
 LABELS = {"logistic_regression", "naive_bayes"}
 
 

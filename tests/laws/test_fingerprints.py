@@ -56,6 +56,7 @@ OTHERS: dict[str, list[Any]] = {
     "delta": [1e-3, 2e-3, 0],
     "noise": [
         "l1",
+        "split",
         "laplace",
         "gaussian",
         "bounded",
@@ -64,14 +65,16 @@ OTHERS: dict[str, list[Any]] = {
     "count_share": [Fraction(1, 3)],
     "design": [second_design],
     "column": ["y"],
-    "columns": [["x"], ["y"]],
+    "columns": [["x"], ["y"], ["x", "y"]],
     "by": ["t", "k", "s"],
     "features": [["z"], ["x", "z"]],
     "target": ["z", "s"],
     "taus": [[0.25, 0.75]],
     "tau": [Fraction(1, 3)],
     "size": [3, 2],
-    "bins": [5],
+    "bins": [5, {"x": 3}, {"x": 2}],
+    "rounds": [3],
+    "most_cells": [1 << 10],
     "most": [4],
     "most_points": [1 << 24],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
@@ -121,6 +124,11 @@ OTHERS: dict[str, list[Any]] = {
     "settings": [[{"ridge": 0.0}, {"ridge": 2.0}]],
     "score_share": [0.3],
     "runs": [5.0],
+    "tables": [["t"], ["s"]],
+    "weights": [[1, 2], [1, 2, 3]],
+    "targets": [[1, 2], [1, 2, 3]],
+    "suppress": [0.5],
+    "rho": [0.05],
 }
 
 
@@ -213,6 +221,7 @@ def changed(asked: Any, what: Any) -> Iterator[Any]:
 
 # what some parameters need beside them
 TOGETHER: list[dict[str, Any]] = [
+    {"epsilon": None},
     {"sampler": SAMPLERS[1]},
     {"neighbors": "add-remove"},
     {"neighbors": "add-remove", "person": "id"},
