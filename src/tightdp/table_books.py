@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,3 +216,53 @@ class BookPreview(Preview):
         if self.gap is not None:
             note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"
         return guarantee, note
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BookComparison:
+    """What other ways of publishing the same tables would have for variance, at one guarantee.
+
+    Attributes
+    ----------
+    totals : mapping from ways to numbers
+        The variances of all cells, by the weights of their tables, added up.
+    chosen : str
+        The way of this book.
+
+    Examples
+    --------
+    >>> found = BookComparison({"cube": 10.0, "Laplace on every cell": 240.0}, "cube")
+    >>> found.ratio("Laplace on every cell")
+    24.0
+    >>> print(found)
+    noise                  total variance  ratio
+    --------------------------------------------
+    cube *                             10      1
+    Laplace on every cell             240     24
+    <BLANKLINE>
+    * is what the release uses
+    """
+
+    totals: Mapping[str, float]
+    chosen: str
+
+    def ratio(self, name: str) -> float:
+        """How many times the variance of this book one way has."""
+        return self.totals[name] / self.totals[self.chosen]
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        body = [
+            (
+                f"{name} *" if name == self.chosen else name,
+                f"{total:.4g}",
+                f"{self.ratio(name):.4g}",
+            )
+            for name, total in self.totals.items()
+        ]
+        return [("noise", "total variance", "ratio"), *body]
+
+    def __str__(self) -> str:
+        return "\n".join([*text_table(self._rows()), "", "* is what the release uses"])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), "* is what the release uses")

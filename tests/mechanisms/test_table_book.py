@@ -271,6 +271,19 @@ def test_whole_gaussian_noise_is_as_foreseen(rho, seed):
     assert (np.abs(drawn) <= found.alone.max()).mean() > 0.945
 
 
+def test_rivals_are_compared_at_the_same_promise():
+    flags = {f"q{i}": tdp.Category(["no", "yes"], other="no") for i in range(8)}
+    found = Tables(tdp.Schema(flags, rows=1000), 2, epsilon=1, delta=1e-6).compare()
+    assert found.chosen == next(iter(found.totals))
+    assert found.ratio("Laplace on every cell") > 25
+    assert found.ratio("residual planner") > found.ratio("gaussian") * 1.96
+    assert found.ratio("one Gaussian for all tables") > found.ratio("residual planner")
+    exact = Tables(tdp.Schema(flags, rows=1000), 2, rho=0.1, noise="gaussian")
+    own = exact.compare().totals["gaussian"]
+    assert own == pytest.approx((exact.preview().std ** 2).sum(), rel=1e-9)
+    assert str(exact.compare()).count("*") == 2
+
+
 def test_weights_and_targets_shift_the_noise():
     even = book("gaussian").preview().std
     first = book("gaussian", weights=[100, 1, 1]).preview().std

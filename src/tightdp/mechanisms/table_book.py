@@ -30,6 +30,7 @@ from tightdp.inference.table_estimates import MOST_SQUARE, TableReader
 from tightdp.inference.whole_counts import whole_counts
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading, short_label
+from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.preview import Preview
 from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
@@ -43,9 +44,10 @@ from tightdp.shaping.book_noise import (
 )
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.reach import PUBLIC_SEED, how_many, simultaneous
-from tightdp.table_books import BookPreview, TableBook
+from tightdp.table_books import BookComparison, BookPreview, TableBook
 from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.residuals import Columns, Workload
+from tightdp.workloads.rivals import gaussian_total, laplace_total, planner_total
 from tightdp.workloads.strategies import Strategy, strategies
 
 _SAID_AT = Fraction(1, 10**6)  # the delta at which a budget in rho is told in epsilon
@@ -96,7 +98,7 @@ class TableMechanism(AdditiveMechanism):
         rho: Number | None = None,
     ) -> None:
         self.schema = check_schema(schema)
-        budget = _budget(epsilon, delta, rho)
+        self.budget = budget = _budget(epsilon, delta, rho)
         self.in_rho = rho is not None
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
@@ -235,6 +237,13 @@ def _gaussian(
     counts = _measured(schema, sides, parts)
     epsilon = budget.epsilon if budget.rho is None else None
     return GaussianBookNoise(counts, found, epsilon, budget.delta, budget.rho)
+
+
+def gaussian_unit(budget: Spending) -> float:
+    """The variance of Gaussian noise for a move of 1."""
+    if budget.rho is not None:
+        return float(1 / (2 * budget.rho))
+    return AnalyticGaussian(epsilon=budget.epsilon, delta=budget.delta).sigma ** 2
 
 
 def _measured(
@@ -425,6 +434,33 @@ class Tables(Reading):
             plan=self.book.strategy,
             gap=self.gap,
         )
+
+    def compare(self) -> BookComparison:
+        """The total variance of this book, and what other ways would have for the same promise.
+
+        Those are Laplace noise on every cell, the other choices of ``noise``, and, with a delta or
+        a budget in rho, one Gaussian on all tables alike and the residual planner that counts a
+        replaced row as two rows.
+        """
+        work, relation = self.book.work, self.schema.neighbors
+        rows, budget = float(self.schema.rows_per_person), self.book.budget
+        weights = np.concatenate(
+            [np.full(work.cells(t), w) for t, w in zip(work.tables, work.weights, strict=True)]
+        )
+        own = float(weights @ self.variances())
+        found = {self.book.strategy: own}
+        pure = (rows / float(budget.epsilon)) ** 2
+        for strategy in strategies(work, relation):
+            found.setdefault(strategy.name, strategy.total * pure)
+        epsilon = float(budget.epsilon) / rows
+        found["Laplace on every cell"] = laplace_total(work, relation, epsilon)
+        if budget.delta:
+            unit = gaussian_unit(budget) * rows**2
+            found.setdefault("gaussian", plan(work, relation).total * unit)
+            found["one Gaussian for all tables"] = gaussian_total(work, relation) * unit
+            found["residual planner"] = planner_total(work, relation) * unit
+        ordered = dict(sorted(found.items(), key=lambda pair: pair[1]))
+        return BookComparison(ordered, self.book.strategy)
 
     # --- what is published --------------------------------------------------------------------
 

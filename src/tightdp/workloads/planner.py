@@ -68,9 +68,9 @@ _FOUND: dict[object, NoisePlan] = {}  # of equal public facts
 def plan(work: Workload, neighbors: Neighbors) -> NoisePlan:
     """The plan of a workload; found once.
 
-    >>> found = plan(Workload([2] * 4, [(0, 1), (2, 3)]), Neighbors.REPLACE_ONE)
-    >>> found.gap < 0.001, {a: round(s, 2) for a, s in found.variances.items()}
-    (True, {(0,): 6.83, (1,): 6.83, (2,): 6.83, (3,): 6.83, (0, 1): 9.66, (2, 3): 9.66})
+    >>> found = plan(Workload([2, 2], [(0,), (0, 1)]), Neighbors.REPLACE_ONE)
+    >>> found.gap < 0.001, sorted(found.variances)
+    (True, [(0,), (0, 1), (1,)])
     """
     key = (work.key, neighbors)
     if key not in _FOUND:

@@ -116,9 +116,10 @@ def strategies(work: Workload, neighbors: Neighbors) -> list[Strategy]:
 class Chooser:
     """Strategies for a workload, the best first.
 
-    >>> best = Chooser(Workload([2] * 4, [(0, 1), (0, 2), (1, 3)]), Neighbors.REPLACE_ONE).ranked()
+    >>> pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    >>> best = Chooser(Workload([2] * 4, pairs), Neighbors.REPLACE_ONE).ranked()
     >>> best[0].name, len(best[0].parts)
-    ('cube', 7)
+    ('cube', 10)
     """
 
     def __init__(self, work: Workload, neighbors: Neighbors) -> None:
