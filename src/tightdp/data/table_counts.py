@@ -287,8 +287,10 @@ class TableCounts(Statistic):
         tables = {some: self._table(block, some) for some in self.work.maximal}
         for part, where in zip(self.parts, self.where, strict=True):
             table = _margin(part[1], tables)
-            if part[0] != "cells":
+            if part[0] == "contrasts":
                 table = along(table, self.maps(part))
+            elif part[0] == "centred":
+                table = _centred(table)
             out[where] = table.ravel()
         return out
 
@@ -323,6 +325,21 @@ def cell_names(axes: Sequence[Axis], kind: str = "cells") -> list[str]:
     """
     factors = [_factor_names(kind, name, labels) for name, labels in axes]
     return [":".join(choice) for choice in itertools.product(*factors)]
+
+
+def _centred(table: Integers) -> Integers:
+    """The centred rows applied along every axis: n times the entry, less the sum.
+
+    >>> _centred(np.array([3, 1, 0])), _centred(np.array([3, 1]))
+    (array([ 5, -1, -4]), array([2]))
+    """
+    for axis, size in enumerate(table.shape):
+        if size == 2:
+            first, second = np.split(table, 2, axis=axis)
+            table = first - second
+        else:
+            table = size * table - table.sum(axis=axis, keepdims=True)
+    return table
 
 
 def _factor_names(kind: str, name: str, labels: Sequence[str]) -> list[str]:

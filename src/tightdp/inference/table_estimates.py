@@ -20,7 +20,6 @@ from tightdp.workloads.residuals import (
     Columns,
     Workload,
     along,
-    centred,
     contrasts,
     frame_square,
     spread_over,
@@ -165,7 +164,12 @@ class TableReader:
         """The residual itself, for isotropic noise."""
         array, shape = self._part(place, some, vectors), self.work.shape(some)
         if self.counts.parts[place][0] == "centred":
-            return np.asarray(along(array, [centred(n).T / frame_square(n) for n in shape], 1))
+            for axis, n in enumerate(shape, 1):
+                if n == 2:
+                    array = np.concatenate([array, -array], axis=axis) / frame_square(n)
+                else:  # n z - (sum of z), over the square of the frame
+                    array = (n * array - array.sum(axis=axis, keepdims=True)) / frame_square(n)
+            return array
         for axis in range(1, 1 + len(shape)):
             array = array - array.mean(axis=axis, keepdims=True)
         return array
