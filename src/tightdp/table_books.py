@@ -22,6 +22,7 @@ from tightdp.printed import (
     text_table,
     value_and_interval,
 )
+from tightdp.privacy import Guarantee
 from tightdp.release import Release
 
 Contents = tuple[tuple[Axis, ...], ...]
@@ -44,6 +45,11 @@ def places(contents: Contents) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
+def promise(guarantee: Guarantee, given: str) -> str:
+    """The guarantee, and between which tables it holds where that is not all neighbours."""
+    return f"{guarantee}, {given}" if given else str(guarantee)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableBook(Release):
     """A release of many tables, whose entries are the cells of all of them.
@@ -58,6 +64,8 @@ class TableBook(Release):
     suppress : float or None
         Cells whose noise has a standard deviation of more than this share of their value are
         printed as a dash.
+    given : str
+        What the promise takes for known, where a table is public and kept exactly.
 
     Examples
     --------
@@ -72,6 +80,7 @@ class TableBook(Release):
     contents: Contents
     alone: FloatArray
     suppress: float | None = None
+    given: str = ""
 
     def table(self, *columns: str, simultaneous: bool = True) -> Release:
         """One of the tables.
@@ -170,7 +179,7 @@ class TableBook(Release):
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
             f"{rule}{interval_head(self.confidence, self.covers)} in brackets, for all cells of "
-            f"all tables at once; {self.guarantee}",
+            f"all tables at once; {promise(self.guarantee, self.given)}",
         ]
 
     def __str__(self) -> str:
@@ -197,6 +206,7 @@ class BookPreview(Preview):
     alone: FloatArray | None = None
     plan: str = ""
     gap: float | None = None
+    given: str = ""
 
     def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
         """A heading, and a row for every table: its cells with the largest errors."""
@@ -212,7 +222,8 @@ class BookPreview(Preview):
         return found
 
     def _notes(self) -> tuple[str, str]:
-        guarantee, note = f"{self.guarantee}; noise: {self.plan}", self.note
+        said = promise(self.guarantee, self.given)
+        guarantee, note = f"{said}; noise: {self.plan}", self.note
         if self.gap is not None:
             note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"
         return guarantee, note

@@ -208,6 +208,8 @@ class TableCounts(Statistic):
         What is measured, in this order.
     bins : mapping, optional
         Of the numeric columns.
+    frozen : mapping, optional
+        Columns that rows keep, and at which place of their levels: for the gate.
 
     Examples
     --------
@@ -228,7 +230,9 @@ class TableCounts(Statistic):
         columns: Sequence[str],
         parts: Sequence[tuple[str, Sequence[str]]],
         bins: Mapping[str, Any] | None = None,
+        frozen: Mapping[str, int] | None = None,
     ) -> None:
+        self.frozen = {} if frozen is None else dict(frozen)
         self.sides = TableColumns(schema, {} if bins is None else bins, columns)
         self.schema, self.columns = schema, self.sides.names
         place = {name: j for j, name in enumerate(self.columns)}
@@ -278,6 +282,8 @@ class TableCounts(Statistic):
 
     def extreme_cells(self, column: str) -> Integers:
         """All levels and bins: rows are read into them."""
+        if column in self.frozen:
+            return np.array([self.frozen[column]])
         return np.arange(self.sides.sizes[self.columns.index(column)])
 
     def contributions(self, block: Block, bits: int) -> Integers:
