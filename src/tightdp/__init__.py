@@ -69,6 +69,7 @@ from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
+from tightdp.inference.copies import combined_interval
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
@@ -119,6 +120,7 @@ __getattr__ = __attributes(
         "Quantiles": "tightdp.estimators.order",
         "Ridge": "tightdp.estimators.linear",
         "SyntheticSample": "tightdp.estimators.synthetic",
+        "SyntheticTable": "tightdp.estimators.synthetic_table",
         "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
         "Plan": "tightdp.plans.plan",
@@ -159,6 +161,7 @@ __all__ = [  # noqa: RUF022
     "Preview",
     "epsilon_for",
     "split_budget",
+    "combined_interval",
     "compare_noise",
     "explain",
     "guess_bound",
@@ -182,6 +185,7 @@ __all__ = [  # noqa: RUF022
     "GeometricMedian",
     "Density",
     "SyntheticSample",
+    "SyntheticTable",
     # Statistics and their sensitivity
     "Statistic",
     "Sums",

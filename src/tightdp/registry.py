@@ -40,6 +40,7 @@ from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import NOISES as TABLE_NOISES
 from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.law import NoiseLaw
@@ -223,6 +224,10 @@ TAKES = {
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
     "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "by": Taken(By, Option._by),
+    "lists": Taken(
+        Sequence[Sequence[str]],
+        lambda _, name, value, __: [_listed(name, item) for item in _listed(name, value)],
+    ),
     "tables": Taken(int | Sequence[By], Option._tables),
     "bins of columns": Taken(Mapping[str, Edges], Option._bins_of),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
@@ -246,9 +251,9 @@ class Kind:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if option.takes == "by":
+            if key in given and option.takes == "by":
                 # a column of keys that nobody listed is none of the schema
-                divided = group_names(given.get(key))
+                divided = group_names(given[key])
                 names += [name for name in divided if name in schema.columns or not option.choices]
             elif option.takes == "tables":
                 names += table_names(given.get(key), schema, given.get("bins") or {})
@@ -615,4 +620,15 @@ _register(
     delta=Option("number", "for Gaussian noise, taken where it has less variance", default=0),
     whole=Option("flag", "round to integers that are not negative, table by table"),
     suppress=Option("number", "do not print cells whose relative error is larger"),
+)
+_register(
+    "synthetic_rows",
+    "tables of few columns, and rows of all columns that are made from them",
+    SyntheticRows,
+    columns=Option("columns", "by default all"),
+    tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
+    delta=_SHAPE["delta"],
+    bins=Option("bins of columns", "of numeric columns: how many, or where they begin and end"),
+    rounds=Option("integer", "how many tables are chosen, by default by a rule"),
+    most_cells=Option("integer", "how large the model may be"),
 )

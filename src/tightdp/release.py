@@ -139,11 +139,15 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Of independent entries that are alone it is the vector of their variances.
+        Where all entries are independent it is the vector of their variances.
         """
-        only = self.errors[0][1] if len(self.errors) == 1 else None
-        if isinstance(only, Known) and only.covariance is not None and only.covariance.ndim == 1:
-            return only.covariance
+        told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
+        if told and all(known is not None and known.ndim == 1 for known in told):
+            whole = np.full(len(self.names), np.nan)
+            for a, b, error in self._blocks():
+                if isinstance(error, Known):
+                    whole[a:b] = error.covariance
+            return whole
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
             known = isinstance(error, Known) and error.covariance is not None
@@ -264,7 +268,8 @@ class Release:
 
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
-        silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
+        hidden = set(self.unknown)
+        silent = np.array([name in hidden for name in self.names], dtype=np.bool_)
         vague = silent | np.isnan(self._variances)
         if vague.any():
             shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]

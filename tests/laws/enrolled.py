@@ -33,6 +33,7 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import TableMechanism, Tables
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
@@ -385,6 +386,24 @@ MECHANISMS: dict[type, list[Case]] = {
         )
         for flip in (False, True)
     ],
+    SyntheticRows: [
+        Case(
+            "synthetic rows, chosen",
+            lambda facts: SyntheticRows(facts, epsilon=1, bins={"x": 2, "y": 2}, rounds=2),
+            quick=False,
+        ),
+        Case(
+            "synthetic rows, stated",
+            lambda facts: SyntheticRows(facts.only(["k", "t"]), [["k", "t"]], epsilon=1),
+        ),
+        Case(
+            "synthetic rows, in rho",
+            lambda facts: SyntheticRows(
+                facts.only(["t", "k", "x"]), epsilon=1, delta=1e-3, bins={"x": 2}, rounds=1
+            ),
+            quick=False,
+        ),
+    ],
     JointKolmogorov: [
         Case(
             "joint sample",
@@ -572,6 +591,7 @@ ESTIMATORS: dict[str, Fit] = {
     "GeometricMedian": Fit(tdp.GeometricMedian, ("x", "y")),
     "Density": Fit(tdp.Density, ("x",)),
     "SyntheticSample": Fit(tdp.SyntheticSample, ("x", "k")),
+    "SyntheticTable": Fit(tdp.SyntheticTable, ("k", "t")),
     "LinearRegression": Fit(tdp.LinearRegression, ("x", "k"), "y", REPLACE),
     "Ridge": Fit(tdp.Ridge, ("x",), "y", REPLACE),
     "QuantileRegression": Fit(tdp.QuantileRegression, ("x",), "y"),

@@ -121,6 +121,7 @@ VALID: dict[str, Any] = {
 }  # fmt: skip
 
 WITH: dict[str, dict[str, Any]] = {
+    "combined_interval": {"estimates": [1.0, 2.0], "variances": [0.1, 0.1]},
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
     "JointHistogram": {"columns": ["x", "k"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -210,9 +211,13 @@ class Report:
     def save(self, path: str | Path) -> Path:
         """Write the report; the ending .html, .md or .json says how.
 
-        It is written whole or not at all, and never over the table, the ledger or the plan.
+        It is written whole or not at all, and never over the table, the ledger or the plan. Rows
+        that are made from a release are written first, to a CSV file beside it (:func:`rows_file`).
         """
-        ending = check_format(path, self.keep)
+        made = {part.name: part.rows for part in self.sections if part.rows is not None}
+        ending = check_format(path, self.keep, made)
+        for name, rows in made.items():
+            write_whole("report", rows_file(path, name), rows())
         if ending == ".html":
             text = self.html()
         elif ending == ".md":
@@ -231,17 +236,34 @@ class Report:
         return page.fragment(self)
 
 
-def check_format(path: str | Path, keep: Iterable[Path] = ()) -> str:
+def check_format(path: str | Path, keep: Iterable[Path] = (), beside: Iterable[str] = ()) -> str:
     """The ending of the name of a report, which says how it is written.
 
-    Refused are places that cannot be written, files to ``keep``, and ledgers.
+    Refused are places that cannot be written, files to ``keep``, and ledgers; ``beside`` are the
+    releases whose rows are written beside the report.
 
     >>> check_format("survey.html")
     '.html'
     """
+    kept = tuple(keep)
     ending = check_choice("report", check_path("report", path).suffix.lower(), FORMATS)
-    check_target("report", path, keep)
+    files = [rows_file(path, name) for name in beside]
+    if len(set(files)) < len(files):
+        fail("`report`: the rows of two releases have one file name: give them other names.")
+    for place in (path, *files):
+        check_target("report", place, kept)
     return ending
+
+
+def rows_file(path: str | Path, name: str) -> Path:
+    """Where the rows of a release are written that a report is about.
+
+    >>> rows_file("survey.html", "all rows, 2024").name
+    'survey-all-rows-2024.csv'
+    """
+    letters = re.sub(r"[^\w]+", "-", name).strip("-")[:80]
+    place = check_path("report", path)
+    return place.with_name(f"{place.stem}-{letters or 'rows'}.csv")
 
 
 def _read(model: Any) -> Answer:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.ledger.amounts import SYMBOLS
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.plans.request import Request
 from tightdp.printed import percent
 from tightdp.privacy import text_up
@@ -42,6 +46,8 @@ class Section:
     why: str
     comparison: Comparison | None = None
     state: str = ""
+    rows: Callable[[], str] | None = None
+    """The text of a CSV file of rows that are made from the release, where there are any."""
 
     @property
     def release(self) -> Release:
@@ -91,7 +97,29 @@ def of_request(name: str, answer: Answer, request: Request, state: str) -> Secti
         why=_why(request, comparison),
         comparison=comparison,
         state=state,
+        rows=rows_of(answer, request) if makes_rows(request.mechanism) else None,
     )
+
+
+def makes_rows(mechanism: Mechanism) -> bool:
+    """Whether rows are made from the releases of a mechanism."""
+    return type(mechanism).made_rows is not Mechanism.made_rows
+
+
+def rows_of(answer: Answer, request: Request) -> Callable[[], str]:
+    """The rows that are made from a release as the text of a CSV file; made when asked for."""
+
+    @cache
+    def text() -> str:
+        columns = request.mechanism.made_rows(answer.release)
+        assert columns is not None
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True))
+        return out.getvalue()
+
+    return text
 
 
 # --- axes ----------------------------------------------------------------------------------------
