@@ -125,7 +125,7 @@ def design_vector_noise(
     check_positive("sensitivity", sensitivity)
     width = _support(asked, spare)
     if support is not None:
-        width = check_within("support", support, "[1, inf)", "1 is the radius of the ball")
+        width = check_within("support", support, "[1, 10000]", "1 is the radius of the ball")
     task = _Task(
         dim=dim,
         epsilon=asked,
