@@ -20,6 +20,7 @@ import json
 import math
 import platform
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -91,7 +92,7 @@ def squares(mechanism: Any, table: Any, exact: Any, draws: int) -> Any:
     return np.mean(found, axis=0)
 
 
-def table_of_errors(opendp: str | None, draws: int, folder: Path) -> list[str]:
+def table_of_errors(opendp: str | None, draws: int) -> list[str]:
     rng = np.random.default_rng(1)
     table = made(rng)
     x = np.column_stack([table[name] for name in COLUMNS])
@@ -107,12 +108,11 @@ def table_of_errors(opendp: str | None, draws: int, folder: Path) -> list[str]:
         mean = squares(GroupMeans(facts(), COLUMNS, "g", **given), table, means, draws)
         found[name] = [*total, mean[1]]
     if opendp is not None:
-        path = folder / "groups.npz"
-        np.savez(path, g=table["g"], x=x)
-        done = subprocess.run(
-            [opendp, "-c", _OPENDP, str(path), str(draws)], capture_output=True, check=True
-        )
-        path.unlink()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "groups.npz")
+            np.savez(path, g=table["g"], x=x)
+            command = [opendp, "-c", _OPENDP, str(path), str(draws)]
+            done = subprocess.run(command, capture_output=True, check=True)
         for name, errors in json.loads(done.stdout.splitlines()[-1]).items():
             found[f"OpenDP, columns {name}"] = errors
     for name, errors in found.items():
@@ -213,10 +213,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--opendp")
-    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--tables", type=int, default=1000)
     options = parser.parse_args()
-    folder = Path.cwd() if options.out is None else options.out.parent
     text = "\n".join(
         [
             "# Statistics by group",
@@ -227,7 +226,7 @@ def main() -> None:
             "",
             "## Five columns and a count in 100 groups, epsilon 1: mean squared errors",
             "",
-            *table_of_errors(options.opendp, options.draws, folder),
+            *table_of_errors(options.opendp, options.draws),
             "",
             "## Processor time",
             "",
