@@ -9,6 +9,7 @@ from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
 from tightdp.design.composed import design_composed_noise
 from tightdp.design.composed_law import ComposedDesign
@@ -62,12 +63,15 @@ from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
+from tightdp.geometry.orders import containment_order, information_difference, volume_order
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
+from tightdp.inference.copies import combined_interval
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
@@ -80,8 +84,10 @@ from tightdp.mechanisms.gradient_regression import (
 )
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
+from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -95,6 +101,7 @@ from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
+from tightdp.table_books import TableBook
 
 __version__ = "0.2.0"
 
@@ -115,6 +122,7 @@ __getattr__ = __attributes(
         "Quantiles": "tightdp.estimators.order",
         "Ridge": "tightdp.estimators.linear",
         "SyntheticSample": "tightdp.estimators.synthetic",
+        "SyntheticTable": "tightdp.estimators.synthetic_table",
         "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
         "Plan": "tightdp.plans.plan",
@@ -155,6 +163,7 @@ __all__ = [  # noqa: RUF022
     "Preview",
     "epsilon_for",
     "split_budget",
+    "combined_interval",
     "compare_noise",
     "explain",
     "guess_bound",
@@ -178,6 +187,7 @@ __all__ = [  # noqa: RUF022
     "GeometricMedian",
     "Density",
     "SyntheticSample",
+    "SyntheticTable",
     # Statistics and their sensitivity
     "Statistic",
     "Sums",
@@ -188,14 +198,19 @@ __all__ = [  # noqa: RUF022
     "JointHistogram",
     "Products",
     "Moments",
+    "WeightedMoments",
     "SumsAndRows",
     "SumsAndSquares",
     "SensitivitySpace",
     "certify_contains",
+    "structure",
+    "Structure",
     "rank_norms",
     "NormRanking",
     # Mechanisms
     "AdditiveMechanism",
+    "Tables",
+    "TableBook",
     "DataDependentMechanism",
     "ExponentialMechanism",
     "KNormGradient",
@@ -207,6 +222,7 @@ __all__ = [  # noqa: RUF022
     "KNormLinearRegression",
     "KNormQuantileRegression",
     "KolmogorovSample",
+    "PrivateKeys",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation
@@ -262,6 +278,9 @@ __all__ = [  # noqa: RUF022
     "Intersection",
     "LinearImage",
     "containment",
+    "containment_order",
+    "volume_order",
+    "information_difference",
     # Audits
     "audit",
     "audit_exact",

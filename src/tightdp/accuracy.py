@@ -35,7 +35,7 @@ from tightdp.errors import (
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, Preview, of_rows, spread
+from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, KeysPreview, Preview, of_rows, spread
 from tightdp.printed import html_table, text_table
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -124,6 +124,9 @@ def simulate(
 ) -> Preview:
     """Errors of simulated releases on tables of the declared size, drawn from public rows."""
     count = check_count("replicates", replicates, least=20)
+    plain = request.preview(confidence)
+    if isinstance(plain, KeysPreview):  # whatever the rows
+        return plain
     request = request.settled()
     exact, errors = request.at(_FAINT), []
     for i in range(_TABLES):  # several: the rows around a quantile differ from table to table
@@ -131,7 +134,6 @@ def simulate(
         truth = exact.values(table, rng=rng)
         found = [request.values(table, rng=rng) for _ in range(i, count, _TABLES)]
         errors += [value - truth for value in found]
-    plain = request.preview(confidence)
     std, half = spread(np.array(errors), confidence)
     rows = of_rows(request.schema, "rows like those of the sample")
     return Preview(plain.names, std, half, confidence, plain.guarantee, plain.noise, rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -28,6 +29,8 @@ from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.table_counts import TableCounts
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
@@ -127,6 +130,13 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
 
 
+def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
+    weights = tdp.Interval(0, 2.0 ** int(rng.integers(-1, 3)))
+    return WeightedMoments(
+        facts.ruled({**facts.columns, "w": weights}), some(rng, ["a", "b"]), "c", weight="w"
+    )
+
+
 def _flags(rng: Generator, facts: tdp.Schema) -> Flags:
     """Two to five flags, of which a row has few, or some imply others, or nothing is known."""
     names = [f"f{i}" for i in rng.permutation(int(rng.integers(2, 6)))]
@@ -151,6 +161,19 @@ def _capped_sums(rng: Generator, facts: tdp.Schema) -> CappedSums:
     return CappedSums(amounts, rng.permutation(names).tolist(), at_most=most)
 
 
+def _table_counts(rng: Generator, facts: tdp.Schema) -> TableCounts:
+    """Some tables of up to two columns, each in coordinates of one kind."""
+    names = some(rng, ["a", "j", "k", "l"], 2)[:3]
+    tables = [[n] for n in names] + [names[:2], names[-2:]]
+    kinds = rng.choice(["cells", "contrasts", "centred"], len(tables)).tolist()
+    parts = list(
+        {str(sorted(t)): (kind, t) for kind, t in zip(kinds, tables, strict=True)}.values()
+    )
+    order = [parts[i] for i in rng.permutation(len(parts))]
+    bins = {"a": _bins(rng, facts, "a")} if "a" in names else {}
+    return TableCounts(facts, names, order, bins)
+
+
 MAKERS: dict[type[Statistic], Maker] = {
     Sums: lambda rng, facts: Sums(facts, some(rng, ["a", "b", "c"])),
     Counts: lambda rng, facts: Counts(facts, terms(rng, MARGINS)[:3]),
@@ -166,6 +189,8 @@ MAKERS: dict[type[Statistic], Maker] = {
     ClassMoments: _class_moments,
     GroupMoments: _group_moments,
     RegressionMoments: _regression,
+    TableCounts: _table_counts,
+    WeightedMoments: _weighted,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
@@ -254,7 +279,29 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
     counted = obeying(statistic, row)
     if isinstance(statistic, CappedSums):
         return counted[name] / Fraction(statistic.schema[name].high)
+    if isinstance(statistic, TableCounts):
+        factors = re.split(r":(?![^\[{]*[\])}])", name)
+        return math.prod((_level_factor(statistic, f, counted) for f in factors), start=Fraction(1))
     return by_name(name, counted, statistic.schema)
+
+
+def _level_factor(statistic: TableCounts, factor: str, row: dict[str, Any]) -> Fraction:
+    """A level of a column, one that is centred, or a comparison with the levels before it."""
+    column, mark, rest = re.match(r"(\w+)([\[{])(.*)$", factor).groups()
+    if mark == "[":
+        return _factor(factor, row, statistic.schema)
+    labels = dict(statistic.sides.axes)[column]
+    own = [
+        _factor(column + (x if x[0] == "[" else f"[{x}]"), row, statistic.schema) for x in labels
+    ]
+    at, which = own.index(1), rest[:-1]
+    if len(labels) == 2:
+        assert which == "-".join(labels)
+        return Fraction(1 - 2 * at)
+    if not which.startswith("<"):
+        return Fraction(len(labels) * (labels[at] == which) - 1)
+    k = labels.index(which[1:])
+    return Fraction(1 if at < k else -k if at == k else 0)
 
 
 # --- what an entry must be, from its name alone -----------------------------------------------
@@ -281,6 +328,10 @@ def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
         return share * (_factor(first + "]", row, facts) - _factor(second, row, facts))
     if entry.endswith("^2-1"):
         return share * (2 * _factor(entry[2:-4], row, facts) ** 2 - 1)
+    weight = re.search(r"\(1\+(\w+)\)", entry)
+    if weight is not None:
+        share *= 1 + _factor(weight[1], row, facts)
+        entry = entry.replace(weight[0], "1")
     value = share
     for part in re.split(r"[:*](?![^\[]*[\])])", entry):
         base, _, power = part.partition("^")

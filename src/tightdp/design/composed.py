@@ -12,7 +12,7 @@ from typing import Any
 from tightdp.accepted import Number
 from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.composed_programs import NOTHING, ComposedProgram, Line, Masses, Point, Side
-from tightdp.design.composed_verifier import LineLaw
+from tightdp.design.composed_verifier import AxisLaw
 from tightdp.design.designs import design_noise
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.records import check_promise
@@ -110,7 +110,7 @@ def design_composed_noise(
             f"`resolution` must leave at most {_MOST_SIDE} cells on each side of zero. The support "
             f"is {reach:g} sensitivities: use a smaller `resolution` or `support`."
         )
-    task = _Task(
+    task = _PairTask(
         epsilon=asked,
         delta=spare,
         ball=shape,
@@ -124,13 +124,13 @@ def design_composed_noise(
     )
     fine = finer_lattice_for(task.plane()) if lower_resolution is None else lower_resolution
     fine = check_count("lower_resolution", fine, most=64)
-    design = _with_bound(_Search(task).run(), task, fine)
+    design = _with_bound(_PairSearch(task).run(), task, fine)
     design.verify()
     return design
 
 
 @dataclass(frozen=True)
-class _Task:
+class _PairTask:
     """What is asked."""
 
     epsilon: Fraction
@@ -189,10 +189,10 @@ def cell_groups(count: int, cells: int, growth: Fraction) -> list[int]:
     return groups[:count]
 
 
-class _Search:
+class _PairSearch:
     """From several starts: one law against the other, then both, until nothing is gained."""
 
-    def __init__(self, task: _Task) -> None:
+    def __init__(self, task: _PairTask) -> None:
         self.task, self.points = task, task.points()
         self.factor, self.units = math.exp(task.epsilon), task.units
 
@@ -301,14 +301,14 @@ class _Search:
         return None
 
 
-def _rounded(line: Line, law: Masses) -> LineLaw:
+def _rounded(line: Line, law: Masses) -> AxisLaw:
     """A law in integers, rounded down."""
     each = [int(mass * 2.0**_WEIGHT_BITS) for mass in law.each]
     weights = tuple(each[group] for group in line.group)
-    return LineLaw(line.cells, line.half, line.centred, weights, int(law.atom * 2.0**_WEIGHT_BITS))
+    return AxisLaw(line.cells, line.half, line.centred, weights, int(law.atom * 2.0**_WEIGHT_BITS))
 
 
-def _with_bound(found: ComposedDesign, task: _Task, fine: int) -> ComposedDesign:
+def _with_bound(found: ComposedDesign, task: _PairTask, fine: int) -> ComposedDesign:
     """The design with the lower bound of the plane and, if it helps, that of one release."""
     task.say(f"lower bound at resolution {fine}")
     plane, single = task.plane(), None

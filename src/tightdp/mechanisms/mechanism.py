@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
@@ -164,6 +165,10 @@ class Mechanism(Recorded, ABC):
             )
         return release.confidence
 
+    def made_rows(self, release: Release) -> Mapping[str, NDArray[Any]] | None:
+        """Columns of rows that are made from a release, for a file; None, by default, if none."""
+        return None
+
     def check(self, frame: TableLike) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""
 
@@ -232,6 +237,11 @@ class Mechanism(Recorded, ABC):
         """What a release costs in every unit of privacy: epsilon and delta, rho and mu."""
         shares = [share * self.epsilon for share in self.exponential_shares()]
         return Cost.of(self.epsilon, self.delta, ranges=shares)
+
+    def _price(self, ledger: Ledger) -> Cost | Budget:
+        """What a ledger is told: it needs no other unit than epsilon if it adds epsilons."""
+        adds = ledger.accountant == "sum"
+        return Budget(self.epsilon, self.delta) if adds else self.cost
 
     def exponential_shares(self) -> Sequence[Fraction]:
         r"""Shares of epsilon of the draws of exponential mechanisms that a release consists of.
@@ -314,7 +324,7 @@ class Mechanism(Recorded, ABC):
                     "protects": self._whom(),
                 }
                 named["fingerprint"] = self.fingerprint(level)
-                exactly = Budget(self.epsilon, self.delta)
+                exactly = self._price(ledger)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
                 if charge.stored is not None:
                     found = Release.from_dict(charge.stored)

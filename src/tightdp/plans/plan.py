@@ -96,7 +96,7 @@ class PlanPreview:
 def _short(found: Preview, most: int = 20) -> str:
     """The table of a preview, cut where it is long."""
     head, rule, *rest = str(found).splitlines()
-    entries = rest[: len(found.names)]
+    entries = rest[: len(found.rows()) - 1]
     more = [f"... and {len(entries) - most} more, with --json"] if len(entries) > most else []
     return "\n".join([head, rule, *entries[:most], *more, found.note])
 
