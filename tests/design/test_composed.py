@@ -19,7 +19,7 @@ from tightdp import ComposedDesign, ParameterError, UndecidedError, design_compo
 from tightdp.design import composed_verifier, proofs
 from tightdp.design.composed import cell_groups
 from tightdp.design.composed_programs import ComposedProgram, Line, Masses, Side
-from tightdp.design.composed_verifier import AxisLaw, Shortfalls
+from tightdp.design.composed_verifier import ReleaseLaw, Shortfalls
 from tightdp.design.verifier import Refuted, exp_bounds
 from tightdp.errors import DimensionError
 
@@ -36,7 +36,7 @@ def pair() -> ComposedDesign:
 # --- shortfalls -----------------------------------------------------------------------------------
 
 
-def table(law: AxisLaw, points: int) -> dict[int, Fraction]:
+def table(law: ReleaseLaw, points: int) -> dict[int, Fraction]:
     """The exact law of the sampler of one release, by enumeration."""
     found: dict[int, Fraction] = {}
     off = points // 2 if law.centred else 0
@@ -77,7 +77,7 @@ def test_every_pair_of_moves_is_private_by_enumeration(pair):
 def test_shortfalls_are_those_of_all_pairs_of_cells(atoms, seed):
     rng = np.random.default_rng(seed)
     laws = [
-        AxisLaw(2, 3, bool(k), [int(w) for w in rng.integers(0, 50, 4 if k else 3)], atom)
+        ReleaseLaw(2, 3, bool(k), [int(w) for w in rng.integers(0, 50, 4 if k else 3)], atom)
         for k, atom in enumerate(atoms)
     ]
     short, e = Shortfalls(laws, Fraction(1)), exp_bounds(Fraction(1))[0]

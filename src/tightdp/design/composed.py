@@ -12,7 +12,7 @@ from typing import Any
 from tightdp.accepted import Number
 from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.composed_programs import NOTHING, ComposedProgram, Line, Masses, Point, Side
-from tightdp.design.composed_verifier import AxisLaw
+from tightdp.design.composed_verifier import ReleaseLaw
 from tightdp.design.designs import design_noise
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.records import check_promise
@@ -179,8 +179,8 @@ class _PairTask:
 def cell_groups(count: int, cells: int, growth: Fraction) -> list[int]:
     """The group of each of ``count`` cells from zero outwards; groups grow with the distance.
 
-    >>> cell_groups(12, 2, Fraction(0)) == list(range(12)), cell_groups(12, 2, Fraction(1))
-    (True, [0, 1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 6])
+    >>> cell_groups(12, 2, Fraction(1))
+    [0, 1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 6]
     """
     groups: list[int] = []
     while len(groups) < count:
@@ -301,11 +301,13 @@ class _PairSearch:
         return None
 
 
-def _rounded(line: Line, law: Masses) -> AxisLaw:
+def _rounded(line: Line, law: Masses) -> ReleaseLaw:
     """A law in integers, rounded down."""
     each = [int(mass * 2.0**_WEIGHT_BITS) for mass in law.each]
     weights = tuple(each[group] for group in line.group)
-    return AxisLaw(line.cells, line.half, line.centred, weights, int(law.atom * 2.0**_WEIGHT_BITS))
+    return ReleaseLaw(
+        line.cells, line.half, line.centred, weights, int(law.atom * 2.0**_WEIGHT_BITS)
+    )
 
 
 def _with_bound(found: ComposedDesign, task: _PairTask, fine: int) -> ComposedDesign:

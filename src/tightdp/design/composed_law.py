@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import composed_verifier
-from tightdp.design.composed_verifier import FORMAT, ComposedFacts, AxisLaw
+from tightdp.design.composed_verifier import FORMAT, ComposedFacts, ReleaseLaw
 from tightdp.design.records import ProvedDesign, check_format, complete, undecided
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_verifier import POWERS
@@ -60,7 +60,7 @@ class ComposedDesign(ProvedDesign):
     loss : {"l1", "l2"}
     sensitivities, importance : tuple of two Fractions
         Importance multiplies the loss of each release in ``upper`` and ``lower``.
-    laws : tuple of two AxisLaw
+    laws : tuple of two ReleaseLaw
     bound, single
         The proof of the lower bound.
 
@@ -78,7 +78,7 @@ class ComposedDesign(ProvedDesign):
     loss: str
     sensitivities: tuple[Fraction, ...]
     importance: tuple[Fraction, ...]
-    laws: tuple[AxisLaw, ...] = field(repr=False)
+    laws: tuple[ReleaseLaw, ...] = field(repr=False)
     bound: VectorBound = field(repr=False)
     single: Mapping[str, Any] | None = field(default=None, repr=False)
     points: int = _POINTS
@@ -126,7 +126,7 @@ class ComposedDesign(ProvedDesign):
             self._noise(law, s) for law, s in zip(self.laws, self.sensitivities, strict=True)
         )
 
-    def _noise(self, law: AxisLaw, sensitivity: Fraction) -> PiecewiseNoise:
+    def _noise(self, law: ReleaseLaw, sensitivity: Fraction) -> PiecewiseNoise:
         each = [law.weights[o] for o in law.orbits.orbit]
         halves = 2 if law.centred else 1
         return PiecewiseNoise(
@@ -210,7 +210,7 @@ class ComposedDesign(ProvedDesign):
                 loss=str(record["loss"]),
                 sensitivities=tuple(map(rational, record["sensitivities"])),
                 importance=tuple(map(rational, record["importance"])),
-                laws=tuple(AxisLaw(*(law[name] for name in names)) for law in record["laws"]),
+                laws=tuple(ReleaseLaw(*(law[name] for name in names)) for law in record["laws"]),
                 bound=VectorBound.from_dict(record["bound"]),
                 single=record["single"],
                 points=int(record["points"]),

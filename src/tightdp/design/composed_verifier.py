@@ -58,7 +58,7 @@ FORMAT = "tightdp composed design 1"
 MOST_SIDE = 1 << 12  # cells on each side of zero: more would only waste time
 
 
-class AxisLaw(NamedTuple):
+class ReleaseLaw(NamedTuple):
     """A symmetric law: cells per sensitivity, cells on each side, one weight for each distance."""
 
     cells: int
@@ -95,7 +95,7 @@ class ComposedFacts(NamedTuple):
     loss: str
     sensitivities: Sequence[Fraction]
     importance: Sequence[Fraction]
-    laws: Sequence[AxisLaw]
+    laws: Sequence[ReleaseLaw]
     points: int
     bound: Multipliers
     single: Document | None
@@ -119,7 +119,7 @@ def facts_of(document: Document) -> ComposedFacts:
             loss=document["loss"],
             sensitivities=[rational(s) for s in document["sensitivities"]],
             importance=[rational(w) for w in document["importance"]],
-            laws=[AxisLaw(*(law[name] for name in names)) for law in document["laws"]],
+            laws=[ReleaseLaw(*(law[name] for name in names)) for law in document["laws"]],
             points=document["points"],
             bound=multipliers_of(document["bound"]),
             single=document["single"],
@@ -154,7 +154,7 @@ def checked(facts: ComposedFacts) -> ComposedFacts:
 class Shortfalls:
     """What moves by whole cells lose, times the totals of both laws and a common denominator."""
 
-    def __init__(self, laws: Sequence[AxisLaw], epsilon: Fraction) -> None:
+    def __init__(self, laws: Sequence[ReleaseLaw], epsilon: Fraction) -> None:
         factor = exp_bounds(epsilon)[0]
         self.laws, self.num, self.den = laws, factor.numerator, factor.denominator
         a, b = (law.atom for law in laws)
