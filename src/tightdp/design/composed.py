@@ -104,7 +104,7 @@ def design_composed_noise(
     widths = exact_fraction("growth", check_within("growth", growth, "[0, 1]"))
     reach = support_for(asked / 2, spare / 2)
     if support is not None:
-        reach = check_within("support", support, "[1, inf)", "1 is the sensitivity")
+        reach = check_within("support", support, "[1, 10000]", "1 is the sensitivity")
     if max(cells) * reach > _MOST_SIDE:
         fail(
             f"`resolution` must leave at most {_MOST_SIDE} cells on each side of zero. The support "

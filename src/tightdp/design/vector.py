@@ -125,7 +125,7 @@ def design_vector_noise(
     check_positive("sensitivity", sensitivity)
     width = support_for(asked, spare)
     if support is not None:
-        width = check_within("support", support, "[1, inf)", "1 is the radius of the ball")
+        width = check_within("support", support, "[1, 10000]", "1 is the radius of the ball")
     task = VectorTask(
         dim=dim,
         epsilon=asked,

@@ -145,11 +145,15 @@ class AdditiveMechanism(Mechanism):
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
-        self.certified = certify_moves(statistic, choice).certified  # [P1]
+        self.certified = self._certify(statistic, choice)  # [P1]
         self._choice = choice
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    def _certify(self, statistic: Statistic, choice: PreparedNoise) -> str:
+        """Let pass only noise that covers the moves; how far that is proved."""
+        return certify_moves(statistic, choice).certified
 
     @property
     def cost(self) -> Cost:

@@ -181,7 +181,7 @@ class GroupReading(Reading):
         the size of m, so that of the largest m that is left serves all.
         """
         low, high = np.full(len(sums), -1.0), np.ones(len(sums))
-        counted = np.maximum(rows, 1e-300)
+        counted = np.where(rows > 0, rows, 1.0)
         for _ in range(4):
             place = np.ceil(np.maximum(-low, high) * _STEPS - 1e-9).astype(np.int64)
             within = reach[np.clip(place, 0, _STEPS)]
