@@ -107,7 +107,7 @@ def test_the_delta_of_zcdp_is_that_of_the_best_order_rounded_up(seed):
 
 
 def test_epsilon_and_rho_of_zcdp_are_inverse_and_private(seed):
-    for epsilon, delta, rho in cases(seed + 3):
+    for epsilon, delta, rho in cases(seed + 3, 200):
         spent = convert.zcdp_epsilon(rho, delta)
         assert convert.zcdp_delta(spent, rho) <= delta * (1 + Fraction(1, 10**9))
         bought = convert.zcdp_rho(epsilon, delta)
@@ -133,7 +133,7 @@ def test_no_conversion_promises_more_than_dp_accounting_finds(seed):
         assert float(ours) >= theirs * (1 - 1e-6) - 1e-14
         theirs, _ = renyi.compute_epsilon(orders, orders * float(amount), float(delta))
         ours = convert.zcdp_epsilon(amount, delta)
-        assert theirs * (1 + 1e-9) + 1e-9 >= float(ours) >= theirs * (1 - 0.05) - 1e-2
+        assert theirs * (1 + 1e-9) + 1e-9 >= float(ours) >= theirs * (1 - 0.02) - 1e-3
     assert accounting is not None
 
 

@@ -115,7 +115,7 @@ class Cap:
         """The cap that a caller states: an epsilon with its delta, or a rho."""
         if accountant in _FOR_PLANS:
             fail(
-                f"`accountant` must be one of {', '.join(UNITS)}. Got {accountant!r}, which adds up "
+                f"`accountant` must be one of {', '.join(UNITS)}. Got {accountant!r}, which is for "
                 "a list of releases that was fixed beforehand: where the next question depends on "
                 "the last answer it is no cap. `ledger.tight_epsilon` is for reports of such lists."
             )
