@@ -251,9 +251,9 @@ class Kind:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if option.takes == "by":
+            if key in given and option.takes == "by":
                 # a column of keys that nobody listed is none of the schema
-                divided = group_names(given.get(key))
+                divided = group_names(given[key])
                 names += [name for name in divided if name in schema.columns or not option.choices]
             elif option.takes == "tables":
                 names += table_names(given.get(key), schema, given.get("bins") or {})

@@ -154,14 +154,14 @@ def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) 
     if len(needed) == len(plan.releases) > 1:
         split = split_budget(
             {name: plan[name].request for name in needed},
-            epsilon=plan.caps.epsilon,
+            **plan.caps_stated(),
             errors={name: size for name, (unit, size) in asked.items() if unit == "error"},
             ranks={name: size for name, (unit, size) in asked.items() if unit == "ranks"},
             **common,
         )
         lines += [
             "",
-            f"The budget of {text_down(plan.caps.epsilon)}, shared to serve all:",
+            f"The budget of {text_down(plan.caps.amount)}, shared to serve all:",
             str(split),
         ]
         record["split"] = {
