@@ -399,7 +399,7 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "synthetic rows, in rho",
             lambda facts: SyntheticRows(
-                facts.only(["t", "k", "x"]), epsilon=1, delta=1e-3, bins={"x": 2}, rounds=1
+                facts, epsilon=1, delta=1e-3, bins={"x": 2, "y": 2}, rounds=1
             ),
             quick=False,
         ),
@@ -501,7 +501,14 @@ MECHANISMS: dict[type, list[Case]] = {
             "geometric median",
             lambda facts: tdp.KNormGeometricMedian(facts, epsilon=1, columns=["x", "y"], grid=5),
             quick=False,
-        )
+        ),
+        Case(
+            "geometric median, three looks",
+            lambda facts: tdp.KNormGeometricMedian(
+                facts, epsilon=1, columns=["x", "y"], grid=4, most_points=81
+            ),
+            quick=False,
+        ),
     ],
     tdp.ObjectivePerturbation: [
         Case("objective", lambda facts: tdp.ObjectivePerturbation(facts, ["x"], "t", epsilon=1))
