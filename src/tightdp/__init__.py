@@ -80,6 +80,7 @@ from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
@@ -230,6 +231,7 @@ __all__ = [  # noqa: RUF022
     "Gaussian",
     "AnalyticGaussian",
     "DiscreteGaussian",
+    "RoundedGaussian",
     "PiecewiseNoise",
     "TableNoise",
     "RangeNoise",

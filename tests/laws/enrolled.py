@@ -185,6 +185,7 @@ LAWS = {
     "tulap": 1e-3,
     "truncated-laplace": 1e-3,
     "gaussian": 1e-3,
+    "discrete-gaussian": 1e-3,
     "designed": 1e-3,
 }
 
@@ -200,6 +201,12 @@ def additive_cases() -> Iterator[Case]:
     for noise, delta in LAWS.items():
         yield Case(f"sums, {noise}", additive(noise, STATISTICS["sums"], delta))
         yield Case(f"table, {noise}", additive(noise, STATISTICS["table"], delta))
+    yield Case(
+        "products, own gaussian",
+        lambda facts: tdp.AdditiveMechanism(
+            STATISTICS["products"](facts), noise=tdp.RoundedGaussian(sigma2=9), delta=1e-3
+        ),
+    )
 
 
 @cache

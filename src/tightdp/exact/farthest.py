@@ -118,6 +118,27 @@ def _(body: PolytopeBody, blocks: Blocks, *, paired: bool) -> int | None:
     return None if box is None else max(facets, box)
 
 
+def largest_square(weights: Sequence[int], blocks: Blocks, *, paired: bool) -> int:
+    """A bound on the sum of ``weights[j] * d[j]**2`` over all moves d: weighted round bodies.
+
+    >>> counts = [(np.arange(3), np.eye(3, dtype=int))]
+    >>> largest_square([1, 1, 4], counts, paired=True), largest_square([1] * 3, counts, paired=True)
+    (5, 2)
+    """
+    heavy = np.array(weights, dtype=object)
+
+    def weighted(z: WideIntegers, places: NDArray[np.intp]) -> WideIntegers:
+        most = max(weights[j] for j in places) * len(places)
+        wide = roomy(z, math.isqrt((1 << 62) // most))
+        mine = heavy[places] if wide.dtype == object else heavy[places].astype(np.int64)
+        return np.asarray((wide * wide * mine).sum(axis=1))
+
+    return sum(
+        _longest(points, paired, lambda z, places=places: weighted(z, places), power=2)
+        for places, points in blocks
+    )
+
+
 def _longest(
     points: WideIntegers, paired: bool, size: Callable[[WideIntegers], WideIntegers], power: int = 1
 ) -> int:

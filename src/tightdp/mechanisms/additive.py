@@ -26,23 +26,32 @@ from tightdp.errors import (
     check_length,
     check_most,
     fail,
+    quoted,
 )
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
 from tightdp.shaping.coverage import Covering, certify_moves
+from tightdp.shaping.gaussian_noise import (
+    GAUSSIANS,
+    GaussianNoise,
+    gaussian_noise,
+    given_gaussian,
+)
 from tightdp.shaping.planar_noise import PlanarNoise
 
 _WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
 _FINEST = 1 << 20  # lattice points per unit of the scaled statistic
+_EXPLAINED = (BallNoise, GaussianNoise)  # whose words leave something out
 
 
 class PreparedNoise(Covering, Protocol):
@@ -133,11 +142,12 @@ class AdditiveMechanism(Mechanism):
         noise: object = "hull",
         epsilon: Number | None = None,
         delta: Number = 0,
+        rho: Number | None = None,
     ) -> None:
         check_instance("statistic", statistic, Statistic)
         fewer = "take fewer bins, categories or levels"
         check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
-        self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
+        self._adopt(statistic, _choose(statistic, noise, epsilon, delta, rho))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
@@ -233,7 +243,7 @@ class AdditiveMechanism(Mechanism):
         return repr(self.statistic)
 
     def shape_facts(self) -> list[str]:
-        return self._choice.facts() if isinstance(self._choice, BallNoise) else []
+        return self._choice.facts() if isinstance(self._choice, _EXPLAINED) else []
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
@@ -266,15 +276,25 @@ class AdditiveMechanism(Mechanism):
 
 
 def _choose(
-    statistic: Statistic, noise: object, epsilon: Number | None, delta: Number
+    statistic: Statistic,
+    noise: object,
+    epsilon: Number | None,
+    delta: Number,
+    rho: Number | None = None,
 ) -> PreparedNoise:
     """A ball for the whole vector, a law for every entry, or a law in the plane."""
+    if isinstance(noise, str) and noise in GAUSSIANS:
+        return gaussian_noise(statistic, noise, epsilon, delta, rho)
+    if rho is not None:
+        fail(f"`rho` is a budget for noise of the names {quoted(GAUSSIANS)}: leave it out.")
+    if isinstance(noise, RoundedGaussian):
+        return given_gaussian(statistic, noise, epsilon, delta)
     if isinstance(noise, PlanarDesign):
         return PlanarNoise(statistic, noise, epsilon, delta)
     if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
-        check_choice("noise", noise, (*SHAPES, *FAMILIES))
+        check_choice("noise", noise, (*SHAPES, *FAMILIES, *GAUSSIANS))
     if epsilon is None:
         fail("`epsilon` must be given: it is how much privacy the release spends.")
     if check_share(delta):

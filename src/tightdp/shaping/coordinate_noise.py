@@ -20,7 +20,6 @@ from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, amount_within, check_choice, exact_amount, fail
 from tightdp.exact.rates import check_epsilon
-from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     DiscreteTulap,
@@ -64,18 +63,10 @@ def _tulap(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return DiscreteTulap(epsilon=epsilon, delta=delta, sensitivity=steps)
 
 
-def _gaussian(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
-    return DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=steps)
-
-
 Maker = Callable[[Fraction, float, int], LatticeLaw]
 
 PURE: dict[str, Maker] = {"laplace": _geometric, "staircase": _staircase, "tulap": _tulap}
-LOSSY: dict[str, Maker] = {
-    "truncated-laplace": _truncated,
-    "tulap": _tulap,
-    "gaussian": _gaussian,
-}
+LOSSY: dict[str, Maker] = {"truncated-laplace": _truncated, "tulap": _tulap}
 FAMILIES = (*dict.fromkeys([*PURE, *LOSSY]), "designed")
 
 
