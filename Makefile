@@ -10,6 +10,8 @@ PIP    := python -m pip install --quiet --disable-pip-version-check
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
+# Tests start many processes: without bytecode each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo shapes test check slow lowest docs bench clean

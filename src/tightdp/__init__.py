@@ -1,5 +1,6 @@
 """tightdp: statistics under differential privacy with the least noise, and the proof."""
 
+from tightdp.accounting import Cost
 from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, hockey_stick
 from tightdp.data.checks import TableCheck
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
@@ -148,6 +149,7 @@ __all__ = [  # noqa: RUF022
     "quantiles",
     # Budget
     "Ledger",
+    "Cost",
     "Release",
     "Preview",
     "epsilon_for",

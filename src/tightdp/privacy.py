@@ -64,12 +64,15 @@ class Guarantee:
     """(epsilon, delta)-differential privacy under a neighbour relation.
 
     What is protected is a row or, where ``rows_per_person`` is a number, a person: however many
-    rows somebody has in the table, at most so many are used.
+    rows somebody has in the table, at most so many are used. Where ``rho`` is a number, the promise
+    is rho-zero-concentrated DP, and epsilon is what it implies at delta.
 
     >>> print(Guarantee(epsilon=1.0, numerics=Numerics.EXACT))
     epsilon = 1, replace-one neighbours, exact
     >>> print(Guarantee(epsilon=1.0, neighbors=Neighbors.ADD_REMOVE, rows_per_person=3))
     epsilon = 1 per person with at most 3 rows used, add-remove neighbours, idealized-numerics
+    >>> print(Guarantee(epsilon=0.43, delta=1e-6, rho=0.005))
+    rho = 0.005 (epsilon = 0.43 at delta = 1e-06), replace-one neighbours, idealized-numerics
     """
 
     epsilon: float
@@ -78,12 +81,15 @@ class Guarantee:
     numerics: Numerics = Numerics.IDEALIZED
     seeded: bool = False
     rows_per_person: int | None = None
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         if not 0 <= check_real("delta", self.delta) < 1:
             fail(f"`delta` must lie in [0, 1). Got {self.delta}.")
         Neighbors.of(self.neighbors)
+        if self.rho is not None:
+            check_positive("rho", self.rho)
         if self.rows_per_person is not None:
             check_count("rows_per_person", self.rows_per_person)
 
@@ -102,7 +108,7 @@ class Guarantee:
 
     @property
     def amount(self) -> str:
-        """Epsilon and delta, and for whom if that is a person: the short form of a guarantee.
+        """Epsilon and delta, or rho, and for whom if that is a person: a guarantee in short.
 
         >>> Guarantee(epsilon=0.5, delta=1e-6, rows_per_person=1).amount
         'epsilon = 0.5, delta = 1e-06 per person with at most 1 row used'
@@ -110,7 +116,10 @@ class Guarantee:
         'epsilon = 1.00001'
         """
         lost = f", delta = {text_up(self.delta)}" if self.delta else ""
-        return f"epsilon = {text_up(self.epsilon)}{lost}{self.per_person}"
+        amount = f"epsilon = {text_up(self.epsilon)}{lost}"
+        if self.rho is not None:
+            amount = f"rho = {text_up(self.rho)} ({amount.replace(', delta', ' at delta')})"
+        return f"{amount}{self.per_person}"
 
     @property
     def per_person(self) -> str:

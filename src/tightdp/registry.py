@@ -418,7 +418,7 @@ def _register_quantiles(
         by = stated.pop("by", None)
         if by is None:
             return mechanism(schema, epsilon=epsilon, **stated)
-        taus = stated.pop("taus", None) or [stated.pop("tau", Fraction(1, 2))]
+        taus = stated.pop("taus") if "taus" in stated else [stated.pop("tau", Fraction(1, 2))]
         return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
 
     register(Kind(name, about, {"column": _COLUMN, **options, "by": _BY}, build))

@@ -316,7 +316,11 @@ class Release:
             "value": _without_nan(self.value),
             "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
             "resolution": self.resolution,
-            "guarantee": {k: _plain(v) for k, v in asdict(self.guarantee).items()},
+            "guarantee": {
+                name: _plain(value)
+                for name, value in asdict(self.guarantee).items()
+                if (name, value) != ("rho", None)  # as records were before there was a rho
+            },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
             "half_width": _without_nan(self.half_width),

@@ -11,6 +11,7 @@ import pytest
 import tightdp as tdp
 from tightdp.errors import DegenerateBodyError, DimensionError, FloatArray, ParameterError
 from tightdp.geometry.row_images import MomentImage
+from tightdp.geometry.sensitivity import _farthest_pair
 
 S = tdp.SensitivitySpace
 UNIT = tdp.Interval(-1, 1)
@@ -329,3 +330,11 @@ def test_the_true_hull_of_moments_is_smaller_and_exact(seed: int) -> None:
 def test_bad_input(build, error, text) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(error, match=text):
         build()
+
+
+def test_the_farthest_pair_of_corners_is_that_of_all_pairs(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        corners = rng.integers(-3, 4, (int(rng.integers(2, 12)), 3)).astype(float)
+        wanted = max(np.abs(a - b).sum() for a in corners for b in corners)
+        assert _farthest_pair(corners, np.abs(corners).sum(axis=1)) == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -85,3 +86,17 @@ def test_the_lowest_versions_work():
         ["make", "lowest", f"PYTHON={sys.executable}"], cwd=ROOT, capture_output=True, text=True
     )
     assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
+
+
+CLOCK = (
+    "import time; start = time.process_time(); import tightdp; print(time.process_time() - start)"
+)
+
+
+def test_the_package_is_there_in_half_a_second(tmp_path):
+    """Processor time of an import from bytecode, which everybody has after the first one."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    run = [sys.executable, "-c", CLOCK]
+    times = [float(subprocess.check_output(run, env=kept, text=True)) for _ in range(4)]
+    assert min(times[1:]) < 0.5

@@ -343,6 +343,29 @@ def test_many_groups_and_columns_have_a_third_of_the_variance_of_laplace():
     assert (hull**2).sum() <= (laplace**2).sum() / 3
 
 
+@pytest.mark.parametrize(("neighbors", "moved"), [("replace-one", 2), ("add-remove", 1)])
+def test_thousands_of_cells_have_the_noise_of_a_few(neighbors, moved):
+    """A row moves two cells, or one, however many there are: all are known in closed form."""
+    space = tdp.SensitivitySpace.histogram(4000, neighbors=neighbors)
+    for p in (1, 2, np.inf):
+        assert space.sensitivity(p=p) == pytest.approx(moved ** (1 / p))
+
+
+@pytest.mark.slow
+def test_four_thousand_cells_are_released():
+    levels = tdp.Category(list(range(64)), other=0)
+    facts = tdp.Schema({"g": levels, "h": levels}, 9000)
+    cells = group_cells(facts, ["g", "h"])
+    assert tdp.AdditiveMechanism(cells, noise="best", epsilon=1).preview().std.max() < 3
+    with pytest.raises(InfeasibleSamplingError, match="best"):
+        tdp.AdditiveMechanism(cells, noise="linf", epsilon=1)
+
+
+def test_no_quantiles_are_not_the_median():
+    with pytest.raises(ParameterError, match="taus"):
+        tdp.quantiles({}, "pay", [], by="sex", schema=schema(), epsilon=1)
+
+
 def test_persons_with_several_rows_cost_as_many_times(seed):
     facts = schema(person="who", rows_per_person=3, neighbors="add-remove")
     one = GroupSums(schema("add-remove"), ["pay"], "sex", epsilon=1).preview().std

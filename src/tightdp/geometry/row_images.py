@@ -146,6 +146,12 @@ class OneHotImage(RowImage):
     def add_hull(self) -> Hull:
         return Hull(LpBall(self.dim, 1), True, "one indicator appears or disappears")
 
+    def lp_sensitivity(self, p: float) -> tuple[float, bool] | None:
+        return 2 ** (1 / p), True  # one indicator goes, another comes
+
+    def lp_norm_of_row(self, p: float) -> tuple[float, bool] | None:
+        return 1.0, True
+
 
 class FiniteImage(RowImage):
     """Finitely many images whose hull is P: a finite domain, or the vertices of a multi-affine map.

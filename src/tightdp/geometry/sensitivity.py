@@ -287,11 +287,12 @@ class SensitivitySpace:
             return None
         if not np.abs(corners).sum(axis=1).max() < 2.0**50:
             return None
-        ends = [np.zeros((1, self.dim))]
-        if self.neighbors is Neighbors.REPLACE_ONE:
-            ends = [corner[None, :] for corner in corners]
-        sizes = [np.abs(corners - end) for end in ends]
-        return float(max((s.sum(axis=1) if p == 1 else s.max(axis=1)).max() for s in sizes))
+        replaced = self.neighbors is Neighbors.REPLACE_ONE
+        if p == np.inf:
+            far = np.ptp(corners, axis=0) if replaced else np.abs(corners)
+            return float(far.max())
+        sizes = np.abs(corners).sum(axis=1)
+        return _farthest_pair(corners, sizes) if replaced else float(sizes.max())
 
     # --- points of the space ----------------------------------------------------------------
 
@@ -366,3 +367,22 @@ def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificat
 def check_space(space: object) -> None:
     """Refuse anything that is not a sensitivity space."""
     check_instance("space", space, SensitivitySpace)
+
+
+def _farthest_pair(corners: FloatArray, sizes: FloatArray) -> float:
+    """The largest l_1 distance of two corners of whole numbers; of cells of a table at once.
+
+    No distance exceeds the sum of the two sizes, so that the largest corners come first and the
+    rest need no look once a pair is as far apart as any of them could be.
+
+    >>> corners = np.array([[1.0, 0], [0, 1], [2, 0]])
+    >>> _farthest_pair(corners, np.abs(corners).sum(axis=1))
+    3.0
+    """
+    order = np.argsort(-sizes, kind="stable")
+    ordered, bounds, best = corners[order], sizes[order], 0.0
+    for i in range(len(ordered) - 1):
+        if bounds[i] + bounds[i + 1] <= best:
+            break
+        best = max(best, float(np.abs(ordered[i + 1 :] - ordered[i]).sum(axis=1).max()))
+    return best

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
@@ -63,6 +64,8 @@ class PreparedNoise(Covering, Protocol):
     factor: int
     """How much finer the lattice of the noise is than that of the statistic."""
 
+    @property
+    def cost(self) -> Cost: ...
     @property
     def resolution(self) -> int: ...
     @property
@@ -156,6 +159,11 @@ class AdditiveMechanism(Mechanism):
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """What a release costs, by what its noise knows of itself."""
+        return self._choice.cost
 
     @property
     def picture(self) -> str:

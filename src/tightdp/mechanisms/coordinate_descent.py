@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
@@ -189,6 +190,13 @@ class CoordinateDescent(Mechanism):
     def _moved(self) -> float:
         """About how far neighbours move a mean slope on the way."""
         return math.sqrt(0.5) * self._slopes * self.schema.rows_per_person / self.schema.rows
+
+    @property
+    def cost(self) -> Cost:
+        """What all steps cost together, by what their noise knows of itself."""
+        if self.noise.rho is None:
+            return super().cost
+        return Cost.concentrated(self.noise.rho, delta=self.delta, epsilon=self.epsilon)
 
     def _noise(self, noise: object, steps: int) -> StepNoise:
         # sigma(r + |h|) lies between 1/2 and 1, and so does the slope of a row

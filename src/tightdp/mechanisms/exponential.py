@@ -136,6 +136,9 @@ class ExponentialMechanism(Mechanism):
         self.permute_and_flip = flip
         self.weights = _measure(base_measure, len(self.candidates))
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return () if self.permute_and_flip else self.budget.shares
+
     # --- other domains ------------------------------------------------------------------------
 
     @staticmethod

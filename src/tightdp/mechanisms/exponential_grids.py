@@ -110,6 +110,8 @@ class UtilityBudget:
             )
         self.factor = 1 if monotonic or constant_normalizer else 2
         self.rate = self.epsilon / (self.factor * self.sensitivity)
+        # of a constant normaliser the change may be anywhere in [-s, s]: twice epsilon
+        self.shares = () if constant_normalizer else (Fraction(1),)
 
 
 def check_bits(bits: object) -> int:
@@ -271,6 +273,9 @@ class PieceMechanism(Mechanism):
         self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return self.budget.shares
+
     @property
     def law(self) -> str:
         grid = grid_words([self.interval], self.bits)
@@ -418,6 +423,9 @@ class BoxMechanism(Mechanism):
         )
         self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return self.budget.shares
 
     @property
     def law(self) -> str:

@@ -142,6 +142,9 @@ class KNormGradient(Mechanism):
         self.budget = UtilityBudget(epsilon, constant, neighbors)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return self.budget.shares
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the released coordinates."""
@@ -259,6 +262,9 @@ class RowSumGradient(Mechanism):
     def rate(self) -> Fraction:
         """The rate r of the weights exp(-r * level)."""
         return self.epsilon / (2 * self.parts * self.sensitivity)
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return (Fraction(1),) if self.parts == 1 else ()  # other parts may be other noise
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.columns)

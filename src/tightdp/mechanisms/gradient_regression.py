@@ -125,6 +125,9 @@ class PlaneGradient(Mechanism):
         """The rate r of the weights exp(-r * level)."""
         return self.epsilon / (2 * self.sensitivity)
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return (Fraction(1),)
+
     @property
     @abstractmethod
     def sensitivity(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -148,6 +149,9 @@ class KolmogorovSample(Mechanism):
         self.size = check_count("size", size)
         self.rate = self.epsilon / (2 * self.size * schema.rows_per_person)
         self._check_work()
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return (Fraction(1),)
 
     def _check_work(self) -> None:
         """Refuse, from public facts, what takes too long or rounds too much, whatever the table.

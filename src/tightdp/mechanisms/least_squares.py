@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -14,6 +14,7 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.public_rows import Images
@@ -349,6 +350,12 @@ class SplitMechanism(Mechanism):
 
     def _lattice(self, part: Part) -> LatticeNoise:
         return lattice_noise(part.ball, self.epsilon * part.share, resolution=self.resolution)
+
+    @property
+    def cost(self) -> Cost:
+        """The costs of the parts, of which each is pure, add."""
+        parts = Cost.total([Cost.of(self.epsilon * part.share) for part in self.parts])
+        return replace(parts, epsilon=self.epsilon)
 
     # --- which moves it covers ----------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.data.one_pass import IntegerSum
@@ -83,6 +84,8 @@ class Mechanism(Recorded, ABC):
     numerics: Numerics = Numerics.EXACT
     why: str = ""
     """Why this noise, for the reader of a report; nothing where its shape says it."""
+    in_rho: bool = False
+    """Whether the promise is made in rho, so that epsilon is what it implies at delta."""
 
     @property
     def picture(self) -> str:
@@ -224,6 +227,22 @@ class Mechanism(Recorded, ABC):
         release = Release.published(drawn, guarantee=said, noise=self.law, confidence=confidence)
         return self.answer(self.read(release))
 
+    @property
+    def cost(self) -> Cost:
+        """What a release costs in every unit of privacy: epsilon and delta, rho and mu."""
+        shares = [share * self.epsilon for share in self.exponential_shares()]
+        return Cost.of(self.epsilon, self.delta, ranges=shares)
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        r"""Shares of epsilon of the draws of exponential mechanisms that a release consists of.
+
+        Nothing where it does not, or is not known to. A draw with the share s has weights
+        :math:`e^{r u}` and utilities that change by amounts in [a, b] between neighbours, with
+        :math:`r(b - a) \le s\epsilon`: its log ratios lie in an interval of that length, which is
+        worth a smaller rho (:meth:`Cost.of <tightdp.Cost.of>`).
+        """
+        return ()
+
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What a release promises."""
         return Guarantee(
@@ -233,6 +252,7 @@ class Mechanism(Recorded, ABC):
             numerics=self.numerics,
             seeded=seeded,
             rows_per_person=self.unit()[1],
+            rho=float_up(self.cost.rho) if self.in_rho else None,
         )
 
     def public_facts(self) -> Schema | None:
@@ -439,6 +459,11 @@ class Reading(Mechanism):
         source = self.source
         self.epsilon, self.delta = source.epsilon, source.delta
         self.neighbors, self.numerics = source.neighbors, source.numerics
+        self.in_rho = source.in_rho
+
+    @property
+    def cost(self) -> Cost:
+        return self.source.cost
 
     @property
     def law(self) -> str:
@@ -471,7 +496,8 @@ class Together(Mechanism):
 
     **Privacy.**
     Statement: a release is :math:`(\sum_i \epsilon_i, \sum_i \delta_i)`-DP under the neighbour
-    relation, and for the row or person, that the parts share.
+    relation, and for the row or person, that the parts share; costs in rho and mu add as well
+    (:class:`~tightdp.Cost`).
     Needs: [P1] every part is :math:`(\epsilon_i, \delta_i)`-DP; [P2] their draws are independent.
     Proof: basic composition of independent releases about the same rows [P1, P2].
     Numerics: the weakest of the parts.
@@ -509,12 +535,17 @@ class Together(Mechanism):
             )
         self.epsilon = sum((part.epsilon for part in self.parts), Fraction(0))
         self.delta = sum((part.delta for part in self.parts), Fraction(0))
+        self._cost = Cost.total([part.cost for part in self.parts])
         kinds = {part.numerics for part in self.parts}
         self.numerics = next(kind for kind in _WEAKEST if kind in kinds)
 
     @property
     def law(self) -> str:
         return "; ".join(dict.fromkeys(part.law for part in self.parts))
+
+    @property
+    def cost(self) -> Cost:
+        return self._cost
 
     def public_facts(self) -> Schema | None:
         return self.parts[0].public_facts()

@@ -177,6 +177,10 @@ class KNormQuantile(ColumnGradient):
         """Rate of the quantile's own draw: all of epsilon, or a fifth of it."""
         return self.budget.rate if self.covers == "none" else self.budget.rate / 5
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        whole = [self._rate()] if self.covers == "none" else [self._rate(), *[self._end_rate()] * 2]
+        return [rate / self.budget.rate for rate in whole]
+
     def _end_rate(self) -> Fraction:
         """Rate of either end of an interval, which needs more: its error is its width."""
         return self.budget.rate * Fraction(2, 5)

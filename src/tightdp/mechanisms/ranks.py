@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -238,6 +239,9 @@ class BoundsFinder(Mechanism):
         self.column = column
         self.epsilon, self.neighbors = check_epsilon(epsilon), Neighbors.of(neighbors)
         self.rate = self.epsilon / (4 * rank_sensitivity(self.schema, Fraction(1)))
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return (Fraction(1, 2), Fraction(1, 2))
 
     @property
     def law(self) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.exact.enclosures import float_up
@@ -257,6 +258,12 @@ class DiscreteGaussian(LatticeLaw):
         r"""The exact :math:`\rho = L^2/(2\sigma^2)` of zero-concentrated DP."""
         moved = self.sensitivity if sensitivity is None else self._check_moved(sensitivity)
         return Fraction(int(moved) ** 2) / (2 * self.sigma2)
+
+    @property
+    def cost(self) -> Cost:
+        """Its rho is exact; epsilon and delta are what it was made for."""
+        given = self.guarantee()
+        return Cost.concentrated(self.concentrated(), delta=given.delta, epsilon=given.epsilon)
 
     @staticmethod
     def _upper(epsilon: float, shift: float, sigma2: float) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, check_count
+from tightdp.accounting import Cost
+from tightdp.errors import FloatArray, check_count, exact_amount
 from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.law import DELTA_FLOOR
@@ -66,6 +67,7 @@ class GaussianVector:
 
     def __init__(self, *, epsilon: Number, delta: Number, square: Fraction, entries: int) -> None:
         self.entries = check_count("entries", entries)
+        self._promised = exact_amount("epsilon", epsilon), exact_amount("delta", delta)
         used = min(float(epsilon) * (1 - 1e-12), _MOST)
         fine, whole = _FINE, float(delta) * (1 - 1e-12)
         lost = (1 + math.exp(used)) * self.entries / 8  # (1 + e^epsilon) d tau, times sigma^2
@@ -75,6 +77,13 @@ class GaussianVector:
         self.sensitivity = Fraction(math.sqrt(square)) * (1 + _MARGIN)
         self.sigma = Fraction(law.sigma) * self.sensitivity
         self.resolution = 1 << max(0, math.ceil(math.log2(fine / self.sigma)))
+
+    @property
+    def cost(self) -> Cost:
+        r"""Its rho is :math:`D^2/(2\sigma^2)` over all releases; epsilon and delta are as given."""
+        epsilon, delta = self._promised
+        rho = self.sensitivity**2 / (2 * self.sigma**2)
+        return Cost.concentrated(rho, delta=delta, epsilon=epsilon)
 
     def sample(self, count: int, resolution: int, *, rng: RandomLike = None) -> list[int]:
         """Integers in units of 1/resolution, which must not be coarser than ``self.resolution``."""

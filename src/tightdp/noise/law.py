@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.errors import (
     FloatArray,
     WideIntegers,
@@ -128,6 +129,12 @@ class NoiseLaw(ABC):
             neighbors=Neighbors.of(neighbors),
             numerics=self.numerics,
         )
+
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs at its own sensitivity, in every unit of privacy."""
+        given = self.guarantee()
+        return Cost.of(given.epsilon, given.delta)
 
     # --- draws --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import (
@@ -89,6 +90,11 @@ class BallNoise:
             f"{self.draws.body!r}, in units of 1/{self.resolution}"
         )
 
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs in every unit of privacy."""
+        return Cost.of(self.epsilon)
+
     # --- which moves it covers ----------------------------------------------------------------
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
@@ -160,8 +166,11 @@ class BallNoise:
     def _found(self, linear: FloatArray, confidence: float) -> FloatArray:
         """The smaller of the box and of one in proportion to the standard deviations."""
         draws, level, cell = self._public_draws(confidence)
-        spread = np.sqrt(np.diag(linear @ self.covariance() @ linear.T))
-        simulated = simultaneous(draws @ linear.T, spread, level)
+        covariance = self.covariance()
+        if not np.array_equal(linear, np.eye(len(linear))):  # thousands of cells are as they are
+            draws, covariance = draws @ linear.T, linear @ covariance @ linear.T
+        spread = np.sqrt(np.diag(covariance))
+        simulated = simultaneous(draws, spread, level)
         simulated += cell * np.abs(linear).sum(axis=1)
         half = smaller(simulated, self._boxed(linear, confidence), spread)
         return upwards(half, whole=is_whole(linear, self.resolution))
@@ -216,7 +225,14 @@ class BallNoise:
         balls += [
             LpBall(space.dim, LP_NAMES[n], float(space.sensitivity(p=LP_NAMES[n]))) for n in named
         ]
-        return min((b for b in balls if self._feasible(b)), key=_mean_variance)
+        found = [ball for ball in balls if self._feasible(ball)]
+        if not found:
+            fail(
+                f"`noise` = {name!r} has no exact sampler for {space.dim} entries. Use "
+                "noise='best': the least noise among the shapes that have one.",
+                InfeasibleSamplingError,
+            )
+        return min(found, key=_mean_variance)
 
     def _feasible(self, ball: NormBall) -> bool:
         try:

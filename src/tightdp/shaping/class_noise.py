@@ -13,6 +13,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
+from tightdp.accounting import Cost
 from tightdp.data.class_moments import GroupMoments
 from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
@@ -82,6 +83,11 @@ class ClassNoise(ABC):
     def resolution(self) -> int:
         """Lattice points per unit of the scaled statistic."""
         return self.factor * self.moments.resolution(self.bits)
+
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs in every unit of privacy."""
+        return Cost.of(self.epsilon, self.delta)
 
     @property
     def draws(self) -> ClassNoise:
@@ -450,6 +456,10 @@ class GaussianClassNoise(ClassNoise):
         )
         self.bits = moments.schema.bits
         self.factor = max(1, -(-self.noise.resolution // moments.resolution(self.bits)))
+
+    @property
+    def cost(self) -> Cost:
+        return self.noise.cost
 
     def _square(self) -> float:
         """D^2 of one row, in units of the scaled statistic."""

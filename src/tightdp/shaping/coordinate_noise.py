@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design, design_noise
@@ -209,6 +210,29 @@ class CoordinateNoise:
         rows = self.statistic.schema.rows_per_person
         whole = [math.floor(Fraction(r * (1 + _SLACK)) * resolution) for r in self._reaches()]
         return [rows * max(1, steps) for steps in whole]
+
+    @property
+    def cost(self) -> Cost:
+        """The sums of the entries that cost most, unit by unit; or what (epsilon, delta) implies.
+
+        Independent entries that do not move cost nothing, so that the sum over those that do is at
+        most that of as many of the costliest.
+        """
+        each = [law.cost for law in self.laws]
+        rho, mu = (
+            tuple(self._worst([getattr(cost, name) for cost in each]) for name in names)
+            for names in (("rho", "rho_delta"), ("mu_squared", "mu_delta"))
+        )
+        whole = Cost.of(self.epsilon, self.delta)
+        parts = min(rho, (whole.rho, whole.rho_delta)), min(mu, (whole.mu_squared, whole.mu_delta))
+        return Cost(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=parts[0][0],
+            rho_delta=parts[0][1],
+            mu_squared=parts[1][0],
+            mu_delta=parts[1][1],
+        )
 
     @property
     def words(self) -> str:

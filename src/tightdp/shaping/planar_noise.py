@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.planar_law import PlanarDesign
@@ -65,6 +66,11 @@ class PlanarNoise:
         self.resolution = self.factor * fine
         points = math.ceil(reach * self.resolution / design.resolution)  # [P3]
         self.draws = replace(design, points=points + points % 2)
+
+    @property
+    def cost(self) -> Cost:
+        """What the noise costs in every unit of privacy."""
+        return Cost.of(self.epsilon, self.delta)
 
     # --- which moves it covers ----------------------------------------------------------------
 

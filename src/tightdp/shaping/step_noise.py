@@ -49,6 +49,11 @@ class StepNoise(ABC):
     factor: int = 1
 
     @property
+    def rho(self) -> Fraction | None:
+        """What all queries cost together in rho, where that is known; None by default."""
+        return None
+
+    @property
     @abstractmethod
     def words(self) -> str:
         """The law in units of the sensitivity, for people."""
@@ -111,6 +116,10 @@ class GaussianSteps(StepNoise):
             epsilon=epsilon, delta=delta, square=Fraction(steps), entries=steps
         )
         self.factor = max(1, -(-self.noise.resolution // least))
+
+    @property
+    def rho(self) -> Fraction:
+        return self.noise.cost.rho
 
     @property
     def words(self) -> str:
