@@ -81,7 +81,6 @@ from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
-from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
@@ -89,6 +88,7 @@ from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.table_noise import TableNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors

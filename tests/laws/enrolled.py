@@ -201,6 +201,9 @@ def additive_cases() -> Iterator[Case]:
     for noise, delta in LAWS.items():
         yield Case(f"sums, {noise}", additive(noise, STATISTICS["sums"], delta))
         yield Case(f"table, {noise}", additive(noise, STATISTICS["table"], delta))
+    for name in ("sums", "table", "products"):
+        for noise in ("l2", "best"):
+            yield Case(f"{name}, {noise} with delta", additive(noise, STATISTICS[name], 1e-3))
     yield Case(
         "products, own gaussian",
         lambda facts: tdp.AdditiveMechanism(

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,18 +126,20 @@ def largest_square(weights: Sequence[int], blocks: Blocks, *, paired: bool) -> i
     >>> largest_square([1, 1, 4], counts, paired=True), largest_square([1] * 3, counts, paired=True)
     (5, 2)
     """
-    heavy = np.array(weights, dtype=object)
-
-    def weighted(z: WideIntegers, places: NDArray[np.intp]) -> WideIntegers:
+    heavy, total = np.array(weights, dtype=object), 0
+    for places, points in blocks:
         most = max(weights[j] for j in places) * len(places)
-        wide = roomy(z, math.isqrt((1 << 62) // most))
-        mine = heavy[places] if wide.dtype == object else heavy[places].astype(np.int64)
-        return np.asarray((wide * wide * mine).sum(axis=1))
+        limit = math.isqrt((1 << 62) // most)
 
-    return sum(
-        _longest(points, paired, lambda z, places=places: weighted(z, places), power=2)
-        for places, points in blocks
-    )
+        def weighted(
+            z: WideIntegers, mine: Any = heavy[places], limit: int = limit
+        ) -> WideIntegers:
+            wide = roomy(z, limit)
+            exact = mine if wide.dtype == object else mine.astype(np.int64)
+            return np.asarray((wide * wide * exact).sum(axis=1))
+
+        total += _longest(points, paired, weighted, power=2)
+    return total
 
 
 def _longest(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,64 +17,31 @@ from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.data.table import check_frame, check_public_rows
-from tightdp.design.designs import Design
-from tightdp.design.planar_law import PlanarDesign
 from tightdp.errors import (
     FloatArray,
-    check_choice,
     check_confidence,
     check_instance,
     check_length,
     check_most,
     fail,
-    quoted,
 )
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
-from tightdp.noise.law import NoiseLaw
 from tightdp.noise.range_noise import RangeNoise
-from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
-from tightdp.shaping.ball_noise import SHAPES, BallNoise
-from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
-from tightdp.shaping.coverage import Covering, certify_moves
+from tightdp.shaping.ball_noise import BallNoise
+from tightdp.shaping.chosen_noise import PreparedNoise, choose_noise
+from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.gaussian_noise import (
-    GAUSSIANS,
     GaussianNoise,
-    gaussian_noise,
-    given_gaussian,
 )
-from tightdp.shaping.planar_noise import PlanarNoise
 
-_WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
 _FINEST = 1 << 20  # lattice points per unit of the scaled statistic
 _EXPLAINED = (BallNoise, GaussianNoise)  # whose words leave something out
-
-
-class PreparedNoise(Covering, Protocol):
-    """Noise made for one statistic: its law, its price and its lattice."""
-
-    epsilon: Fraction
-    delta: Fraction
-    bits: int
-    factor: int
-    """How much finer the lattice of the noise is than that of the statistic."""
-
-    @property
-    def cost(self) -> Cost: ...
-    @property
-    def resolution(self) -> int: ...
-    @property
-    def draws(self) -> Any: ...
-    @property
-    def words(self) -> str: ...
-
-    def covariance(self) -> FloatArray: ...
-    def reach(self, linear: FloatArray, confidence: float) -> FloatArray: ...
 
 
 def lost_to_the_grid(statistic: Statistic, bits: int) -> FloatArray:
@@ -89,16 +56,20 @@ class AdditiveMechanism(Mechanism):
 
     **Privacy.**
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
-    person with at most ``rows_per_person`` rows; delta is 0 for balls.
+    person with at most ``rows_per_person`` rows; delta is 0 for balls. Gaussian noise is rho-zCDP,
+    and rounded Gaussian noise :math:`\mu`-Gaussian DP (``cost``).
     Needs: [P1] the ball contains the sensitivity space, or the laws cover the moves of their
-    entries (certified at construction, :mod:`tightdp.shaping.coverage`); [P2] t(X) is the exact
-    integer vector of quantised rows; [P3] the noise has its stated law.
+    entries, or the length of all moves (certified at construction,
+    :mod:`tightdp.shaping.coverage`); [P2] t(X) is the exact integer vector of quantised rows; [P3]
+    the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
     most t entries move, each law is private for the move of its entry, and the t costliest are
     composed: by sums, or exactly for laws made for a budget. A design in the plane: its ball,
-    scaled, holds the sensitivity space. Numerics: ``exact``.
+    scaled, holds the sensitivity space. Gaussians: the square of every move, weighed by the inverse
+    variances, is at most :math:`\mu^2` (:class:`~tightdp.shaping.gaussian_noise.GaussianNoise`).
+    Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the
     noise is drawn, and only then are rows read; what fails later stays paid for.
 
@@ -112,19 +83,25 @@ class AdditiveMechanism(Mechanism):
     ----------
     statistic : Statistic
     noise : str, NormBall, law or Design
-        A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), or a law for
-        every entry ("laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed",
-        a law or a design). "hull" is the convex hull of the sensitivity space; "best" the feasible
-        shape, or the staircase, with the least predicted variance; a ball of your own must contain
-        the space, which is proved or refused. A named law shares the budget among the entries that
-        one person can move; "designed" is the certified least mean error for it
-        (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
-        to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic with two
-        entries.
+        A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), Gaussian noise
+        for the whole vector ("gaussian", "discrete-gaussian" or a
+        :class:`~tightdp.RoundedGaussian` of a variance of your own), or a law for every entry
+        ("laplace", "staircase", "tulap", "truncated-laplace", "designed", a law or a design).
+        "hull" is the convex hull of the sensitivity space; "best" the feasible shape, or the
+        staircase, with the least predicted variance; a ball of your own must contain the space,
+        which is proved or refused. Gaussian noise is scaled to the longest move of the vector, with
+        weights for the entries that make the total variance least. A named law shares the budget
+        among the entries that one person can move; "designed" is the certified least mean error for
+        it (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its
+        sensitivity to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic
+        with two entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
-        For "truncated-laplace", "tulap", "gaussian" and "designed"; balls spend none.
+        For "truncated-laplace", "tulap", "designed" and Gaussian noise; balls spend none.
+    rho : float, Fraction or Decimal, optional
+        For "gaussian" and "discrete-gaussian" instead of epsilon, which is then read off at delta,
+        or at 1e-6.
 
     Examples
     --------
@@ -136,7 +113,13 @@ class AdditiveMechanism(Mechanism):
     >>> lossy = AdditiveMechanism(Counts(schema), noise="gaussian", epsilon=1.0, delta=1e-6)
     >>> print(lossy.guarantee())
     epsilon = 1, delta = 1e-06, replace-one neighbours, exact
+    >>> from tightdp import RoundedGaussian
+    >>> yearly = AdditiveMechanism(Counts(schema), noise=RoundedGaussian(sigma2=900))
+    >>> yearly.cost.mu_squared, yearly.cost.rho
+    (Fraction(1, 450), Fraction(1, 900))
     """
+
+    later = ("rho",)
 
     def __init__(
         self,
@@ -150,7 +133,7 @@ class AdditiveMechanism(Mechanism):
         check_instance("statistic", statistic, Statistic)
         fewer = "take fewer bins, categories or levels"
         check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
-        self._adopt(statistic, _choose(statistic, noise, epsilon, delta, rho))
+        self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
@@ -158,6 +141,7 @@ class AdditiveMechanism(Mechanism):
         self._choice = choice
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
+        self.in_rho = isinstance(choice, GaussianNoise) and choice.in_rho
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
 
     @property
@@ -281,66 +265,6 @@ class AdditiveMechanism(Mechanism):
         error = Known(covariance=covariance, half_width=half)
         names, axes = self.statistic.names, self.statistic.axes
         return Draft.of(names, value, noisy, self.resolution, error, axes)
-
-
-def _choose(
-    statistic: Statistic,
-    noise: object,
-    epsilon: Number | None,
-    delta: Number,
-    rho: Number | None = None,
-) -> PreparedNoise:
-    """A ball for the whole vector, a law for every entry, or a law in the plane."""
-    if isinstance(noise, str) and noise in GAUSSIANS:
-        return gaussian_noise(statistic, noise, epsilon, delta, rho)
-    if rho is not None:
-        fail(f"`rho` is a budget for noise of the names {quoted(GAUSSIANS)}: leave it out.")
-    if isinstance(noise, RoundedGaussian):
-        return given_gaussian(statistic, noise, epsilon, delta)
-    if isinstance(noise, PlanarDesign):
-        return PlanarNoise(statistic, noise, epsilon, delta)
-    if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
-        return CoordinateNoise(statistic, noise, epsilon, delta)
-    if not isinstance(noise, NormBall):
-        check_choice("noise", noise, (*SHAPES, *FAMILIES, *GAUSSIANS))
-    if epsilon is None:
-        fail("`epsilon` must be given: it is how much privacy the release spends.")
-    if check_share(delta):
-        fail(
-            "`delta` must be 0 for noise shaped like a ball, which spends none. Leave it out, or "
-            "choose noise='designed', 'truncated-laplace', 'tulap' or 'gaussian'."
-        )
-    ball = BallNoise(statistic, noise, epsilon)
-    if isinstance(noise, str) and noise == "best":
-        return _least(ball, _laws(statistic, ball.epsilon))
-    return ball
-
-
-def _laws(statistic: Statistic, epsilon: Fraction) -> list[CoordinateNoise]:
-    """Laws for every entry that may have less noise than a ball, and cost no delta.
-
-    Independent geometric noise is that of the l1 ball. What can be less is a staircase, and it is
-    from an epsilon of about 1 for each entry that a row moves; one entry is always worth a try.
-    """
-    shares = min(len(statistic), statistic.touched() * statistic.schema.rows_per_person)
-    if shares > 1 and epsilon < shares:
-        return []
-    return [CoordinateNoise(statistic, "staircase", epsilon, 0)]
-
-
-def _least(ball: BallNoise, laws: list[CoordinateNoise]) -> PreparedNoise:
-    """The noise with the least predicted variance; laws must gain a percent to be taken.
-
-    Of several entries some may be far out where each alone seldom is: their law must not have the
-    wider intervals, either.
-    """
-    for law in laws:
-        if np.trace(law.covariance()) < _WORTH * np.trace(ball.covariance()):
-            whole = np.eye(len(law.laws))
-            widths = [np.mean(noise.reach(whole, 0.95)) for noise in (law, ball)]
-            if len(law.laws) == 1 or widths[0] <= widths[1]:
-                return law
-    return ball
 
 
 class RangeDesign(Protocol):

@@ -3,8 +3,8 @@ r"""Discrete Gaussian vectors at (epsilon, delta): three proved curves, of which
 Independent integers :math:`P(z_j) \propto e^{-z_j^2/(2\sigma_j^2)}` are added to a vector that
 moves by d, with :math:`\mu^2 = \sum_j d_j^2/\sigma_j^2`.
 
-1. *Concentrated.* The noise is :math:`\mu^2/2`-zCDP (Canonne and others, 2020, Theorem 14), which
-   converts into a delta (:func:`concentrated_delta`).
+1. *Concentrated.* The noise is :math:`\mu^2/2`-zCDP (Canonne and others, 2020, Theorem 4), which
+   converts into a delta (:func:`~tightdp.accounting.conversions.zcdp_delta`).
 2. *Near the rounded Gaussian.* Each entry is within :math:`1/(8\sigma_j^2)` of a rounded normal
    variable in total variation (:class:`~tightdp.noise.gaussian_vectors.GaussianVector`, step 2), so
    delta is at most that of the Gaussian plus :math:`(1 + e^\epsilon) \sum_j 1/(8\sigma_j^2)`.
@@ -28,35 +28,6 @@ _UP = 1 + 2.0**-36  # more than all that is rounded in sums of positive numbers 
 _WINDOW = 13.0  # in sigmas: beyond it lies less than 2 exp(-84.5)
 _BEYOND = 1e-36
 _MOST_CELLS = 1 << 24  # multiplications of a convolution
-
-
-def concentrated_delta(epsilon: float, rho: float) -> float:
-    r"""A delta of rho-zCDP at epsilon, rounded up (Canonne and others, 2020, Corollary 13).
-
-    .. math:: \delta = \inf_{\alpha > 1}
-              \frac{e^{(\alpha - 1)(\alpha\rho - \epsilon)}}{\alpha - 1}
-              \Bigl(1 - \frac1\alpha\Bigr)^{\alpha}
-
-    Every alpha gives a valid delta; the search only makes it small.
-
-    >>> round(concentrated_delta(3.0, 0.3), 7)
-    0.0001642
-    """
-
-    def log_delta(alpha: float) -> float:
-        less = alpha - 1
-        return less * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(less)
-
-    low, high = math.log(1e-9), math.log(max(4.0, 4 * (epsilon + 1) / rho))
-    for _ in range(200):  # the exponent is convex in alpha next to its minimum
-        first, second = low + (high - low) * 0.382, low + (high - low) * 0.618
-        if log_delta(1 + math.exp(first)) < log_delta(1 + math.exp(second)):
-            high = second
-        else:
-            low = first
-    alpha = 1 + math.exp((low + high) / 2)
-    slack = 2.0**-40 * (1 + alpha * alpha * rho + alpha * epsilon)
-    return min(1.0, math.exp(min(0.0, log_delta(alpha) + slack)))
 
 
 def near_delta(epsilon: float, ratio: float, variances: Sequence[float]) -> float:

@@ -10,9 +10,12 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
+from tightdp.accounting.conversions import gaussian_dp_epsilon
 from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
 from tightdp.exact.discrete_draws import rounded_gaussians
-from tightdp.exact.rates import EPSILON_CEILING, EPSILON_FLOOR, exact_fraction
+from tightdp.exact.enclosures import float_up
+from tightdp.exact.rates import EPSILON_CEILING, EPSILON_FLOOR, exact_amount, exact_fraction
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.noise.law import LatticeLaw, check_delta
 from tightdp.randomness import RandomSource
@@ -33,35 +36,19 @@ def check_variance(value: object, name: str = "sigma2") -> Fraction:
     return exact
 
 
-def root_up(square: Fraction) -> float:
-    """A double that is not below the root of a rational in (0, 2**600).
+def read_epsilon(mu2: Fraction, delta: Number) -> Fraction:
+    """The epsilon of mu-Gaussian DP at a delta, never too small, as a short decimal.
 
-    >>> root_up(Fraction(2)) ** 2 >= 2, root_up(Fraction(4))
-    (True, 2.000000000000004)
+    >>> read_epsilon(Fraction(1, 900), 1e-6) < Fraction("0.12266")
+    True
     """
-    return math.sqrt(float(square)) * (1 + 2.0**-49)
-
-
-def gaussian_epsilon(delta: float, ratio: float) -> float:
-    """The least epsilon, up to rounding, at which a Gaussian moved by ratio * sigma has this delta.
-
-    It lies in [2**-40, 2**10], and the curve was checked there: an error if it is larger.
-
-    >>> round(gaussian_epsilon(1e-6, 1 / 30), 4)
-    0.1248
-    """
-    low, high = float(EPSILON_FLOOR), float(EPSILON_CEILING)
-    if gaussian_delta(low, ratio) <= delta:
-        return low
-    if gaussian_delta(high, ratio) > delta:
+    spent = max(EPSILON_FLOOR, gaussian_dp_epsilon(mu2, exact_amount("delta", delta)))
+    if spent > EPSILON_CEILING:
         fail(
             "`sigma2` must be larger: so little noise has no epsilon of at most 2**10 at delta = "
             f"{delta}."
         )
-    while high > low * (1 + 2.0**-44):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if gaussian_delta(middle, ratio) <= delta else (middle, high)
-    return high
+    return exact_amount("epsilon", float_up(spent))
 
 
 def rounded_moment(variance: float, p: int) -> float:
@@ -91,8 +78,8 @@ class RoundedGaussian(LatticeLaw):
     :math:`(\epsilon, \delta(\epsilon))`-DP on the whole curve of the Gaussian. For a vector of
     independent draws the same holds with :math:`\mu^2 = \sum_j d_j^2/\sigma_j^2`.
     Needs: [P1] integers, :math:`|t(X) - t(X')| \le L`; [P2] exact draws
-    (:func:`~tightdp.exact.discrete_draws.rounded_gaussians`); [P3] for numbers of the curve
-    :func:`~tightdp.noise.gaussian_laws.gaussian_delta`, which is rounded up.
+    (:func:`~tightdp.exact.discrete_draws.rounded_gaussians`); [P3] numbers of the curve that are
+    rounded to the private side (:mod:`tightdp.accounting.conversions`).
     Proof: for an integer t, t + round(V) = round(t + V): what is released is a function of t + V,
     the Gaussian mechanism, which is :math:`\mu`-GDP (Dong and others, 2022, Theorem 2.7) and
     :math:`\mu^2/2`-zCDP (Bun and Steinke, 2016, Proposition 1.6). Numerics: ``exact``: V is never
@@ -121,9 +108,10 @@ class RoundedGaussian(LatticeLaw):
     Examples
     --------
     >>> law = RoundedGaussian(sigma2=900)
-    >>> law.mu2, law.rho, print(law.guarantee())
-    epsilon = 0.124846, delta = 1e-06, replace-one neighbours, exact
-    (Fraction(1, 900), Fraction(1, 1800), None)
+    >>> print(law.guarantee())
+    epsilon = 0.122652, delta = 1e-06, replace-one neighbours, exact
+    >>> law.mu2, law.rho
+    (Fraction(1, 900), Fraction(1, 1800))
     """
 
     def __init__(self, *, sigma2: object, sensitivity: int = 1, delta: Number = READ_AT) -> None:
@@ -137,7 +125,7 @@ class RoundedGaussian(LatticeLaw):
         self.sigma2 = min(self.variances)
         self._variance = float(self.sigma2)
         self._sigma = math.sqrt(self._variance)
-        self.epsilon = gaussian_epsilon(self._delta, self._ratio(self.sensitivity))
+        self.epsilon = float_up(read_epsilon(self.mu2, self._delta))
 
     @property
     def mu2(self) -> Fraction:
@@ -149,8 +137,10 @@ class RoundedGaussian(LatticeLaw):
         """The rho of zero-concentrated differential privacy, for one number."""
         return self.mu2 / 2
 
-    def _ratio(self, moved: float) -> float:
-        return root_up(Fraction(moved) ** 2 / self.sigma2)
+    @property
+    def cost(self) -> Cost:
+        """Its mu is exact, and so is rho; epsilon is read off at delta."""
+        return Cost.gaussian(self.mu2, delta=self._delta, epsilon=self.epsilon)
 
     def _shown(self) -> dict[str, Any]:
         texts = [f"{variance}" for variance in self.variances]
@@ -163,7 +153,7 @@ class RoundedGaussian(LatticeLaw):
         """The best half-line ends at a half-integer: next to the best one of the Gaussian."""
         if not shift:
             return 0.0
-        whole = gaussian_delta(epsilon, self._ratio(shift))
+        whole = gaussian_delta(epsilon, shift / self._sigma * (1 + 2.0**-50))
         if self._variance > _ENUMERATED**2:
             return whole  # an upper bound, and near: rounding hides next to nothing
         sigma = self._sigma
@@ -179,7 +169,8 @@ class RoundedGaussian(LatticeLaw):
     def _natural(self, sensitivity: float) -> tuple[float, float]:
         if sensitivity == self.sensitivity:
             return self.epsilon, self._delta
-        return gaussian_epsilon(self._delta, self._ratio(sensitivity)), self._delta
+        moved = Fraction(sensitivity) ** 2 / self.sigma2
+        return float_up(read_epsilon(moved, self._delta)), self._delta
 
     # --- the law in floats ----------------------------------------------------------------------
 

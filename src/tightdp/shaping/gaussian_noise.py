@@ -13,21 +13,22 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number
+from tightdp.accounting import Cost
+from tightdp.accounting.conversions import (
+    gaussian_dp_delta,
+    gaussian_dp_mu_squared,
+    root_up,
+    zcdp_delta,
+    zcdp_rho,
+)
 from tightdp.data.public_rows import Images, independent_images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, amount_within, check_length, fail
 from tightdp.exact.discrete_draws import discrete_gaussians, rounded_gaussians
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_amount
-from tightdp.noise.discrete_curves import concentrated_delta, near_delta, summed_delta
-from tightdp.noise.gaussian_laws import gaussian_delta
-from tightdp.noise.rounded_gaussian import (
-    READ_AT,
-    RoundedGaussian,
-    gaussian_epsilon,
-    root_up,
-    rounded_moment,
-)
+from tightdp.noise.discrete_curves import near_delta, summed_delta
+from tightdp.noise.rounded_gaussian import READ_AT, RoundedGaussian, read_epsilon, rounded_moment
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
@@ -67,6 +68,8 @@ class GaussianNoise:
     ----------
     rho, mu2 : Fraction
         Exact; ``mu2`` bounds Gaussian DP for rounded noise only, ``rho`` holds for both.
+    in_rho : bool
+        Whether the promise is made in rho, and epsilon was read off at delta.
     variances : tuple of Fraction
         In steps of the lattice, before rounding.
     """
@@ -81,6 +84,7 @@ class GaussianNoise:
         discrete: bool,
         epsilon: Fraction,
         delta: Fraction,
+        read: bool = False,
     ) -> None:
         self.statistic, self.bits = moves.statistic, moves.bits
         self.moves, self.discrete = moves, discrete
@@ -88,6 +92,7 @@ class GaussianNoise:
         self.variances = tuple(scale / weight for weight in moves.weights)
         self.mu2 = moves.square / scale  # [P1]
         self.rho = self.mu2 / 2
+        self.in_rho = read
         self.resolution = self.statistic.resolution(self.bits)
         self._kinds = list(dict.fromkeys(self.variances))
 
@@ -101,6 +106,13 @@ class GaussianNoise:
 
     def covers_by_structure(self) -> bool:
         return self.moves.covers_by_structure()
+
+    @property
+    def cost(self) -> Cost:
+        """Rho is exact, and for rounded noise mu is; epsilon and delta are those of the release."""
+        if self.discrete:
+            return Cost.concentrated(self.rho, delta=self.delta, epsilon=self.epsilon)
+        return Cost.gaussian(self.mu2, delta=self.delta, epsilon=self.epsilon)
 
     # --- the law --------------------------------------------------------------------------------
 
@@ -219,36 +231,19 @@ def _made(
 ) -> GaussianNoise:
     discrete = name == "discrete-gaussian"
     if rho is not None:
-        return _for_rho(moves, discrete, epsilon, delta, rho)
+        if epsilon is not None:
+            fail("`epsilon` must be left out where `rho` is given: it is read off at `delta`.")
+        scale = _short(moves.square / (2 * amount_within("rho", rho, "(0, inf)")))
+        return _read(moves, scale, discrete, None, delta)
     asked, lost = check_epsilon(epsilon), check_share(delta)
     if not lost:
         fail(f"`noise` {name!r} needs `delta` > 0, or `rho`. Got delta = {delta}.")
-    at, spare = float_down(asked), float_down(lost)
-    square = Fraction(moves.square)
-
-    def rounded_fits(scale: Fraction) -> bool:
-        return gaussian_delta(at, root_up(square / scale)) <= spare  # [P2]
-
-    scale = _least_scale(rounded_fits, square)
+    scale = _short(moves.square / gaussian_dp_mu_squared(asked, lost))  # [P2]
     if discrete:
-        patterns = _patterns(moves)
-
-        def fits(scale: Fraction) -> bool:
-            return _discrete_delta(at, moves, scale, patterns, spare) <= spare  # [P3]
-
-        scale = _least_scale(fits, scale)
+        enough = _short(moves.square / (2 * zcdp_rho(asked, lost)))  # [P3]
+        curve = _Curve(moves)
+        scale = _least_scale(lambda s: curve.at_least_known(asked, s) <= lost, scale / 2, enough)
     return GaussianNoise(moves, scale, discrete=discrete, epsilon=asked, delta=lost)
-
-
-def _for_rho(
-    moves: L2Moves, discrete: bool, epsilon: Number | None, delta: Number, rho: Number
-) -> GaussianNoise:
-    if epsilon is not None:
-        fail("`epsilon` must be left out where `rho` is given: it is read off at `delta`.")
-    budget = amount_within("rho", rho, "(0, inf)")
-    scale = _short(moves.square / (2 * budget))
-    read = _read(moves, scale, discrete, None, delta)
-    return GaussianNoise(moves, scale, discrete=discrete, epsilon=read[0], delta=read[1])
 
 
 def given_gaussian(
@@ -271,8 +266,7 @@ def given_gaussian(
         scale = max(variances) * (1 << _WEIGHT_BITS)
         weights = tuple(math.ceil(scale / variance) for variance in variances)
     moves = L2Moves.of(statistic, bits, weights)
-    read = _read(moves, scale, False, epsilon, delta)
-    return GaussianNoise(moves, scale, discrete=False, epsilon=read[0], delta=read[1])
+    return _read(moves, scale, False, epsilon, delta)
 
 
 def _units(statistic: Statistic) -> list[Fraction]:
@@ -290,55 +284,45 @@ def _units(statistic: Statistic) -> list[Fraction]:
 
 def _read(
     moves: L2Moves, scale: Fraction, discrete: bool, epsilon: Number | None, delta: Number
-) -> tuple[Fraction, Fraction]:
-    """The epsilon at a delta, or the delta at an epsilon, of noise whose variance is given."""
-    lost = check_share(delta)
-    ratio = root_up(moves.square / scale)
-    patterns = _patterns(moves) if discrete else None
-
-    def curve(at: float) -> float:
-        if discrete:
-            return _discrete_delta(at, moves, scale, patterns, 0.0)
-        return gaussian_delta(at, ratio)
-
+) -> GaussianNoise:
+    """Noise of a given variance, with the epsilon at a delta, or the delta at an epsilon."""
+    stated = check_share(delta)
+    lost = stated if stated else exact_amount("delta", READ_AT)
+    mu2, curve = moves.square / scale, _Curve(moves)
     if epsilon is None:
-        spare = float_down(lost) if lost else READ_AT
-        if not discrete:
-            found = gaussian_epsilon(spare, ratio)
-        else:
-            found = _least_epsilon(curve, spare, ratio)
-        return exact_amount("epsilon", found), lost if lost else exact_amount("delta", READ_AT)
-    asked = check_epsilon(epsilon)
-    spent = curve(float_down(asked))
-    if spent >= 1 or (lost and spent > float_down(lost)):
+        spent = read_epsilon(mu2, lost)
+        if discrete:
+            spent = _least_epsilon(lambda at: curve.delta(at, scale) <= lost, spent)
+        return GaussianNoise(moves, scale, discrete=discrete, epsilon=spent, delta=lost, read=True)
+    spent = check_epsilon(epsilon)
+    found = curve.delta(spent, scale) if discrete else gaussian_dp_delta(spent, mu2)
+    if found >= 1 or (stated and found > stated):
         fail(
-            f"`epsilon` and `delta` must cover the noise: at epsilon = {text_up(asked)} its delta "
-            f"is {text_up(min(1.0, spent))}. Leave one of them out, or take a larger `sigma2`."
+            f"`epsilon` and `delta` must cover the noise: at epsilon = {text_up(spent)} its delta "
+            f"is {text_up(min(Fraction(1), found))}. Leave one of them out, or take more noise."
         )
-    return asked, lost if lost else exact_amount("delta", float_up(Fraction(spent)))
+    lost = stated if stated else exact_amount("delta", float_up(found))
+    return GaussianNoise(moves, scale, discrete=discrete, epsilon=spent, delta=lost)
 
 
-def _least_epsilon(curve: Callable[[float], float], delta: float, ratio: float) -> float:
-    """An epsilon that fits, the least one up to a part in 2**20."""
-    high = gaussian_epsilon(delta, ratio)
-    while curve(high) > delta:
+def _least_epsilon(fits: Callable[[Fraction], bool], start: Fraction) -> Fraction:
+    """An epsilon that fits, the least one up to a part in 2**20, as a short decimal."""
+    high = float(start)
+    while not fits(exact_amount("epsilon", high)):
         high *= 1.25
     low = high / 2
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
-    return high
+        fine = fits(exact_amount("epsilon", middle))
+        low, high = (low, middle) if fine else (middle, high)
+    return check_epsilon(high)
 
 
-def _least_scale(fits: Callable[[Fraction], bool], start: Fraction) -> Fraction:
-    """A short rational that fits, the least one up to a part in 2**28."""
-    low = high = _short(start)
-    if fits(high):
-        while fits(low):
-            low, high = low / 2, low
-    else:
-        while not fits(high):
-            low, high = high, 2 * high
+def _least_scale(fits: Callable[[Fraction], bool], low: Fraction, enough: Fraction) -> Fraction:
+    """A short rational that fits, the least one up to a part in 2**26, or what is enough."""
+    if not fits(enough):
+        return enough  # which another curve allows
+    high = enough
     for _ in range(_STEPS):
         middle = _short((low + high) / 2)
         low, high = (low, middle) if fits(middle) else (middle, high)
@@ -356,29 +340,28 @@ def _short(scale: Fraction) -> Fraction:
 # --- discrete Gaussians at (epsilon, delta) -------------------------------------------------------
 
 
-def _discrete_delta(
-    epsilon: float,
-    moves: L2Moves,
-    scale: Fraction,
-    patterns: list[tuple[int, ...]] | None,
-    enough: float,
-) -> float:
-    """The least of the proved curves; no further search once one is at most ``enough``."""
-    mu2 = moves.square / scale
-    least = min(1.0, concentrated_delta(epsilon, float(mu2 / 2) * (1 + 2.0**-50)))
-    if least <= enough:
-        return least
-    variances = [float(scale / weight) for weight in moves.weights]
-    least = min(least, near_delta(epsilon, root_up(mu2), variances))
-    if least <= enough or patterns is None:
-        return least
-    worst = 0.0
-    for pattern in patterns:
-        found = summed_delta(epsilon, pattern, variances[0])
-        if found is None:
-            return least
-        worst = max(worst, found)
-    return min(least, worst)
+class _Curve:
+    """The delta of discrete Gaussians: the least of the curves that are proved."""
+
+    def __init__(self, moves: L2Moves) -> None:
+        self._moves, self._patterns = moves, _patterns(moves)
+
+    def delta(self, epsilon: Fraction, scale: Fraction) -> Fraction:
+        concentrated = zcdp_delta(epsilon, self._moves.square / scale / 2)
+        return min(concentrated, self.at_least_known(epsilon, scale))
+
+    def at_least_known(self, epsilon: Fraction, scale: Fraction) -> Fraction:
+        """Without the curve of rho."""
+        at, moves = float_down(epsilon), self._moves
+        mu = float(root_up(moves.square / scale, 64)) * (1 + 2.0**-50)
+        variances = [float(scale / weight) for weight in moves.weights]
+        least = min(1.0, near_delta(at, mu, variances))
+        if self._patterns is not None:
+            found = [summed_delta(at, moved, variances[0]) for moved in self._patterns]
+            known = [delta for delta in found if delta is not None]
+            if len(known) == len(found):
+                least = min(least, max(known))
+        return Fraction(least)
 
 
 def _patterns(moves: L2Moves) -> list[tuple[int, ...]] | None:
