@@ -87,18 +87,21 @@ class AdditiveMechanism(Mechanism):
         for the whole vector ("gaussian", "discrete-gaussian" or a
         :class:`~tightdp.RoundedGaussian` of a variance of your own), or a law for every entry
         ("laplace", "staircase", "tulap", "truncated-laplace", "designed", a law or a design).
-        "hull" is the convex hull of the sensitivity space; "best" the feasible shape, or the
-        staircase, with the least predicted variance; a ball of your own must contain the space,
-        which is proved or refused. Gaussian noise is scaled to the longest move of the vector, with
-        weights for the entries that make the total variance least. A named law shares the budget
-        among the entries that one person can move; "designed" is the certified least mean error for
-        it (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its
+        "hull" is the convex hull of the sensitivity space; "best" the noise with the least
+        predicted variance: a feasible shape or the staircase, and with a delta the l2 mechanism,
+        Gaussian noise and laws for entries as well. A ball of your own must contain the space,
+        which is proved or refused. "l2" with a delta is the l2 mechanism
+        (:mod:`~tightdp.noise.l2_curve`). Gaussian noise is scaled to the longest move of the
+        vector, with weights for the entries that make the total variance least. A named law shares
+        the budget among the entries that one person can move; "designed" is the certified least
+        mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its
         sensitivity to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic
         with two entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
-        For "truncated-laplace", "tulap", "designed" and Gaussian noise; balls spend none.
+        For "truncated-laplace", "tulap", "designed", "l2", Gaussian noise and "best", which spends
+        it only where that is worth it; other balls spend none.
     rho : float, Fraction or Decimal, optional
         For "gaussian" and "discrete-gaussian" instead of epsilon, which is then read off at delta,
         or at 1e-6.
