@@ -23,7 +23,7 @@ from reproduce.experiment import (
     batches,
     pooled,
 )
-from reproduce.results import Quote, Row, mean_and_error, simulated_quote
+from reproduce.results import Quote, Row, mean_and_error, order_quote, simulated_quote
 from tightdp.data.histograms import Histogram
 from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
@@ -220,9 +220,9 @@ def _slopes(rows: list[Row]) -> list[Quote]:
         noise = math.hypot(first["error"] / first["value"], last["error"] / last["value"])
         slopes[series] = math.log(last["value"] / first["value"]) / width, 4 * noise / width
     slope, error = slopes["rows"]
-    fast = float(slopes["sample"][0] <= -1 / 3 + slopes["sample"][1])
-    what = "distance of the sample falls at least like n^(-1/3) (1: yes)"
+    fast = slopes["sample"][0] <= -1 / 3 + slopes["sample"][1]
+    what = "distance of the sample falls at least like n^(-1/3)"
     return [
-        Quote("exponent of the distance of all rows", slope, -0.5, error, "-1/2"),
-        Quote(what, fast, 1.0, 0.0, "n^(-1/3)"),
+        Quote("exponent of the distance of all rows", slope, -0.5, error, "-1/2", "", "reference"),
+        order_quote(what, fast, "n^(-1/3)"),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from reproduce.results import Quote, Row
+from reproduce.tables import Table
 from tightdp.randomness import RandomSource
 
 Settings = Mapping[str, Any]
@@ -36,6 +37,8 @@ class Experiment(ABC):
     source: str
     quick: ClassVar[Settings]
     full: ClassVar[Settings]
+    table: ClassVar[Table | None] = None
+    """The table of others that it reads, if it is at hand."""
 
     @abstractmethod
     def cells(self, settings: Settings) -> list[Cell]:

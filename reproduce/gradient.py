@@ -307,6 +307,18 @@ def exponential_rate(epsilon: float, bound: float) -> float:
     return epsilon / (2 * 0.5 * (1 + bound))
 
 
+def line_rates(epsilon: float, bound: float) -> dict[str, float]:
+    """The rates of the two exponential mechanisms of the figure: corrected, and as printed.
+
+    The print spends half of epsilon (E28a).
+
+    >>> line_rates(1.0, 1.0)
+    {'exponential': 0.5, 'exponential printed': 0.25}
+    """
+    rate = exponential_rate(epsilon, bound)
+    return {"exponential": rate, "exponential printed": rate / 2}
+
+
 def exponential_line(
     x: FloatArray, y: FloatArray, rate: float, plain: FloatArray, rng: RandomSource
 ) -> FloatArray:
@@ -370,7 +382,7 @@ class MedianFigure(_DistanceFigure):
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
         rows = cell["rows"]
         mechanism = KNormQuantileRegression(unit_schema(rows, 1), epsilon=_EPSILON)
-        rate = exponential_rate(_EPSILON, _B)
+        rates = line_rates(_EPSILON, _B)
         out: dict[str, list[float]] = {}
         for _ in range(cell["replicates"]):
             x = 2 * rng.uniform(rows) - 1
@@ -383,10 +395,9 @@ class MedianFigure(_DistanceFigure):
                 found = {
                     "median": plain,
                     "gradient": scale * release.value,
-                    "exponential": scale * exponential_line(x, scaled, rate, inside, rng),
-                    "exponential printed": scale
-                    * exponential_line(x, scaled, rate / 2, inside, rng),
                 }
+                for series, rate in rates.items():
+                    found[series] = scale * exponential_line(x, scaled, rate, inside, rng)
                 away = {k: float(np.linalg.norm(v - MEDIAN_TRUTH)) for k, v in found.items()}
                 away["noise"] = float(np.linalg.norm(found["gradient"] - plain))
                 for series, distance in away.items():

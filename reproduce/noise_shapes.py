@@ -11,7 +11,7 @@ import numpy as np
 from reproduce.curves import draw_curves, level_line
 from reproduce.experiment import Cell, Experiment, Finding, Outcome, Settings
 from reproduce.published_bounds import paper_bounds
-from reproduce.results import Quote, Row
+from reproduce.results import Quote, Row, order_quote
 from tightdp.design import losses
 from tightdp.design.designs import Design, design_noise
 from tightdp.noise.gaussian_laws import AnalyticGaussian
@@ -92,7 +92,11 @@ class PrivacyLossFigure(Experiment):
                 what = "least standard deviation at (1, 0.2), sensitivity 360 INR"
                 half = (high - low) / 2
                 text = f"{PRINTED_DEVIATION}"
-                out.append(Quote(what, (low + high) / 2, PRINTED_DEVIATION, half + 0.005, text))
+                out.append(
+                    Quote(
+                        what, (low + high) / 2, PRINTED_DEVIATION, half + 0.005, text, "", "print"
+                    )
+                )
         return out
 
     def draw(self, rows: list[Row]) -> Any:
@@ -173,7 +177,8 @@ class _ShapesFigure(Experiment):
                 low, high, text = self.known[row["loss"]]
                 middle, half = (row["lower"] + row["upper"]) / 2, (row["upper"] - row["lower"]) / 2
                 what = f"least expected loss, {row['loss']}"
-                out.append(Quote(what, middle, (low + high) / 2, half + (high - low) / 2, text))
+                error = half + (high - low) / 2
+                out.append(Quote(what, middle, (low + high) / 2, error, text, "", "bound"))
         return out
 
     def draw(self, rows: list[Row]) -> Any:
@@ -232,11 +237,11 @@ class AsymmetryFigure(_ShapesFigure):
     def quotes(self, rows: list[Row]) -> list[Quote]:
         means = {row["loss"]: row["mean"] for row in rows if "mean" in row}
         # near-optimal laws agree in their loss, not in their mean: only its sign is settled
-        leans = float(means["asymmetric"] < -0.1)
+        leans = means["asymmetric"] < -0.1
         return [
             *super().quotes(rows),
             Quote("mean noise, l1", means["l1"], 0.0, 1e-9, "symmetric"),
-            Quote("noise leans below zero, asymmetric (1: yes)", leans, 1.0, 0.0, "not symmetric"),
+            order_quote("noise leans below zero, asymmetric", leans, "not symmetric"),
         ]
 
 
@@ -301,12 +306,15 @@ class GridFigure(Experiment):
                 continue
             where = f"{k} cells a unit, support {units}"
             digits = 5e-4 if upper is None else 1e-5
-            out.append(Quote(f"lower bound, {where}", row["lower"], lower, digits))
+            out.append(
+                Quote(f"lower bound, {where}", row["lower"], lower, digits, kind="reference")
+            )
             if upper is None:
-                none = float(row["upper"] is None)
-                out.append(Quote(f"no noise, {where} (1: none)", none, 1.0, 0.0, "infeasible"))
+                out.append(order_quote(f"no noise, {where}", row["upper"] is None, "infeasible"))
             else:
-                out.append(Quote(f"upper bound, {where}", row["upper"], upper, 1e-5))
+                out.append(
+                    Quote(f"upper bound, {where}", row["upper"], upper, 1e-5, kind="reference")
+                )
         return out
 
     def draw(self, rows: list[Row]) -> Any:

@@ -189,7 +189,7 @@ class _Table(Experiment):
                 if row["part"] == "between":  # the nearest number that a finer grid can give
                     low, high = sorted((ours, row["percent of upper"]))
                     ours = min(max(printed, low), high)
-                out.append(Quote(what, ours, printed, 0.0051, f"{printed:.2f}", erratum))
+                out.append(Quote(what, ours, printed, 0.0051, f"{printed:.2f}", erratum, "print"))
         return out
 
     def draw(self, rows: list[Row]) -> Any:
@@ -299,6 +299,7 @@ class LowerTable(_Table):
                         0.1 + half,
                         f"{printed:.2f}",
                         "E53",
+                        "print",
                     )
                 )
         return out + self._recipe_quotes(rows, "E53") + _optima(rows)
@@ -335,7 +336,8 @@ def _optima(rows: list[Row]) -> list[Quote]:
             # four printed digits, and both intervals
             error = half + expected * (_REFERENCE_GAP / 2 + 5e-4)
             middle = (row["upper"] + row["lower"]) / 2
-            out.append(Quote(f"least E X^2 at ({e:g}, {d:g})", middle, expected, error))
+            what = f"least E X^2 at ({e:g}, {d:g})"
+            out.append(Quote(what, middle, expected, error, kind="bound"))
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reproduce.experiment import Cell, Experiment, Outcome, Settings
-from reproduce.results import Quote, Row, mean_and_error, simulated_quote
+from reproduce.results import Quote, Row, mean_and_error, order_quote, simulated_quote
 from tightdp.geometry.containment import containment, largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES, rank_norms
@@ -72,10 +72,10 @@ class ExampleFigure(Experiment):
         if row["epsilon"] == 1:
             for name, exact in zip((*LP_NAMES, "hull"), entropy, strict=True):
                 out.append(Quote(f"entropy, {name}", row[f"{name} entropy"], exact, 1e-8))
-        nested = float(row["approximate balls are nested"])
-        out.append(Quote("approximate balls nested (1: yes)", nested, 1.0, 0.0, "nested"))
+        nested = row["approximate balls are nested"]
+        out.append(order_quote("approximate balls nested", nested, "nested"))
         between = sum(len(set(row[f"{name} lies inside"].split())) for name in LP_NAMES)
-        out.append(Quote("exact l_p balls inside another", float(between), 0.0, 0.0, "none"))
+        out.append(order_quote("no exact l_p ball inside another", between == 0, "none"))
         return out
 
     def draw(self, rows: list[Row]) -> Any:
@@ -201,7 +201,11 @@ class CautionTable(Experiment):
                 what = f"expected {norm} loss of {ball}"
                 out.append(Quote(f"{what}, exact", row[norm], EXACT[ball, norm], 1e-6, text, "E14"))
                 drawn = row[f"{norm}, drawn"], row[f"{norm}, error"]
-                out.append(simulated_quote(f"{what}, drawn", drawn, (printed, error), paper=text))
+                out.append(
+                    simulated_quote(
+                        f"{what}, drawn", drawn, (printed, error), paper=text, kind="print"
+                    )
+                )
             for axis in (0, 1):
                 exact, text = _VARIANCES[ball, axis]
                 what = f"variance of {'xy'[axis]} under {ball}"

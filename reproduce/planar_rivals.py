@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.design.planar_bound import NO_BOUND
-from tightdp.design.planar_grid import PlanarGrid
-from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.range_programs import RangeProgram
+from tightdp.design.vector_bound import NO_BOUND
+from tightdp.design.vector_grid import VectorGrid
+from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import check_count, check_positive, exact_amount
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import AnalyticGaussian
@@ -93,7 +93,7 @@ def _coupled(
 
 def coupled_noise(
     epsilon: Fraction, axis_epsilon: Fraction, axis_delta: Fraction, cells: int
-) -> PlanarDesign | None:
+) -> VectorDesign | None:
     """Two independent copies of the best noise of one axis, as a law in the plane."""
     reach = math.log1p(math.expm1(axis_epsilon) / (2 * float(axis_delta))) / float(axis_epsilon)
     half = math.ceil(max(1.0, 1.1 * reach) * cells)
@@ -106,11 +106,11 @@ def coupled_noise(
     except InfeasibleError:
         return None
     whole = [int(p * 2**25) for p in table]
-    grid = PlanarGrid(half, centred=False)
+    grid = VectorGrid(half, centred=False)
     weights = np.zeros(len(grid), dtype=object)
     for (i, j), orbit in np.ndenumerate(grid.orbit):
         weights[orbit] = whole[i] * whole[j]  # symmetric tables: the same on the whole orbit
-    return PlanarDesign(
+    return VectorDesign(
         epsilon=epsilon,
         delta=axis_delta,
         sensitivity=Fraction(1),

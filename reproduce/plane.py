@@ -10,7 +10,7 @@ from reproduce.curves import draw_curves
 from reproduce.experiment import Cell, Experiment, Outcome, Settings
 from reproduce.planar_rivals import planar_rivals
 from reproduce.results import Quote, Row
-from tightdp.design.planar import design_planar_noise
+from tightdp.design.vector import design_planar_noise
 from tightdp.plots.canvas import panels_for
 from tightdp.randomness import RandomSource
 
@@ -80,7 +80,7 @@ class PlaneFigure(Experiment):
                 expected = GAUSSIAN[epsilon]
                 text = f"{expected:g}, read off"
                 what = f"analytic Gaussian, epsilon {epsilon:g}"
-                out.append(Quote(what, row["gaussian"], expected, 5e-4, text))
+                out.append(Quote(what, row["gaussian"], expected, 5e-4, text, "", "print"))
                 continue
             k, fine = row["resolution"], row["lower resolution"]
             low, high = PRINTED[epsilon]
@@ -88,12 +88,12 @@ class PlaneFigure(Experiment):
                 what = f"noise of {k} cells a unit, epsilon {epsilon:g}"
                 expected = UPPERS[epsilon][k]
                 text = f"ends at {high}, read off"
-                out.append(Quote(what, row["upper"], expected, 3e-4, text))
+                out.append(Quote(what, row["upper"], expected, 3e-4, text, "", "reference"))
             if fine in LOWERS[epsilon]:
                 what = f"lower bound of {fine} cells a unit, epsilon {epsilon:g} (noise of {k})"
                 expected = LOWERS[epsilon][fine]
                 text = f"ends at {low}, read off"
-                out.append(Quote(what, row["lower"], expected, 1e-4, text, "E50"))
+                out.append(Quote(what, row["lower"], expected, 1e-4, text, "E50", "reference"))
         return out
 
     def draw(self, rows: list[Row]) -> Any:

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reproduce.experiment import Cell, Experiment, Finding, Outcome, Settings, batches
-from reproduce.results import Quote, Row
-from reproduce.tables import find_table
+from reproduce.results import Quote, Row, order_quote
+from reproduce.tables import BANDS
 from tightdp.design.designs import design_noise
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.errors import FloatArray
@@ -30,7 +30,6 @@ from tightdp.randomness import RandomSource
 
 _TRAIN, _STEPS = 432, 100
 _NUMERIC = range(20, 39)
-_TABLE = "uci/bands.data"
 _EDGES = [-math.inf, *range(-20, 21, 2), math.inf]
 _WEIGHTS = ("by length", "by interval")
 _SHOWN = 13.0  # the outermost intervals are drawn up to here
@@ -92,11 +91,12 @@ class QueryFigure(Experiment):
     name = "dro-figure-4"
     title = "Queries of coordinate descent, and noise that depends on their range"
     source = "[5], online appendices, Figure 4"
+    table = BANDS
     quick: ClassVar[Settings] = {"simulations": 20, "batch": 10, "width": 0.5, "small": [1, 2, 4]}
     full: ClassVar[Settings] = {"simulations": 100, "batch": 10, "width": 0.5, "small": [1, 2, 4]}
 
     def cells(self, settings: Settings) -> list[Cell]:
-        data = "generated" if find_table(_TABLE) is None else "bands"
+        data = "generated" if BANDS.path is None else "bands"
         sizes = batches(settings["simulations"], settings["batch"])
         runs: list[Cell] = [
             {"data": data, "batch": b, "simulations": size} for b, size in enumerate(sizes)
@@ -118,7 +118,7 @@ class QueryFigure(Experiment):
             return {"upper": float(found.upper), "lower": float(found.lower)}
         if "width" in cell:
             return _designed(cell["width"], cell["weights"])
-        path = find_table(_TABLE)
+        path = BANDS.path
         x, y = generated(rng) if path is None else bands(path)
         noise = TruncatedLaplace(epsilon=1.0, delta=0.1, sensitivity=2.0)
         queries: list[float] = []
@@ -162,21 +162,20 @@ class QueryFigure(Experiment):
         totals = {row["weights"]: row for row in rows if row["series"] == "designs"}
         share = facts["within 10"]
         out = [
-            Quote("share of queries within (-10, 10)", share, 0.9, 0.1, "more than 80 %"),
+            order_quote("more than 80 % of queries within (-10, 10)", share > 0.8, "so"),
         ]
         for row in rows:
             if row["series"] == "small range":
                 what = f"noise for a range of 4, sensitivity 2, cells of 1/{row['cells']}"
                 expected = _SMALL[row["cells"]]
                 text = {1: "0.830", 2: "0.716", 4: "0.683"}[row["cells"]] + ", read off"
-                out.append(Quote(what, row["upper"], expected, 1e-4, text, "E49"))
+                out.append(Quote(what, row["upper"], expected, 1e-4, text, "E49", "reference"))
         alone = totals["one noise"]["upper"]
         for name in _WEIGHTS:
             found, count = totals[name], totals[name]["intervals"]
-            what = f"{count} intervals, {name}: no worse than one noise on their cells (1: yes)"
+            what = f"{count} intervals, {name}: no worse than one noise on their cells"
             # one noise has the same mean whatever the weights; a proof may spare 1e-6 of delta
-            gain = float(found["upper"] <= alone * (1 + 1e-5))
-            out.append(Quote(what, gain, 1.0, 0.0))
+            out.append(order_quote(what, found["upper"] <= alone * (1 + 1e-5)))
         return out
 
     def draw(self, rows: list[Row]) -> Any:

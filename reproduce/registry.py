@@ -15,12 +15,14 @@ from reproduce.noise_shapes import (
 )
 from reproduce.noise_tables import LowerTable, UpperTable
 from reproduce.norm_shapes import CautionFigure, CautionTable, ExampleFigure
+from reproduce.order_diagram import OrderDiagram
 from reproduce.plane import PlaneFigure
 from reproduce.query_ranges import QueryFigure
 from reproduce.regression import CoverageFigure
 
 _ALL: tuple[Experiment, ...] = (
     ExampleFigure(),
+    OrderDiagram(),
     LogisticFigure(),
     CoverageFigure(),
     HousingFigure(),

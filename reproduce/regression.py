@@ -64,7 +64,8 @@ def moment_balls(p: int) -> dict[str, NormBall]:
 def schema_for(rows: int, p: int) -> Schema:
     """Features and a target, all in [-1, 1]."""
     names = [f"x{j}" for j in range(p)]
-    return Schema({name: Interval(-1, 1) for name in [*names, "y"]}, rows=rows)
+    # a grid of 2**-10 is fine beside the noise, and its draws fit 64 bits for nearly all epsilon
+    return Schema({name: Interval(-1, 1) for name in [*names, "y"]}, rows=rows, bits=10)
 
 
 def statistic_for(rows: int, p: int) -> Moments:
@@ -87,13 +88,17 @@ def places(p: int) -> tuple[Any, Any, Any]:
     return i, j, factor
 
 
-def pseudo_solutions(moments: FloatArray, rows: int, p: int) -> FloatArray:
-    """(intercept, slopes) of noisy moments, shape (k, d), by the pseudo-inverse."""
+def pseudo_solutions(moments: FloatArray, rows: int, p: int, *, penalty: float = 0.0) -> FloatArray:
+    """(intercept, slopes) of noisy moments, shape (k, d), by the pseudo-inverse.
+
+    Equation (5) of the preprint, or (6) with a ridge penalty, which it puts on the intercept too.
+    """
     i, j, factor = places(p)
     whole = np.zeros((len(moments), p + 2, p + 2))
     whole[:, 0, 0] = rows
     whole[:, i, j] = whole[:, j, i] = moments / factor
-    inverse = np.linalg.pinv(whole[:, : p + 1, : p + 1], hermitian=True)
+    square = whole[:, : p + 1, : p + 1] + penalty * np.eye(p + 1)
+    inverse = np.linalg.pinv(square, hermitian=True)
     return np.asarray(np.einsum("kij,kj->ki", inverse, whole[:, : p + 1, p + 1]))
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,19 @@ from typing import Any
 from tightdp.errors import fail
 
 Row = dict[str, Any]
+
+
+KINDS = {
+    "exact": "a formula",
+    "bound": "certified bounds",
+    "print": "the print",
+    "reference": "an independent computation or simulation",
+    "order": "an order or a yes",
+}
+WIDEST = 0.25
+"""A number that may be off by more than this share of itself says an order, no more."""
+
+_NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(?:\((\.?\d[\d.]*)\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +39,22 @@ class Quote:
     what : str
     ours : float
     expected : float
-        The value that a correct experiment must give: printed, exact, or simulated independently.
+        The value that a correct experiment must give.
     error : float
         How far ours may be from it: rounding, certified gaps, or four standard errors.
     paper : str
-        What is printed or drawn in the paper, where that is a number of its own.
+        What is printed, drawn or said in the paper, where there is anything.
     erratum : str
         The entry of the errata page that explains a difference to the paper.
+    kind : {"exact", "bound", "print", "reference", "order"}
+        Where the expected value comes from.
 
     Examples
     --------
     >>> quote = Quote("area of the hull", ours=13.3333, expected=40 / 3, error=1e-3, paper="13.33")
     >>> quote.within, Quote("pi", ours=3.2, expected=3.1416, error=1e-3).within
+    (True, False)
+    >>> quote.meets_print, quote.order_only
     (True, False)
     """
 
@@ -46,21 +64,47 @@ class Quote:
     error: float
     paper: str = ""
     erratum: str = ""
+    kind: str = "exact"
 
     @property
     def within(self) -> bool:
         """Whether ours is as near to the expected value as it must be."""
         return bool(abs(self.ours - self.expected) <= self.error)
 
+    @property
+    def width(self) -> float:
+        """The allowed error as a share of the expected value; 0 where nothing may be off."""
+        if self.error == 0 or (self.expected == 0 and self.kind == "exact"):
+            return 0.0
+        return self.error / abs(self.expected) if self.expected else math.inf
+
+    @property
+    def order_only(self) -> bool:
+        """Whether being within says no more than an order."""
+        return self.kind == "order" or self.width > WIDEST
+
+    @property
+    def meets_print(self) -> bool | None:
+        """Whether ours agrees with a printed number, to its digits or to four of its standard
+        errors; None where the paper prints none."""
+        found = _NUMBER.fullmatch(self.paper)
+        if found is None:
+            return None
+        digits = len(found[1].partition(".")[2])
+        slack = 4 * float(found[2]) if found[2] else 0.51 * 10.0**-digits
+        return abs(self.ours - float(found[1])) <= slack
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "what": self.what,
             "paper": self.paper,
+            "kind": self.kind,
             "expected": self.expected,
             "error": self.error,
             "ours": self.ours,
             "within": self.within,
+            "order only": self.order_only,
             "erratum": self.erratum,
         }
 
@@ -80,6 +124,9 @@ class Result:
         Picture (PNG), all numbers (CSV), quotes and settings (JSON).
     seconds : float
         Including cells that were computed, not those that were found.
+    rows_from : str
+        Which table of others was used, or what was generated in its place; empty where the paper
+        needs none.
     """
 
     name: str
@@ -93,6 +140,7 @@ class Result:
     report: Path
     seconds: float
     reused: int
+    rows_from: str = ""
 
     @property
     def ok(self) -> bool:
@@ -103,6 +151,8 @@ class Result:
         good = sum(quote.within for quote in self.quotes)
         head = f"{self.name}: {self.title} ({self.source})"
         lines = [head, f"  {good} of {len(self.quotes)} quoted numbers within their error"]
+        lines += [f"  {line}" for line in what_was_compared(self.quotes)]
+        lines += [f"  {self.rows_from}"] if self.rows_from else []
         lines += [
             f"  off: {quote.what}: {quote.ours:.6g}, expected {quote.expected:.6g} "
             f"+- {quote.error:.2g}"
@@ -120,6 +170,7 @@ class Result:
             "quick": self.quick,
             "ok": self.ok,
             "seconds": self.seconds,
+            "rows from": self.rows_from,
             "quotes": [quote.to_dict() for quote in self.quotes],
             "plot": str(self.plot),
             "numbers": str(self.numbers),
@@ -127,20 +178,50 @@ class Result:
         }
 
 
+def what_was_compared(quotes: Sequence[Quote]) -> list[str]:
+    """How many numbers were compared with what, how many are printed, and how wide the errors are.
+
+    >>> print(*what_was_compared([Quote("area", 13.3333, 40 / 3, 1e-3, "13.33"),
+    ...     Quote("loss", 1.2, 1.0, 0.3, "about 1", kind="reference")]), sep="\\n")
+    compared with: a formula 1, an independent computation or simulation 1
+    the paper prints 1 of them, of which 1 agrees, and describes 1 in words or a picture
+    allowed errors up to 0.0075 %; 1 say an order only
+    """
+    counts = {kind: sum(quote.kind == kind for quote in quotes) for kind in KINDS}
+    lines = ["compared with: " + ", ".join(f"{KINDS[k]} {n}" for k, n in counts.items() if n)]
+    printed = [quote for quote in quotes if quote.meets_print is not None]
+    agree = sum(bool(quote.meets_print) for quote in printed)
+    words = sum(bool(quote.paper) for quote in quotes) - len(printed)
+    verb = "agrees" if agree == 1 else "agree"
+    lines.append(
+        f"the paper prints {len(printed)} of them, of which {agree} {verb}, and describes {words} "
+        "in words or a picture"
+    )
+    narrow = [quote.width for quote in quotes if not quote.order_only]
+    wide = sum(quote.order_only for quote in quotes)
+    text = f"allowed errors up to {100 * max(narrow, default=0.0):.2g} %"
+    lines.append(text + (f"; {wide} say an order only" if wide else ""))
+    return lines if quotes else []
+
+
 def quote_table(quotes: Sequence[Quote]) -> str:
     """The quotes as a table in Markdown.
 
-    >>> print(quote_table([Quote("area", 13.3333, 13.33, 0.005, paper="13.33")]))
-    | number | paper | expected | ours | within | erratum |
-    |---|---|---|---|---|---|
-    | area | 13.33 | 13.33 ± 0.005 | 13.3333 | yes |  |
+    >>> print(quote_table([Quote("area", 13.3333, 13.33, 0.005, paper="13.33", kind="print")]))
+    | number | paper | expected | from | ours | within | erratum |
+    |---|---|---|---|---|---|---|
+    | area | 13.33 | 13.33 ± 0.005 | print | 13.3333 | yes |  |
     """
-    lines = ["| number | paper | expected | ours | within | erratum |", "|---|---|---|---|---|---|"]
-    lines += [
-        f"| {quote.what} | {quote.paper} | {quote.expected:.6g} ± {quote.error:.2g} "
-        f"| {quote.ours:.6g} | {'yes' if quote.within else 'NO'} | {quote.erratum} |"
-        for quote in quotes
+    lines = [
+        "| number | paper | expected | from | ours | within | erratum |",
+        "|---|---|---|---|---|---|---|",
     ]
+    for quote in quotes:
+        verdict = ("yes, order only" if quote.order_only else "yes") if quote.within else "NO"
+        lines.append(
+            f"| {quote.what} | {quote.paper} | {quote.expected:.6g} ± {quote.error:.2g} "
+            f"| {quote.kind} | {quote.ours:.6g} | {verdict} | {quote.erratum} |"
+        )
     return "\n".join(lines)
 
 
@@ -209,7 +290,13 @@ def simulated_quote(
     *,
     paper: str = "",
     erratum: str = "",
+    kind: str = "reference",
 ) -> Quote:
     """Two simulations, each with its standard error: four combined ones are allowed."""
     error = 4.0 * math.hypot(ours[1], expected[1])
-    return Quote(what, ours[0], expected[0], error, paper, erratum)
+    return Quote(what, ours[0], expected[0], error, paper, erratum, kind)
+
+
+def order_quote(what: str, holds: bool, paper: str = "", erratum: str = "") -> Quote:
+    """A statement that holds or does not."""
+    return Quote(f"{what} (1: yes)", float(holds), 1.0, 0.0, paper, erratum, "order")

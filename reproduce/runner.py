@@ -127,6 +127,7 @@ def _run(
         report=folder / f"{experiment.name}.json",
         seconds=time.monotonic() - started,
         reused=store.reused,
+        rows_from=experiment.table.used() if experiment.table else "",
     )
     save_figure(experiment.draw(rows), result.plot)
     write_whole("out", result.numbers, as_csv(rows))

@@ -9,14 +9,15 @@ from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
-from tightdp.design.planar import design_planar_noise
-from tightdp.design.planar_law import PlanarDesign
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
+from tightdp.design.vector import design_planar_noise, design_vector_noise
+from tightdp.design.vector_law import PlanarDesign, VectorDesign
 from tightdp.design.worst_event import WorstEvent, worst_event
 from tightdp.errors import (
     BudgetError,
@@ -60,10 +61,12 @@ from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
+from tightdp.geometry.orders import containment_order, information_difference, volume_order
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
+from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.ledger import Ledger
@@ -187,10 +190,13 @@ __all__ = [  # noqa: RUF022
     "JointHistogram",
     "Products",
     "Moments",
+    "WeightedMoments",
     "SumsAndRows",
     "SumsAndSquares",
     "SensitivitySpace",
     "certify_contains",
+    "structure",
+    "Structure",
     "rank_norms",
     "NormRanking",
     # Mechanisms
@@ -217,6 +223,8 @@ __all__ = [  # noqa: RUF022
     "suboptimality",
     "worst_event",
     "WorstEvent",
+    "design_vector_noise",
+    "VectorDesign",
     "design_planar_noise",
     "PlanarDesign",
     "design_data_dependent_noise",
@@ -258,6 +266,9 @@ __all__ = [  # noqa: RUF022
     "Intersection",
     "LinearImage",
     "containment",
+    "containment_order",
+    "volume_order",
+    "information_difference",
     # Audits
     "audit",
     "audit_exact",

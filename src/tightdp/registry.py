@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tightdp.data.histograms import Histogram, group_cells, group_name
+from tightdp.data.histograms import Histogram, group_cells, group_items, group_names
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
@@ -229,7 +229,7 @@ class Kind:
         names: list[str] = []
         for key, option in self.options.items():
             if option.takes == "by":
-                names += [group_name(item) for item in _items(given.get(key))]
+                names += group_names(given.get(key))
             elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
@@ -237,14 +237,9 @@ class Kind:
             elif key == "features":
                 names += [name for name in schema if name != given.get("target")]
             elif option.takes in ("columns", "terms"):
-                groups = set(map(group_name, _items(given.get("by"))))
+                groups = group_names(given.get("by"))
                 names += [n for n in schema if option.fits(schema[n]) and n not in groups]
         return tuple(dict.fromkeys(names))
-
-
-def _items(by: By | None) -> Sequence[Any]:
-    """What divides the rows: nothing, one column, or several."""
-    return [] if by is None else [by] if isinstance(by, str) else by
 
 
 def _parts(option: Option, term: str) -> list[str]:
@@ -298,7 +293,7 @@ def _register_columns(
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns, by = given.get("columns"), given.get("by")
         if columns is None:
-            groups = set(map(group_name, _items(by)))
+            groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
         if by is None:
             return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
@@ -330,14 +325,14 @@ def _counts(
         return Counts(schema, columns)
     if columns is not None and len(columns) != 1:
         fail("`columns` must name one category to count within groups: ask for each by itself.")
-    return group_cells(schema, [*_items(by), *([] if columns is None else columns)])
+    return group_cells(schema, [*group_items(by), *([] if columns is None else columns)])
 
 
 def _histogram(schema: Schema, column: str, bins: Edges, by: By | None = None) -> Statistic:
     """Of a numeric column, or of the column within every group."""
     if by is None:
         return Histogram(schema, column, bins)
-    return group_cells(schema, [*_items(by), (column, bins)])
+    return group_cells(schema, [*group_items(by), (column, bins)])
 
 
 def _shape(given: Options) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tightdp.exact.lattice_bodies import (
     CountBody,
     DiamondBody,
     PolytopeBody,
+    ReplacedCountBody,
     RoundBody,
     SquareBody,
     SumBody,
@@ -19,6 +20,8 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_posets import PosetBody
+from tightdp.geometry.poset_ball import PosetBall
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
@@ -65,6 +68,8 @@ BODIES: dict[type[LatticeBody], Callable[[], LatticeBody]] = {
     SquareBody: SquareBody,
     SumBody: lambda: SumBody(6, 3),
     CountBody: lambda: CountBody(6, 3),
+    ReplacedCountBody: lambda: ReplacedCountBody(6, 2),
+    PosetBody: lambda: PosetBody(PosetBall(5, [(0, 1), (1, 2), (3, 4)])),
     PolytopeBody: lambda: PolytopeBody(np.array([[1, 1], [2, -1]]), np.array([3, 4]), [2, 3]),
     ProductBody: lambda: ProductBody([HistogramBody(9), BoxBody([1, 2])]),
     HistogramBody: lambda: HistogramBody(20),

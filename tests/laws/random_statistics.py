@@ -28,6 +28,7 @@ from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
@@ -39,7 +40,7 @@ from tightdp.shaping.coordinate_noise import CoordinateNoise
 from tightdp.shaping.gaussian_noise import GaussianNoise
 from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.moment_noise import Part
-from tightdp.shaping.planar_noise import PlanarNoise
+from tightdp.shaping.vector_noise import VectorNoise
 
 Generator = np.random.Generator
 PARTS = 8  # cells are multiples of 1/8 of half an interval
@@ -129,6 +130,13 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
 
 
+def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
+    weights = tdp.Interval(0, 2.0 ** int(rng.integers(-1, 3)))
+    return WeightedMoments(
+        facts.ruled({**facts.columns, "w": weights}), some(rng, ["a", "b"]), "c", weight="w"
+    )
+
+
 def _flags(rng: Generator, facts: tdp.Schema) -> Flags:
     """Two to five flags, of which a row has few, or some imply others, or nothing is known."""
     names = [f"f{i}" for i in rng.permutation(int(rng.integers(2, 6)))]
@@ -168,6 +176,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     ClassMoments: _class_moments,
     GroupMoments: _group_moments,
     RegressionMoments: _regression,
+    WeightedMoments: _weighted,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
@@ -283,6 +292,10 @@ def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
         return share * (_factor(first + "]", row, facts) - _factor(second, row, facts))
     if entry.endswith("^2-1"):
         return share * (2 * _factor(entry[2:-4], row, facts) ** 2 - 1)
+    weight = re.search(r"\(1\+(\w+)\)", entry)
+    if weight is not None:
+        share *= 1 + _factor(weight[1], row, facts)
+        entry = entry.replace(weight[0], "1")
     value = share
     for part in re.split(r"[:*](?![^\[]*[\])])", entry):
         base, _, power = part.partition("^")
@@ -417,7 +430,7 @@ def inside(mechanism: Any, moves: Any) -> Any:
         precision = [1 / variance for variance in choice.variances]
         squares = np.array([[Fraction(int(d) ** 2) for d in move] for move in moves]) @ precision
         return squares <= choice.mu2
-    if isinstance(choice, PlanarNoise):
+    if isinstance(choice, VectorNoise):
         power = {"l1": 1, "l2": 2, "linf": np.inf}[choice.design.ball]
         length = np.linalg.norm(moves.astype(np.float64), power, axis=1)
         return length <= choice.design.resolution * choice.draws.points * (1 + 1e-12)

@@ -99,7 +99,8 @@ RUBBISH: dict[str, Any] = {
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
     "AuditReport", "Certificate", "DataDependentDesign", "Design", "Finding", "NormRanking", "Plan",
-    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "WorstEvent",
+    "PlanarDesign", "Preview", "Release", "Report", "TableCheck", "VectorDesign",
+    "WorstEvent",
 }  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -139,6 +140,7 @@ WITH: dict[str, dict[str, Any]] = {
     "PosetBall": {"dim": 3},
     "ReplacedPosetBall": {"dim": 3},
     "design_planar_noise": {"ball": "linf", "resolution": 2},
+    "design_vector_noise": {"ball": "linf", "resolution": 2},
     "VoteBall": {"dim": 3},
     "epsilon_for": {"error": 0.5},
     "AdditiveMechanism": {"epsilon": 1},

@@ -41,15 +41,21 @@ def lines(board: Path) -> list[dict]:
     return [json.loads(line) for line in board.read_text().splitlines()]
 
 
-def race(folder: Path, processes: int, releases: int) -> None:
+def price(cost: Fraction, unit: str) -> Fraction:
+    """What pure noise of this epsilon costs in the unit of a ledger."""
+    return cost if unit == "epsilon" else cost**2 / 2
+
+
+def race(folder: Path, processes: int, releases: int, unit: str = "epsilon") -> None:
     path, board = folder / "ledger.db", folder / "board"
     cost = Fraction(1, 7)
-    Ledger(epsilon=cost * releases + cost / 2, path=path).close()
+    each = price(cost, unit)
+    Ledger(**{unit: each * releases + each / 2}, path=path).close()
     run(*[("spend", path, board, cost)] * processes)
     published = [line["receipt"] for line in lines(board)]
     with Ledger.open(path) as ledger:
         assert len(published) == releases
-        assert ledger.spent.epsilon == cost * releases
+        assert ledger.spent.amount == each * releases
         assert len({receipt["hash"] for receipt in published}) == releases
         ledger.verify(*published)
 
@@ -59,14 +65,15 @@ def test_four_processes_publish_exactly_the_cap(tmp_path):
 
 
 @pytest.mark.slow
-def test_sixteen_processes_publish_exactly_the_cap(tmp_path):
-    race(tmp_path, 16, 1000)
+@pytest.mark.parametrize("unit", ["epsilon", "rho"])
+def test_sixteen_processes_publish_exactly_the_cap(tmp_path, unit):
+    race(tmp_path, 16, 1000, unit)
 
 
 def invariants(ledger: Ledger, board: list[dict], cost: Fraction) -> Counter:
     """Assert I1 to I4; the states of the spends come back."""
     history = ledger.history()
-    assert ledger.spent.epsilon == cost * len(history) <= ledger.caps.epsilon  # I1
+    assert ledger.spent.amount == cost * len(history) <= ledger.caps.amount  # I1
     keys = [row.key for row in history]
     assert len(keys) == len(set(keys))  # I3
     spends = {row.key: row for row in history}
@@ -82,16 +89,18 @@ def invariants(ledger: Ledger, board: list[dict], cost: Fraction) -> Counter:
     return Counter(row.state for row in history)
 
 
-def killed(folder: Path, processes: int, kills: int, cap: Fraction, seed: int) -> None:
+def killed(
+    folder: Path, processes: int, kills: int, cap: Fraction, seed: int, unit: str = "epsilon"
+) -> None:
     path, board = folder / "ledger.db", folder / "board"
-    Ledger(epsilon=cap, path=path).close()
+    Ledger(**{unit: cap}, path=path).close()
     run(*[("crash", path, board, 100 * seed + i, kills) for i in range(processes)])
     told = lines(board)
     points = Counter(line["killed"] for line in told if "killed" in line)
     assert sum(points.values()) == processes * kills
     assert set(points) == POINTS
     with Ledger.open(path) as ledger:
-        states = invariants(ledger, told, Fraction(1, 100))
+        states = invariants(ledger, told, price(Fraction(1, 100), unit))
     assert states["stored"] > 0
     assert states["burned"] > 0
     assert states["pending"] == 0
@@ -105,6 +114,11 @@ def test_kills_at_every_point_break_nothing(tmp_path, seed):
 @pytest.mark.parametrize("cap", [Fraction(2), Fraction(1000)], ids=["tight cap", "wide cap"])
 def test_more_than_two_thousand_kills_break_nothing(tmp_path, seed, cap):
     killed(tmp_path, 8, 150, cap, seed)
+
+
+@pytest.mark.slow
+def test_sixteen_processes_and_five_hundred_kills_break_no_cap_on_rho(tmp_path, seed):
+    killed(tmp_path, 16, 32, 200 * price(Fraction(1, 100), "rho"), seed, "rho")
 
 
 def test_the_invariants_catch_planted_faults(tmp_path):

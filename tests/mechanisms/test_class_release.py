@@ -129,7 +129,7 @@ def test_gaussian_noise_covers_the_longest_change():
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("features", ["xkj", "kj"])
 def test_releases_have_the_predicted_errors(noise, features, seed):
-    delta = 0 if noise in ("hull", "laplace", "staircase") else 1e-3
+    delta = 0 if noise in ("best", "hull", "laplace", "staircase") else 1e-3
     statistic = moments(features, bits=16)
     mechanism = ClassMechanism(statistic, noise=noise, epsilon=1.0, delta=delta)
     preview = mechanism.preview(0.9)

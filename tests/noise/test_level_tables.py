@@ -296,7 +296,7 @@ def test_hopeless_rates_are_refused_at_once():
     for noise in (
         LatticeNoise(BoxBody([1] * 5000), 1, 1),
         LatticeNoise(RoundBody(40), 50, 8, staircase=0.5),
-        LatticeNoise(CountBody(60, 25), 1, 1 << 20),
+        LatticeNoise(MomentLatticeBody(30, "triangle"), 1, 1 << 20),
     ):
         with pytest.raises(InfeasibleSamplingError):
             noise.check_feasible()

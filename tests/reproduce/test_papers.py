@@ -16,10 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reproduce import Quote, experiment_names, gradient, quote_table, reproduce
+from reproduce import (
+    Quote,
+    experiment_names,
+    gradient,
+    logistic,
+    quote_table,
+    regression,
+    reproduce,
+)
 from reproduce.density import mean_distance
 from reproduce.gradient import absolute_losses, median_line, truncated_normal
-from reproduce.house_sales import read_sales, scaled_sales
+from reproduce.house_sales import build_sales, read_sales, scaled_sales
 from reproduce.noise_tables import DELTAS, EPSILONS, geng_bound, optimum
 from reproduce.planar_rivals import coupled_noise, planar_rivals
 from reproduce.published_bounds import paper_bounds
@@ -34,9 +42,16 @@ from reproduce.published_recipes import (
 from reproduce.query_ranges import bands, descent_queries
 from reproduce.registry import EXPERIMENTS
 from reproduce.regression import least_squares, moment_balls, pseudo_solutions
-from reproduce.results import mean_and_error, median_and_error
+from reproduce.results import (
+    KINDS,
+    mean_and_error,
+    median_and_error,
+    order_quote,
+    what_was_compared,
+)
 from reproduce.runner import CellStore
-from tightdp.design.planar import design_planar_noise
+from reproduce.tables import TABLES
+from tightdp.design.vector import design_planar_noise
 from tightdp.errors import ParameterError
 from tightdp.geometry.moment_bodies import regression_moments
 from tightdp.geometry.norm_balls import LpBall
@@ -47,6 +62,7 @@ ROOT = Path(__file__).parents[2]
 PAIRS = [[0.5, 0.1], [1.0, 0.2], [1.0, 0.005], [5.0, 0.75]]
 TINY = {
     "knorm-figure-1": {},
+    "knorm-figure-2": {"pairs": 10, "batch": 10},
     "knorm-figure-3": {"epsilons": [1 / 4], "replicates": 40, "batch": 20},
     "knorm-figure-4": {"replicates": {"10000": 15}, "epsilons": [0.5, 2.0], "batch": 3},
     "knorm-figure-5": {"epsilons": [1.0, 16.0], "draws": 3, "batch": 3},
@@ -143,23 +159,96 @@ def test_cut_text_is_seen():
         readable(figure)
 
 
-def test_the_exponential_line_spends_its_budget_and_no_more(monkeypatch):
-    """Its rate times twice the change of the loss by one row is epsilon; as printed, half of it."""
+def rates_of_the_lines(monkeypatch) -> dict[str, float]:
+    """Twice the rate of each exponential mechanism of the figure, times what one row changes: what
+    it spends. Drawn lines are replaced by their rates, which come back by the name of the series.
+    """
     ends = np.array([-1.0, 1.0])
     a = np.linspace(-1, 1, 9)
     inside = np.abs(a)[:, None] + np.abs(a) <= 1
     rows = [absolute_losses(np.array([x]), np.array([y]), a, a)[inside] for x in ends for y in ends]
     moved = max(float(np.abs(one - other).max()) for one in rows for other in rows)
-    rates = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            gradient, "exponential_line", lambda x, y, rate, plain, rng: np.array([rate, 0.0])
+        )
+        patch.setattr(gradient, "MEDIAN_TRUTH", np.zeros(2))
+        patch.setattr(gradient, "MEDIAN_CLIP", 1.0)
+        found = gradient.MedianFigure().compute({"rows": 10, "replicates": 1}, source(1))
+    series = ("exponential", "exponential printed")
+    return {name: 2 * moved * found[f"clip/{name}"][0] for name in series}
 
-    def record(x, y, rate, plain, rng):
-        rates.append(rate)
-        return plain
 
-    monkeypatch.setattr(gradient, "exponential_line", record)
-    gradient.MedianFigure().compute({"rows": 10, "replicates": 1}, source(1))
-    assert {2 * rate * moved for rate in rates} == {1.0, 0.5}
+def test_the_exponential_lines_spend_what_their_names_say(monkeypatch):
+    """The corrected one epsilon, the printed one half of it (E28a); exchanged, this is seen."""
+    right = {"exponential": 1.0, "exponential printed": 0.5}
+    assert rates_of_the_lines(monkeypatch) == pytest.approx(right)
     assert gradient.exponential_rate(3.0, 2.0) == 1.0
+    rates = gradient.line_rates
+
+    def exchanged(epsilon, bound):
+        return dict(
+            zip(rates(epsilon, bound), reversed(rates(epsilon, bound).values()), strict=True)
+        )
+
+    monkeypatch.setattr(gradient, "line_rates", exchanged)
+    assert rates_of_the_lines(monkeypatch) != pytest.approx(right)
+
+
+def reference_rows(name):
+    """Rows as a quick run would have them if it met every reference value to the digit."""
+    experiment, out = EXPERIMENTS[name], []
+    if name.startswith("kng"):
+        full, quick = (mode["replicates"] for mode in (experiment.full, experiment.quick))
+        for (treatment, series), known in experiment.reference.items():
+            for rows, (value, error) in known.items():
+                if str(rows) in quick:
+                    more = (full[str(rows)] / quick[str(rows)]) ** 0.5
+                    row = {"treatment": treatment, "series": series, "rows": rows}
+                    out.append({**row, "value": value, "error": error * more})
+    elif name == "knorm-figure-3":
+        more = (experiment.full["replicates"] / experiment.quick["replicates"]) ** 0.5
+        for series, known in logistic.REFERENCE[10_000].items():
+            for epsilon, (value, error) in zip(logistic.EPSILONS, known, strict=True):
+                at = None if series == "estimate" else epsilon
+                row = {"rows": 10_000, "series": series, "epsilon": at}
+                out.append({**row, "value": value, "error": error * more})
+    else:
+        for (rows, treatment, series), known in regression.REFERENCE.items():
+            more = (experiment.full["replicates"][str(rows)]) ** 0.5
+            more /= experiment.quick["replicates"][str(rows)] ** 0.5
+            for epsilon, (value, error) in zip(regression.EPSILONS, known, strict=True):
+                row = {"rows": rows, "treatment": treatment, "series": series, "epsilon": epsilon}
+                out.append({**row, "value": value, "error": error * more, "replicates": 100})
+    return out
+
+
+EXCHANGED = {
+    "knorm-figure-3": [("l1", "l2"), ("l2", "linf"), ("linf", "linf*")],
+    "knorm-figure-4": [("l1", "l1 exact"), ("l1 exact", "linf")],
+    "kng-figure-1": [
+        ("gradient", "printed"),
+        ("objective", "printed"),
+        ("gradient", "exponential"),
+    ],
+    "kng-figure-2": [("exponential", "exponential printed"), ("gradient", "exponential")],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"), [(name, pair) for name, pairs in EXCHANGED.items() for pair in pairs]
+)
+def test_a_quick_run_tells_two_series_apart(name, pair):
+    """Planted: the constants of two curves exchanged. A quick run must call it off, with errors as
+    large as its number of replicates makes them."""
+    rows = reference_rows(name)
+    right = EXPERIMENTS[name].quotes(rows)
+    assert right
+    assert all(quote.within for quote in right)
+    other = dict([pair, pair[::-1]])
+    wrong = [{**row, "series": other.get(row["series"], row["series"])} for row in rows]
+    off = [quote for quote in EXPERIMENTS[name].quotes(wrong) if not quote.within]
+    assert any(not quote.order_only for quote in off)
 
 
 # --- faults are seen ------------------------------------------------------------------------------
@@ -180,6 +269,30 @@ def test_a_wrong_optimum_is_seen(tmp_path, monkeypatch):
     result = small("dro-table-1", tmp_path)
     assert not result.ok
     assert "off: least E X^2" in str(result)
+
+
+def test_a_quote_says_what_it_was_compared_with():
+    wide = Quote("a", 1.2, 1.0, 0.3, kind="reference")
+    assert wide.within
+    assert wide.order_only  # more than a quarter of the number
+    assert not Quote("a", 1.2, 1.0, 0.25).order_only
+    assert order_quote("a", True).order_only
+    assert not order_quote("a", False).within
+    printed = {"13.33": True, "13.34": False, "13": True, "13.2(0.05)": True, "13.0(0.05)": False}
+    for text, agrees in printed.items():
+        assert Quote("a", 13.3333, 13.3, 1, text).meets_print is agrees
+    for words in ("about .7", "", "0.960, read off", "n^(-1/3)", "more than 80 %"):
+        assert Quote("a", 1, 1, 1, words).meets_print is None
+    lines = what_was_compared([wide, Quote("b", 13.3333, 40 / 3, 1e-3, "13.33")])
+    assert lines[1].startswith("the paper prints 1 of them, of which 1 agrees")
+    assert what_was_compared([]) == []
+
+
+def test_every_experiment_says_where_its_numbers_come_from():
+    assert set(KINDS) == {"exact", "bound", "print", "reference", "order"}
+    for name in EXCHANGED:
+        kinds = {quote.kind for quote in EXPERIMENTS[name].quotes(reference_rows(name))}
+        assert kinds <= {"reference", "exact"}
 
 
 def test_a_quote_is_within_its_error_or_not():
@@ -487,6 +600,48 @@ def test_sales_are_read_cleaned_and_scaled(tmp_path):
         assert max(np.abs(x).max(), np.abs(y).max()) <= 1
     assert x[0, 7:].tolist() == [1, -1, -1, -1, -1]
     assert x[1, 7:].tolist() == [-1] * 5
+
+
+def test_a_run_says_which_rows_it_had(tmp_path, monkeypatch):
+    for table in TABLES:
+        assert "GENERATED" in table.used()
+        assert table.get in table.used()
+        (tmp_path / table.file).parent.mkdir(exist_ok=True)
+        (tmp_path / table.file).write_bytes(b"")
+    monkeypatch.setenv("TIGHTDP_DATA", str(tmp_path))
+    for table in TABLES:
+        assert "GENERATED" not in table.used()
+        assert str(tmp_path / table.file) in table.used()
+    page = (ROOT / "docs" / "reproduced.md").read_text(encoding="utf-8")
+    assert all(table.file in page for table in TABLES)
+    readers = {name for name, item in EXPERIMENTS.items() if item.table}
+    assert readers == {"knorm-figure-5", "dro-figure-4"}
+
+
+def test_the_table_of_sales_is_built_from_its_source(tmp_path):
+    """Six bands of areas from south to north, about even; no identifiers; rounded places."""
+    lines = [
+        "pinx,sale_id,sale_price,sale_date,use_type,area,lot_sf,wfnt,bldg_grade,tot_sf,beds,"
+        "baths,age,eff_age,longitude,latitude"
+    ]
+    for k in range(120):
+        area = k % 12
+        lines.append(
+            f"id{k},s{k},{200000 + k},2012-05-01,sfr,{area},5000,0,7,1500,3,1,50,50,"
+            f"-122.3123456,{47.5 + 0.02 * ((7 * area) % 12):.7f}"
+        )
+    (tmp_path / "export.csv").write_text("\n".join(lines) + "\n")
+    build_sales(tmp_path / "export.csv", tmp_path / "sales.csv.gz")
+    with gzip.open(tmp_path / "sales.csv.gz", "rt") as text:
+        sales = list(csv.DictReader(text))
+    assert "pinx" not in sales[0]
+    assert sales[0]["longitude"] == "-122.31235"
+    south = sorted(sales, key=lambda sale: float(sale["latitude"]))
+    bands_of = [int(sale["district"]) for sale in south]
+    assert bands_of == sorted(bands_of)
+    assert [bands_of.count(band) for band in range(6)] == [10, 20, 20, 20, 20, 30]
+    columns = read_sales(tmp_path / "sales.csv.gz")
+    assert len(columns["age"]) == 120
 
 
 def test_bands_are_read_and_queries_stay_within_the_number_of_rows(tmp_path, seed):

@@ -33,7 +33,6 @@ from tightdp.exact.enclosures import exp_minus_bounds
 
 _BITS = 128
 _LARGE = 2048  # beyond it nothing is protected, and bounds need not be tight
-_CLOSE = Fraction(1, 1 << 44)  # relative width at which a search ends
 _GRID = 1 << 96  # results are multiples of 1/_GRID where they are irrational
 
 
@@ -46,20 +45,19 @@ def zcdp_delta(epsilon: Fraction, rho: Fraction) -> Fraction:
     .. math:: \delta = \inf_{\alpha > 1} \frac{e^{(\alpha-1)(\alpha\rho-\epsilon)}}{\alpha - 1}
               \Bigl(1 - \frac1\alpha\Bigr)^{\alpha}
 
-    (Canonne, Kamath and Steinke, 2020, Corollary 13). Every order gives a valid delta: the best one
-    is looked for in floats, the formula there is evaluated upwards with integers.
+    (Canonne, Kamath and Steinke, 2020, Corollary 13). Every order gives a valid delta: one close
+    to the best is looked for, and the formula there is evaluated upwards with integers.
 
     >>> 8.9e-5 < zcdp_delta(Fraction(1), Fraction(1, 25)) < 9e-5
     True
     """
     if rho <= 0:
         return Fraction(0)
-    spent, lost = float(min(epsilon, _HUGE)), float(min(max(rho, _TINY), _HUGE))
 
-    def slope(step: float) -> float:  # of the log of delta, at the order 1 + step
-        return (2 * step + 1) * lost - spent + math.log(step) - math.log1p(step)
+    def slope(step: Fraction) -> Fraction:  # of the log of delta, at the order 1 + step
+        return (2 * step + 1) * rho - epsilon + _log(step / (1 + step))
 
-    step = Fraction(_root(slope))
+    step = _root(slope)
     order = 1 + step
     power = step * (order * rho - epsilon)
     power += step * log_bounds(step, _BITS)[1] - order * log_bounds(order, _BITS)[0]
@@ -78,12 +76,11 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """
     if rho <= 0:
         return Fraction(0)
-    lost, digits = float(min(max(rho, _TINY), _HUGE)), -_log_float(delta)
 
-    def slope(step: float) -> float:
-        return lost * step * step - digits + math.log1p(step)
+    def slope(step: Fraction) -> Fraction:
+        return rho * step * step + _log(delta * (1 + step))
 
-    step = Fraction(_root(slope))
+    step = _root(slope)
     order = 1 + step
     odds = log_bounds(step / order, _BITS)[1]
     far = log_bounds(1 / delta, _BITS)[1] - log_bounds(order, _BITS)[0]
@@ -97,13 +94,12 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> zcdp_delta(Fraction(3), rho) <= Fraction(1, 10**6), 0.185 < rho < 0.186
     (True, True)
     """
-    spent, digits = float(min(epsilon, _HUGE)), -_log_float(delta)
 
-    def slope(step: float) -> float:
-        rate = (digits - math.log1p(step)) / step**2
-        return spent - (2 * step + 1) * rate - math.log(step) + math.log1p(step)
+    def slope(step: Fraction) -> Fraction:
+        rate = -_log(delta * (1 + step)) / step**2
+        return epsilon - (2 * step + 1) * rate - _log(step / (1 + step))
 
-    step = Fraction(_root(slope))
+    step = _root(slope)
     order = 1 + step
     odds = log_bounds(step / order, _BITS)[1]
     far = log_bounds(1 / delta, _BITS)[1] - log_bounds(order, _BITS)[0]
@@ -140,7 +136,7 @@ def gaussian_dp_delta(epsilon: Fraction, mu_squared: Fraction, bits: int = _BITS
 
 
 def gaussian_dp_epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon for which mu-Gaussian DP implies (epsilon, delta)-DP; the least, but for 2**-44.
+    """An epsilon for which mu-Gaussian DP implies (epsilon, delta)-DP; the least, but for 2**-40.
 
     >>> spent = gaussian_dp_epsilon(Fraction(1, 4), Fraction("0.006829596"))
     >>> 0.9999 < spent < 1.0001
@@ -150,25 +146,25 @@ def gaussian_dp_epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     if gaussian_dp_delta(Fraction(0), mu_squared, bits) <= delta:
         return Fraction(0)
     mu, log_delta = math.sqrt(mu_squared), _log_float(delta)
-    near = _root(lambda epsilon: log_delta - _log_delta(epsilon, mu))
+    near = _crossing(lambda epsilon: log_delta - _log_delta(epsilon, mu))
     return _end(lambda e: gaussian_dp_delta(e, mu_squared, bits) <= delta, near, largest=False)
 
 
 @lru_cache(maxsize=256)
 def gaussian_dp_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A mu**2 that implies (epsilon, delta)-DP: the largest, but for a part in 2**44.
+    """A mu**2 that implies (epsilon, delta)-DP: the largest, but for a part in 2**40.
 
     >>> 0.2499 < gaussian_dp_mu_squared(Fraction(1), Fraction("0.006829596")) < 0.2501
     True
     """
     bits, spent, log_delta = _bits_for(delta), float(epsilon), _log_float(delta)
-    near = _root(lambda mu: _log_delta(spent, mu) - log_delta) ** 2
+    near = _crossing(lambda mu: _log_delta(spent, mu) - log_delta) ** 2
     return _end(lambda m: gaussian_dp_delta(epsilon, m, bits) <= delta, near, largest=True)
 
 
 @lru_cache(maxsize=1024)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
-    r"""A mu**2 such that every epsilon-DP release is mu-Gaussian DP; the least, but for 2**-44.
+    r"""A mu**2 such that every epsilon-DP release is mu-Gaussian DP; the least, but for 2**-40.
 
     .. math:: \mu = 2\,\Phi^{-1}\bigl(e^{\epsilon}/(1 + e^{\epsilon})\bigr)
 
@@ -205,8 +201,6 @@ def _log_delta(epsilon: float, mu: float) -> float:
 
 
 # --- rounding -------------------------------------------------------------------------------------
-
-_TINY, _HUGE = Fraction(1, 1 << 200), Fraction(1 << 60)  # where floats look for an order
 
 
 def root_up(x: Fraction, bits: int) -> Fraction:
@@ -252,34 +246,58 @@ def _log_float(x: Fraction) -> float:
     return math.log(x.numerator) - math.log(x.denominator)
 
 
-def _root(slope: Callable[[float], float]) -> float:
-    """A positive double at which an increasing function changes its sign, nearly."""
-    low, high = -100.0, 100.0  # of the exponent
+def _log(x: Fraction) -> Fraction:
+    """The log of x to some forty bits: where to look, the same on all machines."""
+    return log_bounds(x, 40)[0]
+
+
+def _root(slope: Callable[[Fraction], Fraction]) -> Fraction:
+    """A positive number at which an increasing function changes its sign, to 24 bits.
+
+    In integers: a ledger that was written on one machine must verify on another.
+    """
+    low, high = -128, 128  # of the exponent
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if slope(_power(middle)) < 0 else (low, middle)
+    grid = _power(low - 24)
+    least, most = 1 << 24, 1 << 25
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if slope(middle * grid) < 0 else (least, middle)
+    return least * grid
+
+
+def _crossing(rising: Callable[[float], float]) -> float:
+    """The same in floats: a guess that a search starts from."""
+    low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if slope(2.0**middle) < 0 else (low, middle)
+        low, high = (middle, high) if rising(2.0**middle) < 0 else (low, middle)
     return float(2.0**low)
 
 
 def _end(fits: Callable[[Fraction], bool], near: float, *, largest: bool) -> Fraction:
-    """The largest or the least positive number that fits, nearly; what is given back does fit.
+    """The largest or the least positive number of 41 bits that fits; what is given back does fit.
 
-    All smaller ones fit, or all larger ones do. The search starts around ``near``.
+    All smaller ones fit, or all larger ones do. The search starts around ``near``; where it ends
+    does not depend on that.
     """
     start = Fraction(near) if 0 < near < math.inf else Fraction(1)
-    low, high, step = start, start, Fraction(1, 1 << 46)
-    while fits(low) != largest:
-        low, step = low / (1 + step), 16 * step
-    step = Fraction(1, 1 << 46)
-    while fits(high) == largest:
-        high, step = high * (1 + step), 16 * step
-    while high - low > low * _CLOSE:
-        middle = _short((low + high) / 2)
-        low, high = (middle, high) if fits(middle) == largest else (low, middle)
-    return low if largest else high
+    grid = _power(_exponent(start) - 40)
+    low = high = round(start / grid)
+    step = 1
+    while low > 0 and fits(low * grid) != largest:
+        low, step = low - step, 16 * step
+    step = 1
+    while high <= 0 or fits(high * grid) == largest:
+        high, step = high + step, 16 * step
+    low = max(low, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * grid) == largest else (low, middle)
+    return (low if largest else high) * grid
 
 
-def _short(x: Fraction) -> Fraction:
-    """A number nearby with at most 64 bits: those of a search would grow."""
-    grid = 1 << max(0, 64 - _exponent(x))
-    return Fraction(round(x * grid), grid)
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)

@@ -17,7 +17,20 @@ from tightdp.errors import amount_within, fraction_within
 from tightdp.privacy import text_up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Implied:
+    """The mu**2 of a cost: as given, or what its epsilon implies, found when it is asked for."""
+
+    def __get__(self, cost: Cost | None, owner: type[Cost]) -> Fraction | None:
+        if cost is None:
+            return None  # the default of the field
+        given: Fraction | None = cost.__dict__["mu_squared"]
+        return pure_mu_squared(cost.epsilon) if given is None else given
+
+    def __set__(self, cost: Cost, given: Fraction | None) -> None:
+        cost.__dict__["mu_squared"] = given
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     r"""The cost of a release in every unit in which budgets are kept.
 
@@ -40,7 +53,8 @@ class Cost:
     ----------
     epsilon, delta : Fraction
     rho, rho_delta : Fraction
-    mu_squared, mu_delta : Fraction
+    mu_delta, mu_squared : Fraction
+        The last may be left out: it is then what epsilon implies.
 
     Examples
     --------
@@ -58,8 +72,8 @@ class Cost:
     delta: Fraction
     rho: Fraction
     rho_delta: Fraction
-    mu_squared: Fraction
     mu_delta: Fraction
+    mu_squared: Fraction = _Implied()  # type: ignore[assignment]
 
     # --- what is promised, and what follows from it ---------------------------------------------
 
@@ -108,7 +122,6 @@ class Cost:
             delta=lost,
             rho=rho,
             rho_delta=lost,
-            mu_squared=pure_mu_squared(spent),
             mu_delta=lost,
         )
 
@@ -135,7 +148,6 @@ class Cost:
             delta=lost,
             rho=spent,
             rho_delta=Fraction(0),
-            mu_squared=pure_mu_squared(implied),
             mu_delta=lost,
         )
 

@@ -285,26 +285,45 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
     >>> group_cells(schema, ["sex", ("age", [0, 18, 65, 90])]).labels
     (('f', 'm'), ('[0, 18)', '[18, 65)', '[65, 90]'))
     """
-    if not isinstance(by, (str, list, tuple)):
-        fail(f"`by` must be a list of names of columns. Got {quoted(by)}.")
-    items = [by] if isinstance(by, str) else list(by)
-    if not items:
+    pairs = [_column_and_bins(check_schema(schema), item) for item in group_items(by)]
+    if not pairs:
         fail("`by` must name at least one column.")
-    pairs = [_column_and_bins(check_schema(schema), item) for item in items]
     if len({name for name, _ in pairs}) < len(pairs):
         fail("`by` must name distinct columns.")
     return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
 
 
-def group_name(item: str | Sequence[Any]) -> str:
-    """The column of an item of ``by``: a name, or a pair of a name and bins."""
-    return item if isinstance(item, str) or not item else item[0]  # type: ignore[return-value]
+def group_items(by: object) -> list[object]:
+    """What divides the rows: nothing, one column, or several.
+
+    >>> group_items(None), group_items("sex"), group_items(["sex", ("age", 3)])
+    ([], ['sex'], ['sex', ('age', 3)])
+    """
+    if by is None or isinstance(by, str):
+        return [] if by is None else [by]
+    if not isinstance(by, (list, tuple)):
+        fail(f"`by` must be a list of names of columns. Got {quoted(by)}.")
+    return list(by)
 
 
-def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
+def group_names(by: object) -> list[str]:
+    """The columns that divide the rows, without their bins.
+
+    >>> group_names(["sex", ("age", 3)])
+    ['sex', 'age']
+    """
+    return [_name_and_bins(item)[0] for item in group_items(by)]
+
+
+def _name_and_bins(item: object) -> tuple[str, Any]:
     name, bins = item if isinstance(item, (list, tuple)) and len(item) == 2 else (item, None)
     if not isinstance(name, str):
         fail(f"`by` must hold names of columns, or pairs of a name and bins. Got {quoted(item)}.")
+    return name, bins
+
+
+def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
+    name, bins = _name_and_bins(item)
     rule = schema[check_choice("by", name, schema.columns)]
     if isinstance(rule, Interval) and bins is None:
         fail(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -12,19 +11,9 @@ from typing import Any
 from tightdp.design import range_verifier
 from tightdp.design.range_bound import RangeBound
 from tightdp.design.range_verifier import FORMAT
-from tightdp.design.records import ProvedDesign, check_format, complete
-from tightdp.design.verifier import Refuted, rational
-from tightdp.errors import UndecidedError, fail
+from tightdp.design.records import ProvedDesign, check_format, complete, undecided
+from tightdp.design.verifier import rational
 from tightdp.noise.range_noise import RangeNoise
-
-
-@contextmanager
-def _undecided() -> Iterator[None]:
-    """What the verifier refutes, as an error of this package."""
-    try:
-        yield
-    except Refuted as reason:
-        fail(f"This design is not proved: {reason}.", UndecidedError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +92,7 @@ class DataDependentDesign(ProvedDesign):
 
     @cached_property
     def _facts(self) -> range_verifier.Facts:
-        with _undecided():
+        with undecided():
             return range_verifier.facts_of(self._statement())
 
     @cached_property
@@ -124,7 +113,7 @@ class DataDependentDesign(ProvedDesign):
     @cached_property
     def lower(self) -> Fraction:
         """What every data-dependent noise with this guarantee loses at least."""
-        with _undecided():
+        with undecided():
             return range_verifier.lower_bound(self._statement(), self._facts)
 
     # --- the law ------------------------------------------------------------------------------
@@ -144,7 +133,7 @@ class DataDependentDesign(ProvedDesign):
 
     def verify(self) -> bool:
         """Check all statements in integers, without a solver; an error if one fails."""
-        with _undecided():
+        with undecided():
             range_verifier.verify(self.to_dict())
         return True
 

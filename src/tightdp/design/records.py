@@ -106,10 +106,19 @@ def read_record(text: str) -> Any:
         fail("This record of a design is no complete JSON text. Get a fresh copy.")
 
 
-def check_format(record: object, name: str) -> None:
-    """Refuse what is no dictionary of the named format."""
-    if not isinstance(record, Mapping) or record.get("format") != name:
-        fail(f"This is not a record of the format {name!r}.")
+def check_format(record: object, *names: str) -> None:
+    """Refuse what is no dictionary of one of the named formats."""
+    if not isinstance(record, Mapping) or record.get("format") not in names:
+        fail(f"This is not a record of the format {' or '.join(map(repr, names))}.")
+
+
+@contextmanager
+def undecided() -> Iterator[None]:
+    """What a verifier refutes, as an error of this package."""
+    try:
+        yield
+    except Refuted as reason:
+        fail(f"This design is not proved: {reason}.", UndecidedError)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 
 from tightdp.errors import DimensionError, FloatArray, UndecidedError, fail
 from tightdp.geometry.combine import Intersection, LinearImage, Product, Scaled
+from tightdp.geometry.moment_hulls import K2, farthest_on_arcs
 from tightdp.geometry.norm_balls import (
     MEASURING_SEED,
     Ellipsoid,
@@ -67,7 +68,7 @@ def largest_gauge(inner: NormBall, outer: NormBall, *, enough: float | None = np
     found = _reduced(inner, outer, None if enough is None else np.inf)
     if found is not None:
         return found
-    for rule in (_lp_in_lp, _ellipsoids, _by_facets, _by_vertices, _unconditional):
+    for rule in (_lp_in_lp, _ellipsoids, _by_arcs, _by_facets, _by_vertices, _unconditional):
         found = rule(inner, outer)
         if found is not None:
             return found
@@ -205,6 +206,16 @@ def _root(ball: NormBall) -> FloatArray | None:
         root: FloatArray = np.diag(ball.radius)
         return root
     return None
+
+
+def _by_arcs(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+    """K2 and its linear images have curved boundaries, along two arcs."""
+    matrix = inner.matrix if isinstance(inner, LinearImage) else np.eye(2)
+    body = inner.ball if isinstance(inner, LinearImage) else inner
+    if not isinstance(body, K2) or matrix.shape != (2, 2):
+        return None
+    bound, point = farthest_on_arcs(lambda u: outer._gauge(u @ matrix.T))
+    return _outward(inner, outer, bound, matrix @ point)
 
 
 def _by_facets(inner: NormBall, outer: NormBall) -> GaugeRange | None:

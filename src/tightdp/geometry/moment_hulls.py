@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -72,6 +73,38 @@ class K2(NormBall):
         return np.column_stack(
             [a * rng.signs(size), square_room(a) * (2.0 * rng.uniform(size) - 1.0)]
         )
+
+
+def farthest_on_arcs(norm: Callable[[FloatArray], FloatArray]) -> tuple[float, FloatArray]:
+    """A bound on a norm over K2, met to rounding, and the point of K2 that meets it.
+
+    A convex function is largest on the two arcs ``(a, +-(2 - 2(a-1)^2))``, a in [1, 2] (and their
+    mirror images). A piece of an arc lies in the triangle of its chord and its two tangents, so the
+    largest norm of the three corners bounds it; pieces are halved until the best point and the
+    best bound agree.
+    """
+    found = [_farthest_on_arc(norm, np.array([1.0, sign])) for sign in (1.0, -1.0)]
+    return max(bound for bound, _ in found), max(found, key=lambda pair: pair[0])[1]
+
+
+def _farthest_on_arc(
+    norm: Callable[[FloatArray], FloatArray], sign: FloatArray
+) -> tuple[float, FloatArray]:
+    edges = np.linspace(1.0, 2.0, 65)
+    for _ in range(60):
+        a, b = edges[:-1], edges[1:]
+        points = np.column_stack([edges, square_room(edges)]) * sign
+        arc = norm(points)
+        mid = (a + b) / 2  # tangents of a parabola cross above the middle of the piece
+        height = 2 - 2 * (a - 1) ** 2 - 4 * (a - 1) * (mid - a)
+        crossing = norm(np.column_stack([mid, height]) * sign)
+        bound = np.maximum(crossing, np.maximum(arc[:-1], arc[1:]))
+        best = arc.max()
+        if bound.max() <= best * (1 + 1e-14):
+            break
+        still = bound > best
+        edges = np.unique(np.concatenate([a[still], mid[still], b[still]]))
+    return float(bound.max()), points[int(arc.argmax())]
 
 
 class K3(NormBall):

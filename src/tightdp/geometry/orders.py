@@ -24,8 +24,10 @@ from tightdp.errors import (
     check_choice,
     check_positive,
     check_probability,
+    check_real,
     fail,
 )
+from tightdp.geometry.containment import containment
 from tightdp.geometry.norm_balls import (
     NormBall,
     SecondMoment,
@@ -67,6 +69,22 @@ def entropy(ball: NormBall, epsilon: float) -> Estimate:
     volume = ball.volume_info
     value = m * (1.0 - math.log(rate)) + math.lgamma(m + 1) + volume.log_value
     return Estimate(value, volume.standard_error)
+
+
+def information_difference(statistic_entropy: float, ball: NormBall, epsilon: float) -> Estimate:
+    """``I(T; Z) - I(Z; V) = H(T) - H(V)`` for noise V independent of the statistic, Z = T + V.
+
+    How much more a release tells about the statistic than about its own noise (Section 3.2 of Awan
+    and Slavković, 2021): whatever the law of T, it is largest for the noise of least entropy.
+    ``statistic_entropy`` is H(T), in nats, on the span of the ball.
+
+    >>> from tightdp.geometry.norm_balls import LpBall
+    >>> round(information_difference(0.0, LpBall(1, 1), 1.0).value, 6)  # Laplace(1): 1 + log 2
+    -1.693147
+    """
+    noise = entropy(ball, epsilon)
+    known = check_real("statistic_entropy", statistic_entropy)
+    return Estimate(known - noise.value, noise.standard_error)
 
 
 def concentration_radius(ball: NormBall, epsilon: float, alpha: float) -> float:
@@ -177,11 +195,31 @@ def _planar_mean_norm(ball: NormBall, p: float) -> float:
 # --- the orders ---------------------------------------------------------------------------------
 
 
-def volume_order(ball: NormBall, other: NormBall) -> int:
-    """-1, 0 or 1 as the first ball is smaller, equal or larger in volume (and entropy).
+def containment_order(ball: NormBall, other: NormBall) -> int | None:
+    """-1, 0 or 1 as the first ball lies inside the second, equals it or holds it; None if neither.
 
-    A flat ball is smaller than any that is less flat. Estimated volumes closer than 4 standard
-    errors compare as equal.
+    Of their noises, equivalently: the one of the smaller ball is *stochastically tighter* (Theorem
+    3.6 of Awan and Slavković, 2021), less *dispersed* (Corollary 3.12), and has the smaller
+    conditional variance in every direction (Theorem 3.17). It implies :func:`volume_order`.
+
+    >>> from tightdp.geometry.norm_balls import LpBall
+    >>> containment_order(LpBall(2, np.inf, 2.0), LpBall(2, 2, 3.0))
+    -1
+    >>> containment_order(LpBall(2, 1, 3.125), LpBall(2, np.inf, 2.0)) is None
+    True
+    """
+    inside, outside = bool(containment(ball, other)), bool(containment(other, ball))
+    if inside and outside:
+        return 0
+    return -1 if inside else 1 if outside else None
+
+
+def volume_order(ball: NormBall, other: NormBall) -> int:
+    """-1, 0 or 1 as the first ball is smaller, equal or larger in volume.
+
+    Of their noises, equivalently: in entropy (Theorem 3.15 of Awan and Slavković, 2021), and in how
+    *scattered* they are (Corollary 3.12). A flat ball is smaller than any that is less flat.
+    Estimated volumes closer than 4 standard errors compare as equal.
 
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> volume_order(LpBall(2, 1, 3.125), LpBall(2, np.inf, 2.0))

@@ -22,7 +22,7 @@ from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
 from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
-from tightdp.geometry.moment_hulls import K2
+from tightdp.geometry.moment_hulls import K2, farthest_on_arcs
 from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
@@ -264,6 +264,8 @@ class ProductImage(RowImage):
 class SquareImage(RowImage):
     """``(x, 2 x^2)`` of one column in [-1, 1] (Example 2.10 of Awan and Slavković, 2021)."""
 
+    _unit: FloatArray = np.eye(2)  # from differences of (z, 2 z^2), z in [-1, 1], to those of phi
+
     def __init__(self, name: str = "x") -> None:
         self.name = name
         self.names = (name, f"2*{name}^2")
@@ -287,26 +289,50 @@ class SquareImage(RowImage):
         return Hull(LpBall(2, np.inf, [1.0, 2.0]), True, "the box of all four extreme points")
 
     def lp_sensitivity(self, p: float) -> tuple[float, bool]:
-        """Maximum of ``||(d, 2 - 2(d-1)^2)||_p`` over d in [1, 2], where K2 is curved.
+        """The largest norm on the two arcs of K2, bounded and met to rounding."""
+        bound, _ = farthest_on_arcs(lambda u: lp_norm(u @ self._unit.T, p))
+        return bound, True
 
-        On a cell [a, b] the concave arc lies under its two tangents, so the norm of their crossing
-        bounds the cell; cells are halved until the best value and the best bound agree.
-        """
-        edges = np.linspace(1.0, 2.0, 65)
-        for _ in range(60):
-            a, b = edges[:-1], edges[1:]
-            arc = lp_norm(np.column_stack([edges, 2 - 2 * (edges - 1) ** 2]), p)
-            mid = (a + b) / 2  # tangents of a parabola cross above the middle of the cell
-            height = 2 - 2 * (a - 1) ** 2 - 4 * (a - 1) * (mid - a)
-            bound = np.maximum(
-                lp_norm(np.column_stack([mid, height]), p), np.maximum(arc[:-1], arc[1:])
-            )
-            best = arc.max()
-            if bound.max() <= best * (1 + 1e-14):
-                break
-            open_cells = bound > best
-            edges = np.unique(np.concatenate([a[open_cells], mid[open_cells], b[open_cells]]))
-        return float(bound.max()), True
+
+class ParabolaImage(SquareImage):
+    """``(x, x^2)`` of one column in [low, high], as it is.
+
+    Example 3.5 of the preprint of Awan and Slavković (2018) has a column between 0 and 1.
+
+    With ``x = m + h z`` a difference is ``h dz`` and ``2 m h dz + h^2/2 d(2 z^2)``: the hull is a
+    linear image of K2.
+    """
+
+    def __init__(self, low: float, high: float, name: str = "x") -> None:
+        self.name, self.low, self.high = name, low, high
+        self.names = (name, f"{name}^2")
+        middle, half = (low + high) / 2, (high - low) / 2
+        self._unit = np.array([[half, 0.0], [2 * middle * half, half**2 / 2]])
+
+    def best(self, c: FloatArray) -> tuple[FloatArray, Any]:
+        stationary = -c[0] / (2 * c[1]) if c[1] else self.low
+        x = np.array([self.low, self.high, np.clip(stationary, self.low, self.high)])
+        images = np.column_stack([x, x**2])
+        i = int((images @ c).argmax())
+        return images[i], {self.name: float(x[i])}
+
+    def sample(self, size: int, rng: RandomSource) -> FloatArray:
+        x = self.low + (self.high - self.low) * rng.uniform(size)
+        return np.column_stack([x, x**2])
+
+    def replace_hull(self) -> Hull:
+        return Hull(K2().image(self._unit), True, "a linear image of K2")
+
+    def add_hull(self) -> Hull:
+        most = max(abs(self.low), abs(self.high))
+        box = LpBall(2, np.inf, [most, most**2])
+        if self.low == -self.high:
+            return Hull(box, True, "the box of all four extreme points")
+        return Hull(box, False, "outer: the box of extreme values")
+
+    def lp_norm_of_row(self, p: float) -> tuple[float, bool]:
+        most = max(abs(self.low), abs(self.high))
+        return float(lp_norm(np.array([[most, most**2]]), p)[0]), True
 
 
 class MomentImage(RowImage):

@@ -40,6 +40,7 @@ from tightdp.geometry.row_images import (
     Hull,
     MomentImage,
     OneHotImage,
+    ParabolaImage,
     RowImage,
     SquareImage,
 )
@@ -164,12 +165,22 @@ class SensitivitySpace:
         )
 
     @classmethod
-    def sum_and_squares(cls, *, neighbors: str | Neighbors = "replace-one") -> SensitivitySpace:
-        """``(sum x, 2 sum x^2)`` of a column in [-1, 1].
+    def sum_and_squares(
+        cls, interval: Interval | None = None, *, neighbors: str | Neighbors = "replace-one"
+    ) -> SensitivitySpace:
+        """``(sum x, 2 sum x^2)`` of a column in [-1, 1], or ``(sum x, sum x^2)`` on an interval.
 
-        Example 2.10 of Awan and Slavković (2021).
+        Example 2.10 of Awan and Slavković (2021); with ``Interval(0, 1)`` Example 3.5 of their
+        preprint, where some corner of the box is reached, and not all (:func:`structure`).
+
+        >>> space = SensitivitySpace.sum_and_squares(Interval(0, 1))
+        >>> space.sensitivity(p=1), space.sensitivity(p=np.inf)
+        (2.0 (exact), 1.0 (exact))
         """
-        return cls(SquareImage(), neighbors)
+        if interval is None:
+            return cls(SquareImage(), neighbors)
+        check_instance("interval", interval, Interval)
+        return cls(ParabolaImage(interval.low, interval.high), neighbors)
 
     @classmethod
     def moments(

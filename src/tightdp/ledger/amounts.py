@@ -10,8 +10,11 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 from tightdp.accepted import Number
+from tightdp.accounting.caps import Cap
+from tightdp.accounting.costs import Cost
 from tightdp.errors import amount_within, fail
 from tightdp.privacy import Neighbors, text_down, text_up
 
@@ -22,9 +25,12 @@ _PLACES = 12
 _PRECISION = 40
 
 
-@dataclass(frozen=True, slots=True)
+SYMBOLS = {"epsilon": "epsilon", "rho": "rho", "mu_squared": "mu^2"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Budget:
-    """An amount (epsilon, delta) of exact rationals.
+    """An amount of exact rationals: epsilon, or rho or mu**2, and the delta beside it.
 
     Examples
     --------
@@ -34,42 +40,103 @@ class Budget:
     epsilon = 5/6 (0.833333333334), delta = 1e-06
     >>> half.fits(Budget(Fraction(1)))
     True
+    >>> print(Budget(Fraction(1, 200), unit="rho"))
+    rho = 0.005, delta = 0
     """
 
-    epsilon: Fraction
+    amount: Fraction
     delta: Fraction = Fraction(0)
+    unit: str = "epsilon"
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The amount, of a budget in epsilon."""
+        return self._of("epsilon")
+
+    @property
+    def rho(self) -> Fraction:
+        """The amount, of a budget in rho."""
+        return self._of("rho")
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """The amount, of a budget in mu**2."""
+        return self._of("mu_squared")
+
+    def _of(self, unit: str) -> Fraction:
+        if unit != self.unit:
+            fail(
+                f"`{unit}`: this amount is kept as `{self.unit}`. What is left of a ledger, "
+                "`ledger.remaining`, is known in every unit, and `ledger.odometer` says what was "
+                "spent as an epsilon."
+            )
+        return self.amount
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Budget) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def _parts(self) -> tuple[str, Fraction, Fraction]:
+        return self.unit, self.amount, self.delta
 
     def __add__(self, other: Budget) -> Budget:
-        return Budget(_up(self.epsilon + other.epsilon), _up(self.delta + other.delta))
+        return Budget(_up(self.amount + other.amount), _up(self.delta + other.delta), self.unit)
 
     def __sub__(self, other: Budget) -> Budget:
-        return Budget(self.epsilon - other.epsilon, self.delta - other.delta)
+        return Budget(self.amount - other.amount, self.delta - other.delta, self.unit)
 
     def fits(self, cap: Budget) -> bool:
         """Whether neither part is above the cap's."""
-        return self.epsilon <= cap.epsilon and self.delta <= cap.delta
+        return self.amount <= cap.amount and self.delta <= cap.delta
 
     def join(self, other: Budget) -> Budget:
         """The larger of both, part by part."""
-        return Budget(max(self.epsilon, other.epsilon), max(self.delta, other.delta))
+        return Budget(max(self.amount, other.amount), max(self.delta, other.delta), self.unit)
 
     def to_dict(self) -> dict[str, str]:
         """Both parts as texts ``"num/den"``."""
-        return {part.name: to_text(getattr(self, part.name)) for part in fields(self)}
+        return {self.unit: to_text(self.amount), "delta": to_text(self.delta)}
 
     def text(self, most: int = _SHOWN, *, left: bool = False) -> str:
         """Both parts for people; exact ones of more than ``most`` characters as decimals only.
 
         Decimals are rounded up, and down where the amount is what is ``left``.
         """
-        parts = (shown(part, most, left=left) for part in (self.epsilon, self.delta))
-        return "epsilon = {}, delta = {}".format(*parts)
+        parts = (shown(part, most, left=left) for part in (self.amount, self.delta))
+        return "{} = {}, delta = {}".format(SYMBOLS[self.unit], *parts)
 
     def __str__(self) -> str:
         return self.text()
 
 
-NOTHING = Budget(Fraction(0))
+@dataclass(frozen=True, slots=True, eq=False)
+class Remaining(Budget):
+    """What is left of a ledger, in the unit in which it is kept, and what that is in the others.
+
+    ``epsilon`` is the largest of one more release of pure noise, ``rho`` and ``mu_squared`` those
+    of one more release of exactly Gaussian noise: all rounded down.
+
+    Examples
+    --------
+    >>> from tightdp.ledger import Ledger
+    >>> left = Ledger(epsilon=3, delta=1e-6, accountant="zcdp").remaining
+    >>> round(float(left.rho), 4), round(float(left.epsilon), 3), round(float(left.mu_squared), 4)
+    (0.1851, 0.608, 0.3701)
+    """
+
+    cap: Cap | None = None
+
+    def _of(self, unit: str) -> Fraction:
+        if unit == self.unit or self.cap is None:
+            return self.amount
+        return self.cap.room(self.cap.amount - self.amount, self.cap.slack - self.delta)[unit]
+
+
+def nothing(unit: str = "epsilon") -> Budget:
+    """An empty budget."""
+    return Budget(Fraction(0), Fraction(0), unit)
 
 
 def _up(number: Fraction) -> Fraction:
@@ -116,11 +183,23 @@ def shown(number: Fraction, most: int = _SHOWN, *, left: bool = False) -> str:
 
 
 def check_cap(epsilon: Number, delta: Number) -> Budget:
-    """The caps of a ledger: epsilon > 0 and 0 <= delta < 1."""
+    """The caps of a ledger that adds epsilons: epsilon > 0 and 0 <= delta < 1."""
     most = amount_within("epsilon", epsilon, "(0, 2**20]", "it is the most that may be spent")
     cap = Budget(most, amount_within("delta", delta, "[0, 1)"))
-    if _up(cap.epsilon) != cap.epsilon or _up(cap.delta) != cap.delta:
+    if _up(cap.amount) != cap.amount or _up(cap.delta) != cap.delta:
         fail("`epsilon` and `delta` must be rationals of moderate size: use floats or decimals.")
+    return cap
+
+
+def check_any_cap(accountant: str | None, **stated: Any) -> Cap:
+    """The cap of a ledger that adds what it is asked to add: see :meth:`Cap.stated`."""
+    if accountant in (None, "sum") and stated["rho"] is None and stated["slack"] == 0:
+        caps = check_cap(stated["epsilon"], stated["delta"])
+        return Cap("sum", caps.amount, caps.delta, caps.amount, caps.delta)
+    kept = accountant or ("sum" if stated["rho"] is None else "zcdp")
+    cap = Cap.stated(kept, **stated)
+    if _up(cap.amount) != cap.amount or _up(cap.slack) != cap.slack:
+        fail("`rho` and `slack` must be rationals of moderate size: use floats or decimals.")
     return cap
 
 
@@ -128,9 +207,14 @@ def check_amount(epsilon: Number, delta: Number) -> Budget:
     """What a request asks for: epsilon >= 0, 0 <= delta < 1, not both 0."""
     spent = amount_within("epsilon", epsilon, "[0, 2**20]")
     asked = Budget(spent, amount_within("delta", delta, "[0, 1)"))
-    if asked == NOTHING:
+    if asked == nothing():
         fail("`epsilon` and `delta` must not both be 0: what costs nothing needs no ledger.")
     return Budget(_up(asked.epsilon), _up(asked.delta))
+
+
+def short_cost(cost: Cost) -> Cost:
+    """The cost with numbers of moderate size, each rounded up."""
+    return Cost(**{part.name: _up(getattr(cost, part.name)) for part in fields(cost)})
 
 
 def unrounded(amount: Budget, exactly: Budget | None) -> Budget:
@@ -142,7 +226,7 @@ def unrounded(amount: Budget, exactly: Budget | None) -> Budget:
     """
     if exactly is None:
         return amount
-    parts = ((amount.epsilon, exactly.epsilon), (amount.delta, exactly.delta))
+    parts = ((amount.amount, exactly.amount), (amount.delta, exactly.delta))
     if not all(0 <= up - part <= part * _ROUNDING + _SMALLEST for up, part in parts):
         fail(f"`exactly` must be what was rounded up to {amount}. Got {exactly}.")
     return exactly
@@ -160,16 +244,52 @@ def cost(asked: Budget, given: Neighbors, kept: Neighbors) -> Budget:
     """
     if given == kept:
         return asked
+    _check_follows(kept)
+    if not asked.delta:
+        return Budget(2 * asked.epsilon)
+    grown = asked.delta * (1 + _exp_up(asked.epsilon)) if asked.epsilon <= 64 else Fraction(1)
+    return Budget(2 * asked.epsilon, min(_up(grown), Fraction(1)))
+
+
+def cost_in_full(asked: Cost, given: Neighbors, kept: Neighbors) -> Cost:
+    r"""The same for a cost in every unit.
+
+    Two steps cost four times the rho (Bun and Steinke, 2016, Proposition 1.9) and twice the mu
+    (Dong and others, 2022, Theorem 2.14), where these hold without an event outside of which they
+    do; with one, what the (epsilon, delta) of two steps implies.
+
+    >>> two = cost_in_full(Cost.of(1), Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE)
+    >>> two.epsilon, two.rho
+    (Fraction(2, 1), Fraction(2, 1))
+    """
+    if given == kept:
+        return asked
+    _check_follows(kept)
+    two = cost(Budget(asked.epsilon, asked.delta), given, kept)
+    if two.delta >= 1:
+        fail("`delta` is too large: twice the epsilon leaves nothing of it. Ask for less.")
+    whole = Cost.of(two.epsilon, two.delta)
+    rho = (whole.rho, whole.rho_delta) if asked.rho_delta else (4 * asked.rho, Fraction(0))
+    square = whole.mu_squared, whole.mu_delta
+    if not asked.mu_delta:
+        square = 4 * asked.mu_squared, Fraction(0)
+    return Cost(
+        epsilon=two.epsilon,
+        delta=two.delta,
+        rho=rho[0],
+        rho_delta=rho[1],
+        mu_squared=square[0],
+        mu_delta=square[1],
+    )
+
+
+def _check_follows(kept: Neighbors) -> None:
     if kept == Neighbors.ADD_REMOVE:
         fail(
             "`neighbors` must be 'add-remove' for this ledger. Got 'replace-one', which says "
             "nothing about tables of another length: use a ledger with neighbors='replace-one', "
             "or a mechanism for add-remove neighbours."
         )
-    if not asked.delta:
-        return Budget(2 * asked.epsilon)
-    grown = asked.delta * (1 + _exp_up(asked.epsilon)) if asked.epsilon <= 64 else Fraction(1)
-    return Budget(2 * asked.epsilon, min(_up(grown), Fraction(1)))
 
 
 def _exp_up(x: Fraction) -> Fraction:

@@ -16,7 +16,9 @@ from functools import partial
 from typing import Any, NoReturn, Self
 
 from tightdp.accepted import Number
+from tightdp.accounting.costs import Cost
 from tightdp.errors import (
+    BudgetError,
     BurnedError,
     LedgerError,
     PendingError,
@@ -27,7 +29,17 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.ledger import charges, files, store
-from tightdp.ledger.amounts import NOTHING, Budget, check_amount, check_cap, cost, unrounded
+from tightdp.ledger.amounts import (
+    SYMBOLS,
+    Budget,
+    check_amount,
+    check_any_cap,
+    cost,
+    cost_in_full,
+    nothing,
+    short_cost,
+    unrounded,
+)
 from tightdp.ledger.charges import Charge, Receipt
 from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
 from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_record, check_text
@@ -47,13 +59,25 @@ class Ledger(LedgerView):
     Parameters
     ----------
     epsilon, delta : int, float, Fraction or Decimal
-        Caps on the sums of what is spent.
+        What all releases together may cost.
+    rho : int, float, Fraction or Decimal, optional
+        A cap on rho instead, of zero-concentrated DP.
+    accountant : {"sum", "zcdp", "gaussian"}
+        What is added up: epsilons and deltas; rho, for many releases of any kind; or mu**2, for
+        many with exactly Gaussian noise. All three hold when the next question depends on the last
+        answer (:mod:`tightdp.accounting.caps`), and which is best depends on the releases: see
+        :meth:`how_many`. By default "sum", and "zcdp" for a cap on rho.
+    slack : int, float, Fraction or Decimal
+        With "zcdp" and "gaussian": the part of delta that is kept for releases with a delta of
+        their own, such as truncated Laplace noise; Gaussian noise needs none. Of a cap on rho, the
+        delta beside it.
     path : path, optional
         A SQLite file on a local disk, made if it is not there. An existing one must have been made
         with the same caps, neighbours and permissions. None keeps the ledger in memory.
     neighbors : {"replace-one", "add-remove"}
         The relation that the caps speak of. A replace-one ledger takes add-remove guarantees at
-        twice their epsilon; an add-remove ledger refuses replace-one guarantees.
+        twice their epsilon and four times their rho; an add-remove ledger refuses replace-one
+        guarantees.
     allow_seeded : bool
         Whether releases with seeded noise, which are not private, are let in (for tests).
     allow_approximate : bool
@@ -83,9 +107,12 @@ class Ledger(LedgerView):
 
     def __init__(
         self,
-        epsilon: Number,
+        epsilon: Number | None = None,
         delta: Number = 0,
         *,
+        rho: Number | None = None,
+        accountant: str | None = None,
+        slack: Number = 0,
         path: str | os.PathLike[str] | None = None,
         neighbors: str | Neighbors = "replace-one",
         allow_seeded: bool = False,
@@ -93,7 +120,7 @@ class Ledger(LedgerView):
         timeout: float = 30.0,
     ) -> None:
         terms = Terms(
-            check_cap(epsilon, delta),
+            check_any_cap(accountant, epsilon=epsilon, delta=delta, rho=rho, slack=slack),
             Neighbors.of(neighbors),
             check_flag("allow_seeded", allow_seeded),
             check_flag("allow_approximate", allow_approximate),
@@ -197,7 +224,7 @@ class Ledger(LedgerView):
         self,
         guarantee: Guarantee,
         *,
-        exactly: Budget | None = None,
+        exactly: Cost | Budget | None = None,
         key: str | None = None,
         label: str = "",
         fingerprint: str = "",
@@ -211,12 +238,20 @@ class Ledger(LedgerView):
         Parameters
         ----------
         guarantee : Guarantee
-        exactly : Budget, optional
-            The epsilon and delta that those of the guarantee, which are floats, were rounded up
-            from: three releases at 1/3 cost 1.
+        exactly : Cost or Budget, optional
+            The cost in every unit, or the epsilon and delta, that those of the guarantee, which
+            are floats, were rounded up from: three releases at 1/3 cost 1. Without a cost the
+            release is booked at what its epsilon and delta imply.
         """
         check_instance("guarantee", guarantee, Guarantee)
-        price = unrounded(check_amount(guarantee.epsilon, guarantee.delta), exactly)
+        stated = check_amount(guarantee.epsilon, guarantee.delta)
+        if exactly is not None:
+            if not isinstance(exactly, (Cost, Budget)):
+                fail(f"`exactly` must be a Cost or a Budget. Got {type(exactly).__name__}.")
+            stated = unrounded(stated, Budget(exactly.epsilon, exactly.delta))
+        price: tuple[Number | Cost, Number] = stated.epsilon, stated.delta
+        if isinstance(exactly, Cost):
+            price = exactly, 0
         if protects is None and guarantee.rows_per_person is not None:
             fail(
                 '`protects` must say which persons the guarantee is about, such as "persons in '
@@ -226,8 +261,7 @@ class Ledger(LedgerView):
             protects = protected(None)  # the guarantee says that it is about rows
         pay = partial(
             self.spend,
-            price.epsilon,
-            price.delta,
+            *price,
             key=key,
             label=label,
             fingerprint=fingerprint,
@@ -241,7 +275,7 @@ class Ledger(LedgerView):
 
     def spend(
         self,
-        epsilon: Number,
+        epsilon: Number | Cost,
         delta: Number = 0,
         *,
         key: str | None = None,
@@ -258,7 +292,7 @@ class Ledger(LedgerView):
         Parameters
         ----------
         epsilon, delta : int, float, Fraction or Decimal
-            What the release guarantees.
+            What the release guarantees; or, in the place of epsilon, its :class:`~tightdp.Cost`.
         key : str, optional
             The name of the request. If it is known, nothing is spent and ``receipt.stored`` is the
             release it got; one that is being computed elsewhere is waited for.
@@ -290,7 +324,7 @@ class Ledger(LedgerView):
             neighbors=neighbors,
             protects=protects,
         )
-        price = cost(request.asked, request.neighbors, self.neighbors)
+        price = self._price(request)
         with self._store.write() as change:
             store._checkpoint("begun")
             known = None if name is None else change.with_key(name)
@@ -309,7 +343,7 @@ class Ledger(LedgerView):
 
     def _request(
         self,
-        epsilon: Number,
+        epsilon: Number | Cost,
         delta: Number = 0,
         *,
         label: str = "",
@@ -324,13 +358,33 @@ class Ledger(LedgerView):
         self._terms.check_allowed(
             check_flag("seeded", seeded), check_flag("approximate", approximate)
         )
-        asked = check_amount(epsilon, delta)
+        asked, whole = self._asked(epsilon, delta)
         texts = check_text("label", label), check_text("fingerprint", fingerprint)
         unit = None if protects is None else check_text("protects", protects)
         part, cell = check_place(partition)
-        return Asked(asked, given, seeded, *texts, part, cell, unit, approximate)
+        return Asked(asked, given, seeded, *texts, part, cell, unit, approximate, whole)
 
-    def check_same(self, key: str, epsilon: Number, delta: Number = 0, **terms: Any) -> None:
+    def _asked(self, epsilon: Number | Cost, delta: Number) -> tuple[Budget, Cost | None]:
+        """What is asked for, and in every unit where the ledger keeps another than epsilon."""
+        if isinstance(epsilon, Cost):
+            if delta:
+                fail("`delta` must be left out beside a cost, which has one.")
+            asked, whole = check_amount(epsilon.epsilon, epsilon.delta), short_cost(epsilon)
+        else:
+            asked = check_amount(epsilon, delta)
+            whole = None
+        if self._terms.cap.accountant == "sum":
+            return asked, None
+        return asked, Cost.of(asked.epsilon, asked.delta) if whole is None else whole
+
+    def _price(self, request: Asked) -> Budget:
+        """What a request costs, in the unit and under the neighbours of the ledger."""
+        if request.cost is None:
+            return cost(request.asked, request.neighbors, self.neighbors)
+        whole = cost_in_full(request.cost, request.neighbors, self.neighbors)
+        return Budget(*self._terms.cap.booked(whole), unit=self._terms.cap.unit)
+
+    def check_same(self, key: str, epsilon: Number | Cost, delta: Number = 0, **terms: Any) -> None:
         """Refuse if the key was used for another request than :meth:`spend` is about to get.
 
         Nothing is spent, and nothing is waited for; ``terms`` are the options of :meth:`spend`.
@@ -362,12 +416,15 @@ class Ledger(LedgerView):
             cell = change.last_in(request.partition, request.cell)
             whole = change.last_in(request.partition)
             before = [
-                NOTHING if cell is None else cell.amount("cell"),
-                NOTHING if whole is None else whole.amount("partition"),
+                nothing(price.unit) if cell is None else cell.amount("cell"),
+                nothing(price.unit) if whole is None else whole.amount("partition"),
             ]
         amounts = advance(last, price, *before)
-        if not amounts["total"].fits(self.caps):
-            refuse(amounts["total"] - last, self.caps - last)
+        caps = self._terms.caps
+        if not amounts["total"].fits(caps):
+            if amounts["total"].delta > caps.delta and self._terms.cap.accountant != "sum":
+                _refuse_slack(price, caps - last)
+            refuse(amounts["total"] - last, caps - last)
         return change.append(
             "spend",
             _now(),
@@ -405,7 +462,7 @@ class Ledger(LedgerView):
             ledger=self.identity,
             entry=entry.head,
             cost=entry.amount(),
-            remaining=self.caps - entry.amount("total"),
+            remaining=self._terms.caps - entry.amount("total"),
             key=entry.key,
             label=str(entry.facts()["label"]),
             stored=stored,
@@ -553,6 +610,18 @@ class Ledger(LedgerView):
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         self.__reduce__()
+
+
+def _refuse_slack(price: Budget, left: Budget) -> NoReturn:
+    """Say why a delta does not fit where rho or mu**2 is kept."""
+    fail(
+        f"The budget does not cover the request. Nothing was spent.\n  Requested:  {price}\n"
+        f"  Remaining:  {left.text(left=True)}\n"
+        f"A release whose {SYMBOLS[price.unit]} holds only but for its delta needs `slack`: a part "
+        "of delta that was kept for such releases when the ledger was made. Ask for noise without "
+        "a delta of its own (pure or Gaussian noise), or make a ledger with `slack`.",
+        BudgetError,
+    )
 
 
 def _now() -> str:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tightdp.errors import BudgetError, fail
-from tightdp.ledger.amounts import NOTHING, Budget
+from tightdp.ledger.amounts import Budget, nothing
 from tightdp.ledger.entries import Entry, canonical, check_text
 from tightdp.privacy import Neighbors
 
@@ -166,9 +166,9 @@ def advance(
 
 def refuse(requested: Budget, remaining: Budget) -> NoReturn:
     """Say what was asked for, what is left, and what is missing."""
-    over = (requested - remaining).join(NOTHING)
+    over = (requested - remaining).join(nothing(requested.unit))
     hint = ""
-    if 0 < over.epsilon < requested.epsilon / 10**9 or 0 < over.delta < requested.delta / 10**9:
+    if 0 < over.amount < requested.amount / 10**9 or 0 < over.delta < requested.delta / 10**9:
         hint = (
             "\nThe difference is a rounding of floats: 0.1 + 0.2 is 0.30000000000000004. "
             'Compute amounts with Fraction(1, 10) or Decimal("0.1").'

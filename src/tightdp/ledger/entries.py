@@ -12,16 +12,21 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
+from tightdp.accounting.caps import UNITS, Cap
+from tightdp.accounting.conversions import gaussian_dp_delta, zcdp_delta
+from tightdp.accounting.costs import Cost
 from tightdp.errors import LedgerError, check_instance, encodes, fail
-from tightdp.ledger.amounts import Budget, from_text
+from tightdp.ledger.amounts import SYMBOLS, Budget, from_text, shown, to_text
 from tightdp.ledger.charges import Head
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 
 APPLICATION = 0x74646C31  # "tdl1"
 NO_HASH = "0" * 64
-FORMAT = 1
+FORMAT = 1  # of ledgers that add epsilons
+FORMAT_OF_UNITS = 2  # of those that keep rho or mu**2
 FINGERPRINTS = "3:"  # begins a mechanism's fingerprint; raised when a request gets another one
 _FINGERPRINT = re.compile(r"(\d+:)?[0-9a-f]{64}")
 LONGEST_TEXT = 1000
@@ -35,13 +40,13 @@ CREATE TABLE entries (
   ends INTEGER CHECK ((ends IS NOT NULL) = (kind IN ('release', 'burn'))),
   partition TEXT,
   cell TEXT,
-  epsilon TEXT NOT NULL CHECK (epsilon GLOB '[0-9]*/[1-9]*'),
+  UNIT TEXT NOT NULL CHECK (UNIT GLOB '[0-9]*/[1-9]*'),
   delta TEXT NOT NULL CHECK (delta GLOB '[0-9]*/[1-9]*'),
-  cell_epsilon TEXT NOT NULL,
+  cell_UNIT TEXT NOT NULL,
   cell_delta TEXT NOT NULL,
-  partition_epsilon TEXT NOT NULL,
+  partition_UNIT TEXT NOT NULL,
   partition_delta TEXT NOT NULL,
-  total_epsilon TEXT NOT NULL CHECK (total_epsilon GLOB '[0-9]*/[1-9]*'),
+  total_UNIT TEXT NOT NULL CHECK (total_UNIT GLOB '[0-9]*/[1-9]*'),
   total_delta TEXT NOT NULL CHECK (total_delta GLOB '[0-9]*/[1-9]*'),
   body TEXT NOT NULL,
   previous TEXT NOT NULL CHECK (length(previous) = 64),
@@ -70,16 +75,16 @@ WHEN EXISTS (SELECT 1 FROM entries WHERE key = NEW.key)
 BEGIN SELECT RAISE(ABORT, 'nothing is replaced'); END;
 CREATE TRIGGER totals_stay_within_the_caps BEFORE INSERT ON entries
 WHEN NEW.number > 1 AND NOT (
-  ledger_at_most(NEW.total_epsilon, (SELECT epsilon FROM entries WHERE number = 1)) AND
+  ledger_at_most(NEW.total_UNIT, (SELECT UNIT FROM entries WHERE number = 1)) AND
   ledger_at_most(NEW.total_delta, (SELECT delta FROM entries WHERE number = 1)))
 BEGIN SELECT RAISE(ABORT, 'totals stay within the caps'); END;
 """
 
 
-def statements() -> list[str]:
-    """The statements that make the table, its indices and its triggers."""
+def statements(unit: str = "epsilon") -> list[str]:
+    """The statements that make the table, its indices and its triggers, for amounts in a unit."""
     found, part = [], ""
-    for line in TABLE.strip().splitlines(keepends=True):
+    for line in TABLE.replace("UNIT", unit).strip().splitlines(keepends=True):
         part += line
         if sqlite3.complete_statement(part):
             found.append(part.strip().rstrip(";"))
@@ -91,8 +96,9 @@ def statements() -> list[str]:
 class Entry:
     """One row. The running amounts after it make every decision a look at the last rows.
 
-    ``epsilon`` and ``delta`` are the cost of a spend, and the caps in the first entry. ``cell_*``
-    is the sum of the cell, ``partition_*`` the largest cell of the partition, ``total_*`` all.
+    ``cost`` and ``delta`` are those of a spend, and the caps in the first entry. ``cell_*`` is the
+    sum of the cell, ``partition_*`` the largest cell of the partition, ``total_*`` all. Columns of
+    costs are named by the ``unit``: epsilon, rho or mu_squared.
     """
 
     number: int
@@ -102,17 +108,18 @@ class Entry:
     ends: int | None
     partition: str | None
     cell: str | None
-    epsilon: str
+    cost: str
     delta: str
-    cell_epsilon: str
+    cell_cost: str
     cell_delta: str
-    partition_epsilon: str
+    partition_cost: str
     partition_delta: str
-    total_epsilon: str
+    total_cost: str
     total_delta: str
     body: str
     previous: str
     hash: str
+    unit: str = "epsilon"
 
     @property
     def head(self) -> Head:
@@ -122,9 +129,8 @@ class Entry:
     def amount(self, of: str = "") -> Budget:
         """The cost, or the running amount of ``"cell"``, ``"partition"`` or ``"total"``."""
         prefix = of and f"{of}_"
-        return Budget(
-            from_text(getattr(self, f"{prefix}epsilon")), from_text(getattr(self, f"{prefix}delta"))
-        )
+        spent, lost = (from_text(getattr(self, f"{prefix}{part}")) for part in ("cost", "delta"))
+        return Budget(spent, lost, self.unit)
 
     def facts(self) -> dict[str, Any]:
         """The body as plain values."""
@@ -133,11 +139,18 @@ class Entry:
 
     def digest(self) -> str:
         """SHA-256 of everything in the row but the hash itself."""
-        row = {name: getattr(self, name) for name in COLUMNS if name != "hash"}
+        names = zip(FIELDS, columns(self.unit), strict=True)
+        row = {name: getattr(self, field) for field, name in names if field != "hash"}
         return hashlib.sha256(canonical(row).encode()).hexdigest()
 
 
-COLUMNS = tuple(field.name for field in fields(Entry))
+FIELDS = tuple(field.name for field in fields(Entry) if field.name != "unit")
+
+
+@cache
+def columns(unit: str) -> tuple[str, ...]:
+    """The names of the columns of the table, in the order of the fields."""
+    return tuple(re.sub(r"\bcost$|(?<=_)cost$", unit, name) for name in FIELDS)
 
 
 def canonical(value: object) -> str:
@@ -152,30 +165,49 @@ def canonical(value: object) -> str:
 class Terms:
     """Caps, neighbour relation and which releases without a proof are let in: fixed for ever."""
 
-    caps: Budget
+    cap: Cap
     neighbors: Neighbors
     allow_seeded: bool = False
     allow_approximate: bool = False
 
+    @property
+    def caps(self) -> Budget:
+        """The cap in the unit in which it is kept."""
+        return Budget(self.cap.amount, self.cap.slack, UNITS[self.cap.accountant])
+
     def body(self, identity: str) -> dict[str, Any]:
         """The body of the first entry."""
-        return {
+        found: dict[str, Any] = {
             "format": FORMAT,
             "identity": identity,
             "neighbors": str(self.neighbors),
             "allow_seeded": self.allow_seeded,
             "allow_approximate": self.allow_approximate,
         }
+        if self.cap.accountant != "sum":
+            stated = (("epsilon", self.cap.epsilon), ("delta", self.cap.delta))
+            found |= {"format": FORMAT_OF_UNITS, "accountant": self.cap.accountant}
+            found |= {name: to_text(value) for name, value in stated if value is not None}
+        return found
 
     @classmethod
     def of(cls, first: Entry) -> Terms:
         """The terms in the first entry of a ledger."""
-        facts = first.facts()
-        if facts.get("format") != FORMAT:
+        facts, caps = first.facts(), first.amount()
+        accountant = str(facts.get("accountant", "sum"))
+        known = {"sum": FORMAT, "zcdp": FORMAT_OF_UNITS, "gaussian": FORMAT_OF_UNITS}
+        if facts.get("format") != known.get(accountant) or UNITS[accountant] != first.unit:
             fail("The ledger was written by another version: use that one to read it.", LedgerError)
+        cap = Cap(accountant, caps.amount, caps.delta, caps.amount, caps.delta)
+        if accountant != "sum":
+            epsilon, delta = (
+                from_text(facts[name]) if name in facts else None for name in ("epsilon", "delta")
+            )
+            cap = Cap(accountant, caps.amount, caps.delta, epsilon, delta)
+            _check_worth(cap)
         neighbors = Neighbors.of(facts["neighbors"])
         seeded, approximate = facts["allow_seeded"], facts.get("allow_approximate", False)
-        return cls(first.amount(), neighbors, bool(seeded), bool(approximate))
+        return cls(cap, neighbors, bool(seeded), bool(approximate))
 
     def check_allowed(self, seeded: bool, approximate: bool) -> None:
         """Refuse noise that the guarantee is not proved for, unless it is let in."""
@@ -195,24 +227,41 @@ class Terms:
 
     def check_same(self, asked: Terms, where: str) -> None:
         """Refuse other terms than the ones a file was made with."""
-        if self != asked:
+        if self._stated() != asked._stated():
             fail(
                 f"The ledger {where} was made with {self}; asked for were {asked}. What a ledger "
                 "was made with cannot change: ask for the same, or name a new file.",
                 LedgerError,
             )
 
+    def _stated(self) -> tuple[object, ...]:
+        """What a caller states: of a cap in epsilon not the amount that it was found to buy."""
+        cap = self.cap
+        amount = cap.amount if cap.epsilon is None else (cap.epsilon, cap.delta)
+        flags = self.allow_seeded, self.allow_approximate
+        return cap.accountant, amount, cap.slack, self.neighbors, *flags
+
     def __str__(self) -> str:
         return (
-            f"{self.caps}, {self.neighbors} neighbours, allow_seeded = {self.allow_seeded}, "
-            f"allow_approximate = {self.allow_approximate}"
+            f"{self._cap_words()}, {self.neighbors} neighbours, allow_seeded = "
+            f"{self.allow_seeded}, allow_approximate = {self.allow_approximate}"
         )
+
+    def _cap_words(self, most: int = 60) -> str:
+        """The cap as it was stated."""
+        if self.cap.accountant == "sum":
+            return self.caps.text(most)
+        if self.cap.epsilon is None or self.cap.delta is None:
+            return self.caps.text(most)
+        stated = Budget(self.cap.epsilon, self.cap.delta)
+        slack = f", slack = {shown(self.cap.slack, most)}" if self.cap.slack else ""
+        return f"{stated.text(most)}{slack} kept as {SYMBOLS[self.cap.unit]}"
 
     def brief(self) -> str:
         """The same for a table."""
         seeded = ", seeded releases are let in: NOT PRIVATE" if self.allow_seeded else ""
         rough = ", approximate samplers are let in: NOT PROVED" if self.allow_approximate else ""
-        return f"{self.caps.text(20)}, {self.neighbors} neighbours{seeded}{rough}"
+        return f"{self._cap_words(20)}, {self.neighbors} neighbours{seeded}{rough}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +277,16 @@ class Asked:
     cell: str | None
     protects: str | None = None
     approximate: bool = False
+    cost: Cost | None = None
+    """In every unit, for a ledger that keeps another one than epsilon."""
 
     def body(self, owner: str) -> dict[str, Any]:
         """The body of a spend."""
+        asked = self.asked.to_dict()
+        if self.cost is not None:
+            asked = {part.name: to_text(getattr(self.cost, part.name)) for part in fields(Cost)}
         return {
-            "asked": self.asked.to_dict(),
+            "asked": asked,
             "neighbors": str(self.neighbors),
             "seeded": self.seeded,
             "approximate": self.approximate,
@@ -262,6 +316,20 @@ class Asked:
                 f"`key` must name one request. Got {key!r}, which entry {entry.number} used with "
                 f"another {', '.join(other)}: choose a new key for a new request.{hint}"
             )
+
+
+def _check_worth(cap: Cap) -> None:
+    """Refuse a file whose cap is above what it says that it is worth."""
+    if cap.epsilon is None or cap.delta is None:
+        return
+    convert = zcdp_delta if cap.accountant == "zcdp" else gaussian_dp_delta
+    if convert(cap.epsilon, cap.amount) + cap.slack > cap.delta:
+        fail("The ledger has a cap above the epsilon and delta that it states.", LedgerError)
+
+
+def asked_cost(facts: Mapping[str, Any]) -> Cost:
+    """The cost in every unit that a spend asked for, in a ledger that keeps one of the others."""
+    return Cost(**{part.name: from_text(facts["asked"][part.name]) for part in fields(Cost)})
 
 
 def _is_earlier(mine: str, kept: str) -> bool:

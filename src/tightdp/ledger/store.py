@@ -10,16 +10,25 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tightdp.accounting.caps import UNITS
 from tightdp.errors import LedgerError, fail
 from tightdp.ledger import files
-from tightdp.ledger.amounts import NOTHING, Budget, from_text, to_text
+from tightdp.ledger.amounts import Budget, from_text, nothing, to_text
 from tightdp.ledger.charges import Head
-from tightdp.ledger.entries import APPLICATION, COLUMNS, NO_HASH, Entry, canonical, statements
+from tightdp.ledger.entries import (
+    APPLICATION,
+    FIELDS,
+    NO_HASH,
+    Entry,
+    canonical,
+    columns,
+    statements,
+)
 
 _CAUSES = {
     "SQLITE_BUSY": "another process keeps it locked; try again",
@@ -39,8 +48,7 @@ def _checkpoint(name: str) -> None:
     """A named point of the protocol. It does nothing; fault tests put something in its place."""
 
 
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM entries"
-_INSERT = f"INSERT INTO entries VALUES ({', '.join('?' * len(COLUMNS))})"
+_COST = 7  # the column of costs, which is named by their unit
 
 
 class Store:
@@ -54,6 +62,7 @@ class Store:
         self._lock = threading.RLock()
         self._closed = False
         self._identity = None if place is None else files.identify(place)
+        self._unit = unit_of(connection)
         self._seen = Head(0, NO_HASH)
         self._finalizer = weakref.finalize(self, _close, connection, self._pid)
         with self.read() as look:
@@ -86,7 +95,7 @@ class Store:
                 files.check_same(self.place, self._identity)
             self._connection.execute(begin)
             try:
-                transaction = Transaction(self._connection)
+                transaction = Transaction(self._connection, self._unit)
                 transaction.check_holds(self._seen)
                 yield transaction
                 self._connection.execute("COMMIT")
@@ -124,13 +133,17 @@ class Store:
 class Transaction:
     """Reads and appends between BEGIN and COMMIT."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, unit: str) -> None:
+        self._connection, self.unit = connection, unit
+        self._select = f"SELECT {', '.join(columns(unit))} FROM entries"
         self.written: Head | None = None
 
+    def _entry(self, row: Iterable[Any]) -> Entry:
+        return Entry(*(*row, self.unit))
+
     def _one(self, where: str, *values: object) -> Entry | None:
-        row = self._connection.execute(f"{_SELECT} {where}", values).fetchone()
-        return None if row is None else _whole(Entry(*row))
+        row = self._connection.execute(f"{self._select} {where}", values).fetchone()
+        return None if row is None else _whole(self._entry(row))
 
     def entry(self, number: int) -> Entry | None:
         """The entry of that number."""
@@ -170,13 +183,13 @@ class Transaction:
 
     def all(self) -> Iterator[Entry]:
         """Every entry, first to last, whole or not."""
-        for row in self._connection.execute(f"{_SELECT} ORDER BY number"):
-            yield Entry(*row)
+        for row in self._connection.execute(f"{self._select} ORDER BY number"):
+            yield self._entry(row)
 
     def selected(self, where: str, *values: object) -> list[Entry]:
         """The entries that a clause selects."""
-        rows = self._connection.execute(f"{_SELECT} {where}", values)
-        return [_whole(Entry(*row)) for row in rows]
+        rows = self._connection.execute(f"{self._select} {where}", values)
+        return [_whole(self._entry(row)) for row in rows]
 
     def pragma(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a pragma or of a look at the schema."""
@@ -210,13 +223,17 @@ class Transaction:
         row: dict[str, Any] = {"kind": kind, "time": time, "body": canonical(body)}
         row |= {"key": key, "ends": ends, "partition": partition, "cell": cell}
         for of in ("", "cell_", "partition_", "total_"):
-            amount = amounts.get(of.rstrip("_"), NOTHING)
-            row |= {f"{of}epsilon": to_text(amount.epsilon), f"{of}delta": to_text(amount.delta)}
+            amount = amounts.get(of.rstrip("_"), nothing(self.unit))
+            if amount.unit != self.unit:
+                fail(f"The ledger keeps {self.unit}. Got {amount.unit}.", LedgerError)
+            row |= {f"{of}cost": to_text(amount.amount), f"{of}delta": to_text(amount.delta)}
         last = self._one("ORDER BY number DESC LIMIT 1")
         row["number"], row["previous"] = (last.number + 1, last.hash) if last else (1, NO_HASH)
-        row["hash"] = Entry(**row, hash="").digest()
-        self._connection.execute(_INSERT, [row[name] for name in COLUMNS])
-        entry = Entry(**row)
+        row["hash"] = Entry(**row, hash="", unit=self.unit).digest()
+        entry = Entry(**row, unit=self.unit)
+        places = ", ".join("?" * len(FIELDS))
+        values = [getattr(entry, name) for name in FIELDS]
+        self._connection.execute(f"INSERT INTO entries VALUES ({places})", values)
         self.written = entry.head
         return entry
 
@@ -268,11 +285,20 @@ def use_log(connection: sqlite3.Connection, place: Path) -> None:
 def build(connection: sqlite3.Connection, time: str, caps: Budget, body: object) -> None:
     """The empty table and the first entry, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
-    for statement in statements():
+    for statement in statements(caps.unit):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    Transaction(connection).append("open", time, body, amounts={"": caps})
+    Transaction(connection, caps.unit).append("open", time, body, amounts={"": caps})
     connection.execute("COMMIT")
+
+
+def unit_of(connection: sqlite3.Connection) -> str:
+    """The unit of the costs in the table."""
+    names = [str(row[1]) for row in connection.execute("PRAGMA table_info(entries)")]
+    unit = names[_COST] if len(names) > _COST else ""
+    if unit not in UNITS.values():
+        fail("The ledger was written by another version: use that one to read it.", LedgerError)
+    return unit
 
 
 def open_memory(time: str, caps: Budget, body: object) -> Store:

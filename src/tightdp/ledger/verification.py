@@ -5,21 +5,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 from tightdp.errors import LedgerError, TightdpError, fail
-from tightdp.ledger.amounts import NOTHING, Budget, cost, from_text
+from tightdp.ledger.amounts import Budget, cost, cost_in_full, from_text, nothing
 from tightdp.ledger.charges import Head
 from tightdp.ledger.composition import Partition, advance
-from tightdp.ledger.entries import NO_HASH, Entry, Terms, statements
+from tightdp.ledger.entries import NO_HASH, Entry, Terms, asked_cost, statements
 from tightdp.ledger.store import Transaction
 from tightdp.privacy import Neighbors
 
 
 @cache
-def _expected_schema() -> frozenset[tuple[str, str]]:
+def _expected_schema(unit: str) -> frozenset[tuple[str, str]]:
     connection = sqlite3.connect(":memory:")
     try:
-        for statement in statements():
+        for statement in statements(unit):
             connection.execute(statement)
         return frozenset(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
     finally:
@@ -30,10 +31,10 @@ def verify(look: Transaction, receipts: Iterable[Head]) -> Head:
     """The head of a ledger in which everything holds; an error names what does not."""
     if look.pragma("PRAGMA integrity_check") != [("ok",)]:
         _broken("SQLite finds the file damaged")
-    if frozenset(look.pragma("SELECT name, sql FROM sqlite_master")) != _expected_schema():
+    if frozenset(look.pragma("SELECT name, sql FROM sqlite_master")) != _expected_schema(look.unit):
         _broken("a table, index or trigger is missing, added or changed")
     awaited = {head.counter: head.hash for head in receipts}
-    auditor = _Auditor()
+    auditor = _Auditor(look.unit)
     for entry in look.all():
         try:
             auditor.take(entry)
@@ -50,10 +51,11 @@ def verify(look: Transaction, receipts: Iterable[Head]) -> Head:
 class _Auditor:
     """Goes through the entries once and keeps what the next one must continue."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
         self.head = Head(0, NO_HASH)
         self.terms: Terms | None = None
-        self.total = NOTHING
+        self.nothing = nothing(unit)
+        self.total = self.nothing
         self.partitions: dict[str, Partition] = {}
         self.cells: dict[tuple[str, str], Budget] = {}
         self.largest: dict[str, Budget] = {}
@@ -83,9 +85,8 @@ class _Auditor:
     def _spend(self, entry: Entry) -> None:
         assert self.terms is not None  # the first entry was read
         facts = entry.facts()
-        asked = Budget(from_text(facts["asked"]["epsilon"]), from_text(facts["asked"]["delta"]))
         given = Neighbors.of(facts["neighbors"])
-        if entry.amount() != cost(asked, given, self.terms.neighbors):
+        if entry.amount() != self._price(facts, given, self.terms):
             fail("its cost is not what was asked for", LedgerError)
         if facts["seeded"] and not self.terms.allow_seeded:
             fail("a seeded release was let in", LedgerError)
@@ -98,19 +99,30 @@ class _Auditor:
         self.protects = facts.get("protects")
         self.keys.update([entry.key] if entry.key is not None else [])
         now = self._advance(entry, given)
-        if any(entry.amount(of) != now.get(of, NOTHING) for of in ("cell", "partition")):
+        if any(entry.amount(of) != now.get(of, self.nothing) for of in ("cell", "partition")):
             fail("the sums of its partition are wrong", LedgerError)
         self.total = now["total"]
         if not self.total.fits(self.terms.caps):
             fail("it is above the caps", LedgerError)
         self.unended.add(entry.number)
 
+    @staticmethod
+    def _price(facts: dict[str, Any], given: Neighbors, terms: Terms) -> Budget:
+        if terms.cap.accountant != "sum":
+            whole = cost_in_full(asked_cost(facts), given, terms.neighbors)
+            return Budget(*terms.cap.booked(whole), unit=terms.cap.unit)
+        asked = Budget(from_text(facts["asked"]["epsilon"]), from_text(facts["asked"]["delta"]))
+        return cost(asked, given, terms.neighbors)
+
     def _advance(self, entry: Entry, given: Neighbors) -> dict[str, Budget]:
         if entry.partition is None:
             return advance(self.total, entry.amount())
         name, cell = entry.partition, str(entry.cell)
         self.partitions[name].check_use(cell, given, entry.facts().get("protects"))
-        before = self.cells.get((name, cell), NOTHING), self.largest.get(name, NOTHING)
+        before = (
+            self.cells.get((name, cell), self.nothing),
+            self.largest.get(name, self.nothing),
+        )
         now = advance(self.total, entry.amount(), *before)
         self.cells[name, cell], self.largest[name] = now["cell"], now["partition"]
         return now

@@ -3,21 +3,27 @@ history, as text and as HTML."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import Number
+from tightdp.accounting.costs import Cost
 from tightdp.errors import (
     LedgerError,
     amount_within,
     check_count,
+    check_instance,
     fail,
+    fraction_within,
     visible,
 )
+from tightdp.exact.enclosures import float_up
 from tightdp.ledger import charges
-from tightdp.ledger.amounts import Budget
+from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, shown
 from tightdp.ledger.charges import Head, Receipt
 from tightdp.ledger.entries import Terms
 from tightdp.ledger.store import Store, Transaction
@@ -26,7 +32,6 @@ from tightdp.ledger.verification import verify
 from tightdp.printed import html_facts, html_table, text_facts, text_table
 from tightdp.privacy import Neighbors, marks, text_up
 
-_HEAD = ("entry", "time", "label", "key", "epsilon", "delta", "part", "release")
 _LEFT = {1, 2, 3, 6, 7}
 _WIDEST = 40
 
@@ -53,7 +58,7 @@ class HistoryRow:
             self.time,
             visible(self.label, _WIDEST),
             visible(self.key or "", _WIDEST),
-            text_up(self.cost.epsilon),
+            text_up(self.cost.amount),
             text_up(self.cost.delta),
             visible("/".join(self.partition), _WIDEST) if self.partition else "",
             ", ".join([self.state, *marks(self.seeded, self.approximate)]),
@@ -71,8 +76,16 @@ class LedgerView:
 
     @property
     def caps(self) -> Budget:
-        """The most that may be spent."""
-        return self._terms.caps
+        """The most that may be spent, as it was stated: an epsilon and a delta, or a rho."""
+        cap = self._terms.cap
+        if cap.epsilon is None or cap.delta is None:
+            return self._terms.caps
+        return Budget(cap.epsilon, cap.delta)
+
+    @property
+    def accountant(self) -> str:
+        """What is added up: "sum" of epsilons, "zcdp" of rho, "gaussian" of mu**2."""
+        return self._terms.cap.accountant
 
     @property
     def neighbors(self) -> Neighbors:
@@ -109,14 +122,82 @@ class LedgerView:
 
     @property
     def spent(self) -> Budget:
-        """The sum of everything spent so far, burned spends included."""
+        """The sum of everything spent so far, burned spends included, in the ledger's unit."""
         with self._store.read() as look:
             return look.last().amount("total")
 
     @property
-    def remaining(self) -> Budget:
-        """What is left of the caps."""
-        return self.caps - self.spent
+    def remaining(self) -> Remaining:
+        """What is left of the caps: in the ledger's unit, and what that is in the others."""
+        left = self._terms.caps - self.spent
+        return Remaining(left.amount, left.delta, left.unit, self._terms.cap)
+
+    def how_many(self, cost: Cost) -> int:
+        """How many more releases of this cost fit.
+
+        >>> from fractions import Fraction
+        >>> from tightdp.ledger import Ledger
+        >>> noise = Cost.gaussian(Fraction(1, 900), delta=1e-6)  # a count, standard deviation 30
+        >>> for accountant in ("sum", "zcdp", "gaussian"):
+        ...     Ledger(epsilon=3, delta=1e-6, accountant=accountant).how_many(noise)
+        1
+        333
+        377
+        """
+        check_instance("cost", cost, Cost)
+        amount, delta = self._terms.cap.booked(cost)
+        if amount <= 0 and delta <= 0:
+            fail("`cost` must be more than nothing: of what costs nothing any number fits.")
+        left = self.remaining
+        parts = ((left.amount, amount), (left.delta, delta))
+        return max(0, min(math.floor(have / need) for have, need in parts if need > 0))
+
+    def how_many_counts(self, std: Number) -> int:
+        """How many more counts with noise of this standard deviation fit.
+
+        A count moves by 1 between neighbours. It gets the integer noise that this ledger books
+        best: geometric where epsilons are added, discrete Gaussian for rho, rounded Gaussian for
+        mu**2, whose variance has a twelfth for the rounding.
+
+        >>> from tightdp.ledger import Ledger
+        >>> [Ledger(epsilon=3, delta=1e-6, accountant=accountant).how_many_counts(30)
+        ...  for accountant in ("sum", "zcdp", "gaussian")]
+        [63, 333, 377]
+        """
+        variance = fraction_within("std", std, "[1, 2**40]", "in counts") ** 2
+        if self.accountant == "sum":
+            return self.how_many(Cost.of(_geometric_epsilon(variance)))
+        lost = Fraction(1, 10**6)  # where epsilon would be read off: it enters nothing here
+        if self.accountant == "zcdp":
+            return self.how_many(Cost.concentrated(1 / (2 * variance), delta=lost))
+        return self.how_many(Cost.gaussian(1 / (variance - Fraction(1, 12)), delta=lost))
+
+    def odometer(self, delta: Number | None = None) -> Fraction:
+        """An epsilon of which it holds, at all times at once, that no more was lost so far.
+
+        It may be read at any moment, also one that the answers chose: outside of an event of chance
+        ``delta``, fixed beforehand, the privacy loss was never above what this said. By default
+        delta is the cap's. It is above what the same spends would cost in a plan
+        (:meth:`tight_epsilon`); :mod:`tightdp.accounting.caps` has the proof.
+
+        >>> from tightdp.ledger import Ledger
+        >>> ledger = Ledger(epsilon=3, delta=1e-6, accountant="zcdp")
+        >>> receipt = ledger.spend(0.1)
+        >>> round(float(ledger.odometer()), 2)
+        0.58
+        """
+        cap, spent = self._terms.cap, self.spent
+        given = cap.delta if delta is None else delta
+        if given is None:
+            fail("`delta` must be given: the ledger has a cap on rho, which has none.")
+        known = amount_within("delta", given, "[0, 1)")
+        found = cap.odometer(spent.amount, spent.delta, known)
+        if found is None:
+            fail(
+                "`delta` must be above that which the ledger keeps for releases with one of their "
+                f"own, {shown(cap.slack)}. Got {delta}."
+            )
+        return found
 
     @property
     def head(self) -> Head:
@@ -143,8 +224,8 @@ class LedgerView:
         """An epsilon for which everything spent so far is (epsilon, delta)-private.
 
         For many small spends it is well below their sum. It holds if the amounts did not depend on
-        earlier answers, and it is for reports only: the caps are kept by sums. Needs the extra
-        ``accounting``; rounded up, never down.
+        earlier answers, and it is for reports only: the caps are kept by sums. Where epsilons are
+        added it needs the extra ``accounting``; rounded up, never down.
 
         >>> from tightdp.ledger import Ledger
         >>> ledger = Ledger(epsilon=10)
@@ -152,7 +233,11 @@ class LedgerView:
         >>> ledger.tight_epsilon(0)
         3.0
         """
-        target = amount_within("delta", delta, "[0, 1)")
+        target, cap = amount_within("delta", delta, "[0, 1)"), self._terms.cap
+        if cap.accountant != "sum":
+            spent = self.spent
+            worth = cap.epsilon_at(spent.amount, spent.delta, target)
+            return math.inf if worth is None else float_up(worth)
         with self._store.read() as look:
             entries = look.selected("WHERE kind = 'spend' ORDER BY number")
         parts = [entry.amount() for entry in entries if entry.partition is None]
@@ -169,7 +254,7 @@ class LedgerView:
             ((count,),) = look.pragma("SELECT count(*) FROM entries WHERE kind = 'spend'")
             spent, whom = look.last().amount("total"), look.protects()
         terms = self._terms.brief() + ("" if whom in (None, "rows") else f", for {whom}")
-        return summary(terms, spent, self.caps - spent), rows, int(count)
+        return summary(terms, spent, self._terms.caps - spent), rows, int(count)
 
     def __str__(self) -> str:
         return self.table()
@@ -230,7 +315,7 @@ def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
     text = text_facts(lines)
     if not rows:
         return "\n".join(text)
-    head, rule, *body = text_table([_HEAD, *(row.cells() for row in rows)], left=_LEFT)
+    head, rule, *body = text_table([_head_of(rows), *(row.cells() for row in rows)], left=_LEFT)
     return "\n".join([*text, "", head, rule, *_earlier(rows, count), *body])
 
 
@@ -239,7 +324,22 @@ def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
     facts = html_facts(lines)
     if not rows:
         return facts
-    return facts + html_table([_HEAD, *(row.cells() for row in rows)], *_earlier(rows, count))
+    cells = [_head_of(rows), *(row.cells() for row in rows)]
+    return facts + html_table(cells, *_earlier(rows, count))
+
+
+def _head_of(rows: Sequence[HistoryRow]) -> tuple[str, ...]:
+    unit = SYMBOLS[rows[0].cost.unit]
+    return ("entry", "time", "label", "key", unit, "delta", "part", "release")
+
+
+def _geometric_epsilon(variance: Fraction) -> Fraction:
+    """An epsilon whose geometric noise has at most this variance, 2 q / (1 - q)^2, q = e^-epsilon.
+
+    That is 1/(cosh(epsilon) - 1), and cosh(x) - 1 = 2 sinh(x/2)^2.
+    """
+    near = Fraction(2 * math.asinh(1 / math.sqrt(2 * float(variance))))
+    return near * (1 + Fraction(1, 1 << 40))
 
 
 def _earlier(rows: Sequence[HistoryRow], count: int) -> list[str]:

@@ -94,9 +94,9 @@ class AdditiveMechanism(Mechanism):
         (:mod:`~tightdp.noise.l2_curve`). Gaussian noise is scaled to the longest move of the
         vector, with weights for the entries that make the total variance least. A named law shares
         the budget among the entries that one person can move; "designed" is the certified least
-        mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its
-        sensitivity to that of every entry; a :class:`~tightdp.PlanarDesign` to that of a statistic
-        with two entries.
+        mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is scaled
+        from its sensitivity to that of every entry; a :class:`~tightdp.VectorDesign` to that of a
+        statistic with as many entries.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal

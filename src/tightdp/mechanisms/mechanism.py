@@ -233,6 +233,11 @@ class Mechanism(Recorded, ABC):
         shares = [share * self.epsilon for share in self.exponential_shares()]
         return Cost.of(self.epsilon, self.delta, ranges=shares)
 
+    def _price(self, ledger: Ledger) -> Cost | Budget:
+        """What a ledger is told: it needs no other unit than epsilon if it adds epsilons."""
+        adds = ledger.accountant == "sum"
+        return Budget(self.epsilon, self.delta) if adds else self.cost
+
     def exponential_shares(self) -> Sequence[Fraction]:
         r"""Shares of epsilon of the draws of exponential mechanisms that a release consists of.
 
@@ -314,7 +319,7 @@ class Mechanism(Recorded, ABC):
                     "protects": self._whom(),
                 }
                 named["fingerprint"] = self.fingerprint(level)
-                exactly = Budget(self.epsilon, self.delta)
+                exactly = self._price(ledger)
                 charge = stack.enter_context(ledger.charge(guarantee, exactly=exactly, **named))
                 if charge.stored is not None:
                     found = Release.from_dict(charge.stored)

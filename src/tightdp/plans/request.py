@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.table import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
@@ -32,7 +33,7 @@ class _Rehearsal(Ledger):
     def find(self, key: str) -> dict[str, Any] | None:
         return {} if self.known else None
 
-    def spend(self, epsilon: Number, delta: Number = 0, **terms: Any) -> Receipt:
+    def spend(self, epsilon: Number | Cost, delta: Number = 0, **terms: Any) -> Receipt:
         self.asked = {"epsilon": epsilon, "delta": delta} | terms
         del self.asked["key"]
         return super().spend(epsilon, delta, **terms)

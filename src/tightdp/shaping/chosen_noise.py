@@ -12,7 +12,7 @@ from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.data.statistics import Statistic
 from tightdp.design.designs import Design
-from tightdp.design.planar_law import PlanarDesign
+from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -35,7 +35,7 @@ from tightdp.shaping.coordinate_noise import (
 from tightdp.shaping.coverage import Covering
 from tightdp.shaping.gaussian_noise import GAUSSIANS, gaussian_noise, given_gaussian
 from tightdp.shaping.l2_noise import L2Noise
-from tightdp.shaping.planar_noise import PlanarNoise
+from tightdp.shaping.vector_noise import VectorNoise
 
 NAMES = tuple(dict.fromkeys([*SHAPES, *FAMILIES, *GAUSSIANS]))
 SPENDING = ("best", "l2", *LOSSY, "designed", *GAUSSIANS)
@@ -77,15 +77,15 @@ def choose_noise(
     delta: Number,
     rho: Number | None = None,
 ) -> PreparedNoise:
-    """A ball or a Gaussian for the whole vector, a law for every entry, or a law in the plane."""
+    """A ball or a Gaussian for the whole vector, or laws for every entry or all at once."""
     if isinstance(noise, str) and noise in GAUSSIANS:
         return gaussian_noise(statistic, noise, epsilon, delta, rho)
     if rho is not None:
         fail(f"`rho` is a budget for noise of the names {quoted(GAUSSIANS)}: leave it out.")
     if isinstance(noise, RoundedGaussian):
         return given_gaussian(statistic, noise, epsilon, delta)
-    if isinstance(noise, PlanarDesign):
-        return PlanarNoise(statistic, noise, epsilon, delta)
+    if isinstance(noise, VectorDesign):
+        return VectorNoise(statistic, noise, epsilon, delta)
     if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):

@@ -1,4 +1,4 @@
-"""The linear programs of planar noise: a proposal for the noise, a proposal for its lower bound.
+"""The linear programs of noise for several entries: proposals for the noise and for its bound.
 
 Both say ``p_own - exp(epsilon) p_met <= s`` for every row of a shift and ``sum of times * s <= S``.
 The noise bounds S plus the atom at lattice points of the ball and, by interpolation, at points of
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tightdp.design.planar_balls import bilinear, boundary_samples, lattice_shifts
-from tightdp.design.planar_grid import PlanarGrid, Rows, Shift
 from tightdp.design.programs import solve
+from tightdp.design.vector_balls import Shift, lattice_shifts
+from tightdp.design.vector_grid import Rows, VectorGrid
+from tightdp.design.vector_samples import boundary_samples, multilinear
 from tightdp.errors import FloatArray
 
 _TOLERATED = 1e-5  # relative excess over delta that the share spared for proofs absorbs
@@ -51,10 +52,10 @@ class _Entries:
         return csr_matrix(triplets, shape=shape)
 
 
-class PlanarProgram:
+class VectorProgram:
     """Columns: weight per cell of each orbit, the atom, S of each shift, s of each row."""
 
-    def __init__(self, grid: PlanarGrid, shifts: list[Shift], factor: float) -> None:
+    def __init__(self, grid: VectorGrid, shifts: list[Shift], factor: float) -> None:
         self.grid, self.shifts = grid, shifts
         self.rows: list[Rows] = [grid.rows(shift) for shift in shifts]
         sizes = [len(rows.own) for rows in self.rows]
@@ -76,7 +77,7 @@ class PlanarProgram:
     def limit(self, point: dict[Shift, float]) -> None:
         """Ask that the atom and the interpolated shortfall stay below delta at a point."""
         place = {shift: k for k, shift in enumerate(self.shifts)}
-        self._limits.append({place[s]: w for s, w in point.items() if s != (0, 0)})
+        self._limits.append({place[s]: w for s, w in point.items() if any(s)})
 
     def solve(self, losses: list[Fraction], delta: float, *, atom: bool) -> Any:
         """The solution with cost ``losses`` per cell, in units of the cell."""
@@ -106,29 +107,24 @@ class PlanarProgram:
 class Noise:
     """A proposal: weight per cell of each orbit, and the atom."""
 
-    grid: PlanarGrid
+    grid: VectorGrid
     weights: FloatArray
     atom: float
 
 
 def propose_noise(
-    grid: PlanarGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float, samples: int
+    grid: VectorGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float, samples: int
 ) -> Noise:
     """The best noise on a grid whose shortfall is <= delta at lattice and sampled points.
 
     It starts with the lattice points around the boundary; others enter when they are violated.
     """
-    points: list[dict[Shift, float]] = []
-    for x, y in boundary_samples(ball, cells, samples):
-        point: dict[Shift, float] = {}
-        for shift, weight in bilinear(x, y):
-            point[shift] = point.get(shift, 0.0) + weight
-        points.append(point)
-    inner = lattice_shifts(ball, Fraction(cells))
-    around = (s for point in points for s in point if s != (0, 0))
+    points = [multilinear(point) for point in boundary_samples(ball, cells, samples, grid.dim)]
+    inner = lattice_shifts(ball, Fraction(cells), grid.dim)
+    around = (s for point in points for s in point if any(s))
     active = list(dict.fromkeys([*around, *_outermost(inner)]))
     while True:
-        program = PlanarProgram(grid, active, factor)
+        program = VectorProgram(grid, active, factor)
         for shift in set(active) & set(inner):
             program.limit({shift: 1.0})
         for point in points:
@@ -142,13 +138,13 @@ def propose_noise(
 
 
 def _outermost(shifts: list[Shift]) -> list[Shift]:
-    """Lattice points whose right neighbour is not in the ball."""
+    """Lattice points whose neighbour along the first axis is not in the ball."""
     known = set(shifts)
-    return [(i, j) for i, j in shifts if (i + 1, j) not in known]
+    return [shift for shift in shifts if (shift[0] + 1, *shift[1:]) not in known]
 
 
 def _violated(
-    grid: PlanarGrid, weights: FloatArray, factor: float, most: float, shifts: set[Shift]
+    grid: VectorGrid, weights: FloatArray, factor: float, most: float, shifts: set[Shift]
 ) -> list[Shift]:
     """The worst of the shifts whose shortfall exceeds a bound."""
     short: dict[Shift, float] = {}
@@ -165,23 +161,23 @@ def _violated(
 class Bound:
     """A proposal: for every shift a multiplier and one for each of its rows."""
 
-    grid: PlanarGrid
+    grid: VectorGrid
     shifts: list[Shift]
     multipliers: FloatArray
     row_multipliers: list[FloatArray]
 
 
 def propose_bound(
-    grid: PlanarGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float
+    grid: VectorGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float
 ) -> Bound:
     """Multipliers of the lattice problem: the best noise for an integer query.
 
     Any set of shifts gives a bound, so shifts enter only as long as they raise it.
     """
-    inner = lattice_shifts(ball, Fraction(cells))
+    inner = lattice_shifts(ball, Fraction(cells), grid.dim)
     active, before = _outermost(inner), -1.0
     while True:
-        program = PlanarProgram(grid, active, factor)
+        program = VectorProgram(grid, active, factor)
         for shift in active:
             program.limit({shift: 1.0})
         found = program.solve(grid.node_losses(loss), delta, atom=False)

@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, DimensionError, ParameterError, UndecidedError
-from tightdp.shaping import planar_noise
-from tightdp.shaping.planar_noise import PlanarNoise
+from tightdp.shaping import vector_noise
+from tightdp.shaping.vector_noise import VectorNoise
 
 # a large delta makes short laws
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
@@ -56,7 +56,7 @@ def steps(law, ball, cells):
 
 
 def test_every_move_of_the_statistic_is_private_by_enumeration(design, counts, monkeypatch):
-    monkeypatch.setattr(planar_noise, "_POINTS", 2)
+    monkeypatch.setattr(vector_noise, "_POINTS", 2)
     mechanism = tdp.AdditiveMechanism(counts, noise=design)
     choice, law = mechanism._choice, mechanism.noise
     apart = choice.factor * np.array([1, -1])  # neighbours move one person between categories
@@ -72,7 +72,7 @@ def test_every_move_of_the_statistic_is_private_by_enumeration(design, counts, m
 
 
 def test_draws_follow_the_table(design, counts, monkeypatch, seed):
-    monkeypatch.setattr(planar_noise, "_POINTS", 2)
+    monkeypatch.setattr(vector_noise, "_POINTS", 2)
     law = tdp.AdditiveMechanism(counts, noise=design).noise
     pmf = table(law)
     zero = law.half * law.points + (law.points // 2 if law.centred else 0)
@@ -117,10 +117,29 @@ def test_a_release_is_paid_for_once(design, counts):
         mechanism.release(frame, ledger=ledger, key="more", rng=5)
 
 
+def test_three_entries_are_released_with_noise_for_three(seed):
+    cube = tdp.design_vector_noise(dim=3, epsilon=2.0, delta=0.3, resolution=1)
+    counts = tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b", "c"], other="a")}, rows=90))
+    mechanism = tdp.AdditiveMechanism(counts, noise=cube)
+    assert mechanism.certified == "exact"
+    choice = mechanism._choice
+    far = np.array([[cube.resolution * choice.draws.points, 0, 0]])
+    assert choice.covers(far).all()
+    assert not choice.covers(far + 1).any()
+    draws = mechanism.noise.sample(40_000, rng=seed) / mechanism.resolution
+    covariance = choice.covariance()
+    assert np.cov(draws.T) == pytest.approx(covariance, abs=0.05 * covariance[0, 0])
+    assert np.cov(0.8 * draws.T) != pytest.approx(covariance, abs=0.05 * covariance[0, 0])
+    inside = (np.abs(draws) <= choice.reach(np.eye(3), 0.9)).all(axis=1)
+    assert inside.mean() >= 0.89
+    release = mechanism.release({"k": ["a", "b", "c"] * 30}, rng=1)
+    assert len(release.value) == 3
+
+
 def test_rows_of_a_person_widen_the_cells(design):
     def noise(rows):
         facts = {"rows": 99, "neighbors": "add-remove", "person": "id", "rows_per_person": rows}
-        return PlanarNoise(
+        return VectorNoise(
             tdp.Counts(tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, **facts)),
             design,
             None,

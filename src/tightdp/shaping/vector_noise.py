@@ -1,10 +1,10 @@
-r"""Noise designed in the plane, for a statistic with two entries."""
+r"""Noise designed for two or three entries at once, for a statistic that has as many."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
-from tightdp.design.planar_law import PlanarDesign
+from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
 from tightdp.exact.lattice_body import LatticeBody
@@ -26,33 +26,35 @@ from tightdp.shaping.coordinate_noise import DESIGN_STEPS, check_paid
 from tightdp.shaping.reach import upwards
 
 _NORMS = {"l1": 1, "l2": 2, "linf": np.inf}
-_BODIES: dict[str, LatticeBody] = {
-    "l1": DiamondBody(2),
-    "l2": RoundBody(2),
-    "linf": BoxBody([1, 1]),
+_BODIES: dict[str, Callable[[int], LatticeBody]] = {
+    "l1": DiamondBody,
+    "l2": RoundBody,
+    "linf": lambda dim: BoxBody([1] * dim),
 }
+_WORDS = {2: "two", 3: "three"}
+_LAW = {2: "integer pairs", 3: "integer triples"}
 _POINTS = 1 << 12  # least number of lattice points a cell: what is lost to rounding it up is 1/4096
 _SLACK = Fraction(1, 1 << 40)  # relative rounding of a sensitivity
 
 
-class PlanarNoise:
-    r"""Integer pairs on the cells of a planar design, scaled from its ball to the statistic.
+class VectorNoise:
+    r"""Integers on the cells of a design, scaled from its ball to the statistic.
 
     **Privacy.** The design is (epsilon, delta)-DP for changes within ``resolution`` cells in the
     norm of its ball, on a grid with any number r of points a cell
-    (:class:`~tightdp.PlanarDesign`, steps 1 to 4; proved again here [P1]). The statistic is an
+    (:class:`~tightdp.VectorDesign`, steps 1 to 4; proved again here [P1]). The statistic is an
     integer vector, so nothing is rounded; its changes are at most
     :math:`S \cdot` lattice resolution steps long, S its sensitivity in that norm, once for every
     row of a person [P2], and r is so large that ``resolution`` cells hold them [P3].
     """
 
     def __init__(
-        self, statistic: Statistic, design: PlanarDesign, epsilon: Number | None, delta: Number
+        self, statistic: Statistic, design: VectorDesign, epsilon: Number | None, delta: Number
     ) -> None:
-        if len(statistic) != 2:
+        if len(statistic) != design.dim:
             fail(
-                f"`statistic` must have two entries for noise designed in the plane. Got "
-                f"{len(statistic)}.",
+                f"`statistic` must have {_WORDS[design.dim]} entries for noise that was designed "
+                f"for as many. Got {len(statistic)}.",
                 DimensionError,
             )
         design.verify()  # [P1]
@@ -77,7 +79,7 @@ class PlanarNoise:
     @property
     def _ring(self) -> LatticeNoise:
         """Lattice noise for the same moves: in the norm of the design, within its cells."""
-        body = _BODIES[self.design.ball]
+        body = _BODIES[self.design.ball](self.design.dim)
         return LatticeNoise(body, self.epsilon, self.design.resolution * self.draws.points)
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
@@ -103,19 +105,20 @@ class PlanarNoise:
         law = self.draws
         facts = repr((law.weights, law.atom, law.half, law.centred)).encode()
         return (
-            f"integer pairs on {law.grid.side} x {law.grid.side} cells of {law.points} steps, "
+            f"{_LAW[law.dim]} on {' x '.join([str(law.grid.side)] * law.dim)} cells of "
+            f"{law.points} steps, "
             f"table {hashlib.sha256(facts).hexdigest()[:16]}, in units of 1/{self.resolution}"
         )
 
     def covariance(self) -> FloatArray:
         """Covariance of the noise on the scaled statistic: the design is its own mirror image."""
         law = self.draws
-        along = law.probabilities().sum(axis=1)
+        along = law.probabilities().sum(axis=tuple(range(1, law.dim)))
         first, r = self._corners().astype(np.float64), law.points
         second = (first + (r - 1) / 2) ** 2 + (r * r - 1) / 12
         middle = along @ (first + (r - 1) / 2)  # half a step between cells, never more
         variance = float(along @ second - middle**2)
-        return np.eye(2) * variance / float(self.resolution) ** 2
+        return np.eye(law.dim) * variance / float(self.resolution) ** 2
 
     def _corners(self) -> Any:
         """The first lattice point of every cell along an axis."""
@@ -124,10 +127,10 @@ class PlanarNoise:
         return (np.arange(law.grid.side) - law.half) * law.points - off
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
-        """Half-widths of the image of the square that holds both entries at once."""
+        """Half-widths of the image of the square or cube that holds all entries at once."""
         law, first = self.draws, self._corners()
         far = np.maximum(np.abs(first), np.abs(first + law.points - 1))
-        edge = np.maximum.outer(far, far).ravel()
+        edge = np.max(np.meshgrid(*[far] * law.dim, indexing="ij"), axis=0).ravel()
         order = np.argsort(edge, kind="stable")
         inside = law.atom_share + np.cumsum(law.probabilities().ravel()[order])
         place = min(int(np.searchsorted(inside, confidence + 1e-12)), len(order) - 1)

@@ -1,4 +1,4 @@
-"""Two-dimensional noise by optimisation, certified: how little noise a planar query needs."""
+"""Noise for two or three entries by optimisation, certified: how little such a query needs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tightdp.accepted import Number
-from tightdp.design.planar_balls import BALLS
-from tightdp.design.planar_bound import NO_BOUND, PlanarBound
-from tightdp.design.planar_grid import LOSSES, PlanarGrid
-from tightdp.design.planar_law import PlanarDesign
-from tightdp.design.planar_programs import propose_bound, propose_noise
 from tightdp.design.programs import InfeasibleError
 from tightdp.design.records import check_promise
+from tightdp.design.vector_balls import BALLS
+from tightdp.design.vector_bound import NO_BOUND, VectorBound
+from tightdp.design.vector_grid import VectorGrid
+from tightdp.design.vector_law import VectorDesign
+from tightdp.design.vector_programs import propose_bound, propose_noise
+from tightdp.design.vector_verifier import FORMATS, LOSSES
 from tightdp.errors import (
     UndecidedError,
     check_choice,
@@ -27,9 +28,13 @@ from tightdp.errors import (
 )
 
 _WEIGHT_BITS = 52
-_ATTEMPTS = ((24, 1e-4), (48, 1e-3), (96, 1e-2))  # boundary samples a cell, share of delta spared
+# boundary samples for each unit of an entry, share of delta spared
+_ATTEMPTS = {
+    2: ((24, 1e-4), (48, 1e-3), (96, 1e-2)),
+    3: ((8, 2e-4), (16, 2e-3), (24, 2e-2)),
+}
 _MOST_CELLS, _CHEAP = 20_000, 5_000
-_TRIPLES = (5, 10, 13, 15, 17, 20, 25)  # lattices with many points on the circle
+_ROUND = {2: (5, 10, 13, 15, 17, 20, 25), 3: (3, 6, 7, 9)}  # many lattice points on the sphere
 
 
 def design_planar_noise(
@@ -43,32 +48,8 @@ def design_planar_noise(
     support: object = None,
     lower_resolution: int | None = None,
     progress: bool = False,
-) -> PlanarDesign:
-    """Noise in the plane with the least expected loss that (epsilon, delta) allows, certified.
-
-    Parameters
-    ----------
-    epsilon, delta : float, Fraction or Decimal
-        delta in (0, 1).
-    sensitivity : float
-        Radius of the ball of changes of the query.
-    ball : {"l2", "l1", "linf"}
-    loss : {"l1", "l2"}
-        abs(x1) + abs(x2), or x1**2 + x2**2.
-    resolution : int
-        Cells per ``sensitivity``. The work grows with the number of cells in the support: at
-        epsilon = 2 a resolution of 8 takes seconds, 10 a minute or two; smaller epsilon and delta
-        need wider supports and smaller resolutions.
-    support : float, optional
-        Half-width of the support, in units of ``sensitivity``.
-    lower_resolution : int, optional
-        Resolution of the lower bound; by default one with many lattice points on the circle.
-    progress : bool
-        Print what is being solved.
-
-    Returns
-    -------
-    PlanarDesign
+) -> VectorDesign:
+    """Noise in the plane: :func:`design_vector_noise` with ``dim=2``, and the same arguments.
 
     Examples
     --------
@@ -76,12 +57,77 @@ def design_planar_noise(
     >>> 0 < design.lower < design.upper, str(design.guarantee())
     (True, 'epsilon = 1, delta = 0.3, replace-one neighbours, exact')
     """
+    return design_vector_noise(
+        dim=2,
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        ball=ball,
+        loss=loss,
+        resolution=resolution,
+        support=support,
+        lower_resolution=lower_resolution,
+        progress=progress,
+    )
+
+
+def design_vector_noise(
+    *,
+    dim: int,
+    epsilon: Number,
+    delta: Number,
+    sensitivity: Number = 1.0,
+    ball: str = "l2",
+    loss: str = "l1",
+    resolution: int = 3,
+    support: object = None,
+    lower_resolution: int | None = None,
+    progress: bool = False,
+) -> VectorDesign:
+    """Noise for two or three numbers with the least expected loss for (epsilon, delta), certified.
+
+    Parameters
+    ----------
+    dim : {2, 3}
+        Entries of the query.
+    epsilon, delta : float, Fraction or Decimal
+        delta in (0, 1).
+    sensitivity : float
+        Radius of the ball of changes of the query.
+    ball : {"l2", "l1", "linf"}
+    loss : {"l1", "l2"}
+        The sum of abs(x), or of x**2, over the entries.
+    resolution : int
+        Cells per ``sensitivity``. The work grows with the number of cells in the support: at
+        epsilon = 2 a resolution of 8 takes seconds for two entries, 10 a minute or two; for three
+        entries 3 takes seconds, 4 a minute. Smaller epsilon and delta need wider supports and
+        smaller resolutions.
+    support : float, optional
+        Half-width of the support, in units of ``sensitivity``.
+    lower_resolution : int, optional
+        Resolution of the lower bound; by default one with many lattice points on the sphere.
+    progress : bool
+        Print what is being solved.
+
+    Returns
+    -------
+    VectorDesign
+
+    Examples
+    --------
+    >>> design = design_vector_noise(dim=3, epsilon=3.0, delta=0.3, ball="linf", resolution=1)
+    >>> 0 < design.lower < design.upper, design.sample(rng=1).shape
+    (True, (3,))
+    """
+    if check_count("dim", dim) not in FORMATS:
+        fail(f"`dim` must be 2 or 3. Got {dim}.")
     asked, spare = check_promise(epsilon, delta)
     check_positive("sensitivity", sensitivity)
     width = _support(asked, spare)
     if support is not None:
         width = check_within("support", support, "[1, inf)", "1 is the radius of the ball")
-    task = _PlaneTask(
+    task = _Task(
+        dim=dim,
         epsilon=asked,
         delta=spare,
         ball=check_choice("ball", ball, BALLS),
@@ -92,9 +138,9 @@ def design_planar_noise(
     )
     fine = _lower_resolution(task) if lower_resolution is None else lower_resolution
     fine = check_count("lower_resolution", fine, most=64)
-    if max(_square(width, 0, task.cells), _square(width, 1, fine)) > _MOST_CELLS:
+    if max(task.count(0, task.cells), task.count(1, fine)) > _MOST_CELLS:
         fail(
-            f"`resolution` must leave at most {_MOST_CELLS} cells in the plane. The support is "
+            f"`resolution` must leave at most {_MOST_CELLS} cells. The support is "
             f"{width:g} times the sensitivity: use a smaller `resolution` or `lower_resolution`."
         )
     say = print if check_flag("progress", progress) else _silent
@@ -103,16 +149,17 @@ def design_planar_noise(
     design = replace(
         noise,
         sensitivity=exact_fraction("sensitivity", sensitivity),
-        bound=_bound(task, fine),
+        bound=_bound(task, fine, Fraction(noise.half, task.cells)),
     )
     design.verify()
     return design
 
 
 @dataclass(frozen=True)
-class _PlaneTask:
+class _Task:
     """The problem for a ball of radius 1, with ``cells`` cells per radius."""
 
+    dim: int
     epsilon: Fraction
     delta: Fraction
     ball: str
@@ -121,12 +168,16 @@ class _PlaneTask:
     width: float
     widenings: int
 
+    def count(self, padding: int, cells: int) -> int:
+        """Cells of the cube that holds the support and its padding, in radii of ``cells`` cells."""
+        return int((2 * math.ceil((self.width + padding) * cells) + 1) ** self.dim)
 
-def _best_noise(task: _PlaneTask, say: Callable[[str], None]) -> PlanarDesign:
+
+def _best_noise(task: _Task, say: Callable[[str], None]) -> VectorDesign:
     """The better of the two layouts, rounded and proved private; its bound is empty."""
-    best: PlanarDesign | None = None
+    best: VectorDesign | None = None
     for centred in (True, False):
-        for samples, share in _ATTEMPTS:
+        for samples, share in _ATTEMPTS[task.dim]:
             say(f"noise at resolution {task.cells}, {'centred' if centred else 'between'} cells")
             found = _noise(task, centred, samples, share)
             if found is not None and found.is_private(task.delta):
@@ -141,10 +192,11 @@ def _best_noise(task: _PlaneTask, say: Callable[[str], None]) -> PlanarDesign:
     return best
 
 
-def _noise(task: _PlaneTask, centred: bool, samples: int, share: float) -> PlanarDesign | None:
+def _noise(task: _Task, centred: bool, samples: int, share: float) -> VectorDesign | None:
     """One proposal as integers; the support is widened when nothing private fits into it."""
     for widening in range(task.widenings + 1):
-        grid = PlanarGrid(math.ceil(task.width * 1.5**widening * task.cells), centred=centred)
+        half = math.ceil(task.width * 1.5**widening * task.cells)
+        grid = VectorGrid(half, dim=task.dim, centred=centred)
         try:
             noise = propose_noise(
                 grid,
@@ -157,7 +209,7 @@ def _noise(task: _PlaneTask, centred: bool, samples: int, share: float) -> Plana
             )
         except InfeasibleError:
             continue
-        return PlanarDesign(
+        return VectorDesign(
             epsilon=task.epsilon,
             delta=task.delta,
             sensitivity=Fraction(1),
@@ -169,22 +221,24 @@ def _noise(task: _PlaneTask, centred: bool, samples: int, share: float) -> Plana
             weights=tuple(int(w * 2.0**_WEIGHT_BITS) for w in noise.weights),
             atom=int(noise.atom * 2.0**_WEIGHT_BITS),
             bound=NO_BOUND,
+            dim=task.dim,
         )
     return None
 
 
-def _bound(task: _PlaneTask, cells: int) -> PlanarBound:
-    """The lower bound of a lattice with ``cells`` cells per radius."""
-    window = math.ceil(task.width * cells)
+def _bound(task: _Task, cells: int, reach: Fraction) -> VectorBound:
+    """The lower bound of a lattice with ``cells`` cells per radius, as wide as the noise."""
+    widest = (_MOST_CELLS ** (1 / task.dim) - 1) / 2 - cells
+    window = min(math.ceil(reach * cells), max(math.ceil(task.width * cells), int(widest)))
     proposal = propose_bound(
-        PlanarGrid(window + cells, window=window),
+        VectorGrid(window + cells, dim=task.dim, window=window),
         cells=cells,
         ball=task.ball,
         loss=task.loss,
         factor=math.exp(task.epsilon),
         delta=float(task.delta),
     )
-    return PlanarBound.rounded(proposal, cells)
+    return VectorBound.rounded(proposal, cells)
 
 
 def _support(epsilon: Fraction, delta: Fraction) -> float:
@@ -194,15 +248,10 @@ def _support(epsilon: Fraction, delta: Fraction) -> float:
     return max(1.0, math.ceil(2.7 * reach) / 2)
 
 
-def _lower_resolution(task: _PlaneTask) -> int:
-    """The least Pythagorean hypotenuse that is not coarser than the noise, if it is affordable."""
-    finer = next((r for r in _TRIPLES if r >= task.cells), task.cells)
-    return finer if _square(task.width, 1, finer) <= _CHEAP else task.cells
-
-
-def _square(width: float, padding: int, cells: int) -> int:
-    """Cells of the square that holds a support and its padding, both in radii."""
-    return (2 * math.ceil((width + padding) * cells) + 1) ** 2
+def _lower_resolution(task: _Task) -> int:
+    """The least radius with many lattice points that is not coarser than the noise, if cheap."""
+    finer = next((r for r in _ROUND[task.dim] if r >= task.cells), task.cells)
+    return finer if task.count(1, finer) <= _CHEAP else task.cells
 
 
 def _silent(message: str) -> None:
