@@ -13,6 +13,8 @@ from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.problem import NoiseProblem
+from tightdp.design.radial_bound import RadialBound
+from tightdp.design.radial_search import bound_radial_noise
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
@@ -227,6 +229,8 @@ __all__ = [  # noqa: RUF022
     "VectorDesign",
     "design_planar_noise",
     "PlanarDesign",
+    "bound_radial_noise",
+    "RadialBound",
     "design_data_dependent_noise",
     "DataDependentDesign",
     # Laws of noise

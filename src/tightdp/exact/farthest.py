@@ -13,8 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import singledispatch
-from typing import Any
+from functools import partial, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,20 +125,22 @@ def largest_square(weights: Sequence[int], blocks: Blocks, *, paired: bool) -> i
     >>> largest_square([1, 1, 4], counts, paired=True), largest_square([1] * 3, counts, paired=True)
     (5, 2)
     """
-    heavy, total = np.array(weights, dtype=object), 0
+    total = 0
     for places, points in blocks:
-        most = max(weights[j] for j in places) * len(places)
-        limit = math.isqrt((1 << 62) // most)
-
-        def weighted(
-            z: WideIntegers, mine: Any = heavy[places], limit: int = limit
-        ) -> WideIntegers:
-            wide = roomy(z, limit)
-            exact = mine if wide.dtype == object else mine.astype(np.int64)
-            return np.asarray((wide * wide * exact).sum(axis=1))
-
-        total += _longest(points, paired, weighted, power=2)
+        squares = partial(weighted_squares, weights=[weights[j] for j in places])
+        total += _longest(points, paired, squares, power=2)
     return total
+
+
+def weighted_squares(z: WideIntegers, weights: Sequence[int]) -> WideIntegers:
+    """The sum of ``weights[j] * z[j]**2`` for every row, as Python integers where they are long.
+
+    >>> weighted_squares(np.array([[3, -1], [0, 2]]), [1, 10]).tolist()
+    [19, 40]
+    """
+    most = max(map(int, weights)) * z.shape[1]
+    wide = roomy(z, math.isqrt((1 << 61) // most))
+    return np.asarray((wide * wide) @ np.array(weights, dtype=wide.dtype), dtype=object)
 
 
 def _longest(

@@ -70,8 +70,10 @@ def l2_delta(dim: int, epsilon: float, scale: float) -> float:
     all_lost = (lost[0] + rest[0]) * (1 + ROUNDING) + lost[1] + rest[1]
     all_kept = max(0.0, kept[0] * (1 - ROUNDING) - kept[1])
     log_whole = math.lgamma((dim - 1) / 2) - math.lgamma(dim / 2) + 0.5 * math.log(math.pi)
-    excess = max(0.0, all_lost - math.exp(epsilon) * (1 - ROUNDING) * all_kept)
-    return min(1.0, excess * math.exp(-log_whole) * (1 + ROUNDING))
+    if all_kept > 0:  # in logarithms: exp(epsilon) may be beyond doubles
+        all_lost -= math.exp(min(700.0, epsilon + math.log(all_kept))) * (1 - 2 * ROUNDING)
+    found = max(0.0, all_lost) * math.exp(-log_whole) * (1 + ROUNDING)
+    return min(1.0, found) if math.isfinite(all_lost) else 1.0  # what is not known is all
 
 
 @lru_cache(maxsize=256)
@@ -116,8 +118,10 @@ def _integral(
     for halving in range(_MOST_HALVINGS):
         middle, half = (low + high) / 2, (high - low) / 2
         angles = middle[:, None] + half[:, None] * x
-        values = half * (_integrand(dim, angles, size, shift, upper) @ w)
-        errors = half * _RULE * _largest(dim, middle, half, size, shift, upper)
+        with np.errstate(all="ignore"):  # what is not finite is no bound
+            values = half * (_integrand(dim, angles, size, shift, upper) @ w)
+            errors = half * _RULE * _largest(dim, middle, half, size, shift, upper)
+        errors = np.where(np.isnan(errors), np.inf, errors)
         even = (value + float(values.sum())) * half / (stop - start)
         done = errors <= _CLOSE * np.maximum(values, even)
         done |= halving == _MOST_HALVINGS - 1 or len(low) > _MOST_PANELS  # what is lost is added

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,11 @@ class RoundedGaussian(LatticeLaw):
         self.sigma2 = min(self.variances)
         self._variance = float(self.sigma2)
         self._sigma = math.sqrt(self._variance)
-        self.epsilon = float_up(read_epsilon(self.mu2, self._delta))
+
+    @cached_property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """What mu implies at ``delta``, for one number; an error where it is above 2**10."""
+        return float_up(read_epsilon(self.mu2, self._delta))
 
     @property
     def mu2(self) -> Fraction:

@@ -16,6 +16,7 @@ from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
+    ParameterError,
     UndecidedError,
     check_choice,
     fail,
@@ -126,8 +127,9 @@ def _spending(statistic: Statistic, epsilon: Fraction, delta: Fraction) -> list[
     ]
     with suppress(InfeasibleSamplingError, UndecidedError):  # too long, or delta gains nothing
         found.append(L2Noise(statistic, epsilon, delta))
-    if _shares(statistic) <= _FEW and delta <= Fraction(1, 2):
-        found += [CoordinateNoise(statistic, name, epsilon, delta) for name in LOSSY]
+    for name in LOSSY if _shares(statistic) <= _FEW else ():
+        with suppress(ParameterError):  # a share beyond what the law takes
+            found.append(CoordinateNoise(statistic, name, epsilon, delta))
     return found
 
 

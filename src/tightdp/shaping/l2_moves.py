@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from tightdp.data.public_rows import Images, independent_images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, WideIntegers
-from tightdp.exact.farthest import largest_square
+from tightdp.exact.farthest import largest_square, weighted_squares
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.privacy import Neighbors
 
 _SLACK = Fraction(1, 1 << 40)  # relative rounding of a sensitivity or a support
+_FEW = 64  # entries up to which the gauge is tried beside a bound by sides
 _ROUNDS = 400  # of the search for weights
 _CLOSE = 1e-5
 _MOST_PATTERNS = 1 << 12  # moves of a block that the search looks at
@@ -62,8 +63,7 @@ class L2Moves:
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether each move of one row is within the square, with all rows of a person."""
         rows = self.statistic.schema.rows_per_person
-        squares = [self.length2(move) * rows * rows for move in moves]
-        return np.array([square <= self.square for square in squares], dtype=bool)
+        return weighted_squares(moves, self.weights) * rows * rows <= self.square
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         rows = self.statistic.schema.rows_per_person
@@ -73,10 +73,6 @@ class L2Moves:
     def covers_by_structure(self) -> bool:
         rows = self.statistic.schema.rows_per_person
         return _by_structure(self.statistic, self.bits, self.weights) * rows * rows <= self.square
-
-    def length2(self, move: WideIntegers) -> int:
-        """The weighted square of one move."""
-        return sum(w * int(d) ** 2 for w, d in zip(self.weights, move, strict=True))
 
 
 def is_paired(statistic: Statistic) -> bool:
@@ -94,14 +90,16 @@ def _measured(statistic: Statistic, bits: int, weights: tuple[int, ...]) -> int 
 
 
 def _by_structure(statistic: Statistic, bits: int, weights: tuple[int, ...]) -> int:
-    """By the sensitivity space: its gauge in the ellipsoid, or the box around it."""
+    """By the sensitivity space: its gauge in the ellipsoid, or as many of its sides as move."""
     space, fine = statistic.sensitivity_space(), statistic.resolution(bits)
-    heaviest = max(weights)
-    radius = np.sqrt(heaviest / np.array(weights, dtype=np.float64))
-    gauge = Fraction(float(space.sensitivity(ball=LpBall(len(weights), 2, radius))))
+    heaviest, moved = max(weights), statistic.touched()
     sides = np.asarray(space.hull().support(np.eye(len(weights))), dtype=np.float64)
-    box = sum(w * Fraction(float(r)) ** 2 for w, r in zip(weights, sides, strict=True))
-    least = min(gauge**2 * heaviest, box)
+    squares = [w * Fraction(float(r)) ** 2 for w, r in zip(weights, sides, strict=True)]
+    least = sum(sorted(squares)[-moved:], Fraction(0))
+    if moved == len(weights) or len(weights) <= _FEW:
+        radius = np.sqrt(heaviest / np.array(weights, dtype=np.float64))
+        gauge = Fraction(float(space.sensitivity(ball=LpBall(len(weights), 2, radius))))
+        least = min(least, gauge**2 * heaviest)
     # a difference of integers has an integer square
     return math.floor(least * (1 + _SLACK) ** 2 * fine * fine)
 
