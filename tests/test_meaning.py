@@ -158,3 +158,67 @@ def test_the_picture_shows_the_bound() -> None:
 
 def test_exact_budgets_are_explained_like_floats():
     assert explain(Fraction(1, 2), Fraction(1, 10**6)) == explain(0.5, 1e-6)
+
+
+# --- in rho and mu --------------------------------------------------------------------------------
+
+
+def test_the_bound_in_mu_is_the_trade_off_of_the_gaussian() -> None:
+    rng = np.random.default_rng(3)
+    draws = rng.standard_normal(400_000)
+    for mu, alpha in ((0.5, 0.05), (1.0, 0.2), (2.0, 0.01)):
+        cut = np.quantile(draws, 1 - alpha)
+        assert power_bound(alpha, mu=mu) == pytest.approx((draws + mu > cut).mean(), abs=0.01)
+    assert guess_bound(mu=1.0) == pytest.approx(0.5 + (power_bound(0.30854, mu=1.0) - 0.30854) / 2)
+
+
+@pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 3.0])
+def test_the_bound_in_rho_holds_for_laws_that_reach_it(rho) -> None:
+    """Gaussians and randomised response with exactly this rho: one is close, neither above."""
+    mu = math.sqrt(2 * rho)
+    levels = np.array([1e-3, 0.05, 0.3, 0.7])
+    bound = power_bound(levels, rho=rho)
+    assert (power_bound(levels, mu=mu) <= bound).all()
+    low, high = 0.0, 40.0  # the rho of randomised response is epsilon tanh(epsilon / 2), at order 1
+    for _ in range(60):
+        epsilon = (low + high) / 2
+        enough = epsilon * math.tanh(epsilon / 2) > rho
+        low, high = (low, epsilon) if enough else (epsilon, high)
+    guess = guess_bound(epsilon)
+    assert guess <= guess_bound(rho=rho) * (1 + 1e-6)
+    assert guess >= guess_bound(rho=rho) * 0.97
+    assert guess_bound(mu=mu) <= guess_bound(rho=rho)
+
+
+def test_the_bound_in_rho_is_below_what_every_epsilon_says() -> None:
+    """It is the whole content of rho: no (epsilon, delta) that rho implies is sharper."""
+    from tightdp.accounting.conversions import zcdp_delta
+
+    for rho in (0.02, 0.5):
+        for alpha in (0.01, 0.2):
+            bound = power_bound(alpha, rho=rho)
+            for epsilon in (0.1, 0.5, 1.0, 2.0):
+                delta = float(zcdp_delta(Fraction(epsilon), Fraction(rho)))
+                if delta < 1:
+                    assert bound <= power_bound(alpha, epsilon, delta) + 1e-6
+
+
+def test_a_guarantee_is_stated_in_one_unit() -> None:
+    for given in ({}, {"epsilon": 1.0, "rho": 0.1}, {"rho": 0.1, "mu": 0.1}):
+        with pytest.raises(ParameterError, match="one of them"):
+            explain(**given)
+    with pytest.raises(ParameterError, match="rho"):
+        guess_bound(rho=-1.0)
+    assert "implies epsilon" in explain(mu=0.5, delta=1e-9)
+    assert "delta = 1e-09" in explain(mu=0.5, delta=1e-9)
+
+
+def test_curves_of_all_units_can_be_drawn_together() -> None:
+    ax = plots.plot_power(1.0, rhos=[0.1, 0.5], mus=0.5)
+    assert len(ax.get_lines()) == 5
+    curve = plots.plot_conversions(rhos=0.1, mus=math.sqrt(0.2)).get_lines()
+    rho, mu = (np.asarray(line.get_ydata(), dtype=float) for line in curve)
+    assert (np.diff(rho) > 0).all()
+    assert (mu < rho).all()  # an exactly Gaussian release costs less
+    with pytest.raises(ParameterError, match="rhos"):
+        plots.plot_conversions()

@@ -71,6 +71,7 @@ from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
 from tightdp.geometry.zonotopes import Zonotope
+from tightdp.inference.copies import combined_interval
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
 from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
@@ -83,8 +84,10 @@ from tightdp.mechanisms.gradient_regression import (
 )
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.ranks import find_bounds
+from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -99,6 +102,7 @@ from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
+from tightdp.table_books import TableBook
 
 __version__ = "0.2.0"
 
@@ -119,6 +123,7 @@ __getattr__ = __attributes(
         "Quantiles": "tightdp.estimators.order",
         "Ridge": "tightdp.estimators.linear",
         "SyntheticSample": "tightdp.estimators.synthetic",
+        "SyntheticTable": "tightdp.estimators.synthetic_table",
         "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
         "Plan": "tightdp.plans.plan",
@@ -159,6 +164,7 @@ __all__ = [  # noqa: RUF022
     "Preview",
     "epsilon_for",
     "split_budget",
+    "combined_interval",
     "compare_noise",
     "explain",
     "guess_bound",
@@ -182,6 +188,7 @@ __all__ = [  # noqa: RUF022
     "GeometricMedian",
     "Density",
     "SyntheticSample",
+    "SyntheticTable",
     # Statistics and their sensitivity
     "Statistic",
     "Sums",
@@ -203,6 +210,8 @@ __all__ = [  # noqa: RUF022
     "NormRanking",
     # Mechanisms
     "AdditiveMechanism",
+    "Tables",
+    "TableBook",
     "DataDependentMechanism",
     "ExponentialMechanism",
     "KNormGradient",
@@ -214,6 +223,7 @@ __all__ = [  # noqa: RUF022
     "KNormLinearRegression",
     "KNormQuantileRegression",
     "KolmogorovSample",
+    "PrivateKeys",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation

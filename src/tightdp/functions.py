@@ -187,6 +187,13 @@ count = function_of(
 >>> release = count({"k": np.array(["a", "b", "a"])}, ["k"], schema=schema, epsilon=1.0)
 >>> release.names, int(release.value.sum())  # the total is public
 (('k[a]', 'k[b]'), 3)
+
+Of a column whose keys nobody can list, ``keys="private"`` counts those that are safe to show; see
+:class:`PrivateKeys`.
+
+>>> table, schema = {"shop": ["Ulm"] * 90 + ["Bonn"]}, schema.with_rows(91)
+>>> count(table, by="shop", keys="private", schema=schema, epsilon=2, delta=1e-6).names
+('shop=Ulm',)
 """,
 )
 flags = function_of(

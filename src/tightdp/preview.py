@@ -117,6 +117,35 @@ class Preview:
         return html_table(self.rows(), *self._notes())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KeysPreview(Preview):
+    """The chances of keys that nobody has listed, and the noise of the counts that come with them.
+
+    ``chances`` has pairs: how many have a key, and the probability that it appears.
+    """
+
+    chances: tuple[tuple[int, float], ...] = ()
+    certain: bool = True
+    """Whether no count can be further off than the half-width."""
+
+    @property
+    def note(self) -> str:
+        std, off = _spread(float(self.std[0])), most(self.half_width[0])
+        far = f"never off by more than {off}" if self.certain else f"all within {off}"
+        sure = "" if self.certain else f" at {percent(self.confidence)}"
+        return (
+            f"counts of keys that appear: noise std {std}, {far}{sure}; a key that few have "
+            "appears by a high draw only"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**Preview.to_dict(self), "chances": [list(pair) for pair in self.chances]}
+
+    def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
+        head = ("a key that so many have", "appears with probability")
+        return [head, *((str(count), f"{chance:.3g}") for count, chance in self.chances)]
+
+
 def _spread(std: float) -> str:
     return "-" if np.isnan(std) else f"{std:.5g}"
 

@@ -38,7 +38,11 @@ from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
+from tightdp.mechanisms.table_book import NOISES as TABLE_NOISES
+from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
@@ -112,8 +116,21 @@ class Option:
         return terms
 
     def _by(self, name: str, value: object, schema: Schema) -> Any:
-        group_cells(schema, value)
+        if not (self.choices and isinstance(value, str) and value not in schema.columns):
+            group_cells(schema, value)  # what has choices may be a column that nobody listed
         return value
+
+    def _tables(self, name: str, value: object, schema: Schema) -> Any:
+        for column in table_names(value, schema):
+            self._column(name, column, schema)
+        return value
+
+    def _bins_of(self, name: str, value: object, schema: Schema) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            fail(f"`{name}` must say the bins of columns by their names. Got {quoted(value)}.")
+        for column in value:
+            Option("column", "", of=Interval)._column(name, column, schema)
+        return {column: _bins(name, bins) for column, bins in value.items()}
 
     def _text(self, name: str, value: object, schema: Schema) -> str:
         if self.choices:
@@ -207,6 +224,12 @@ TAKES = {
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
     "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "by": Taken(By, Option._by),
+    "lists": Taken(
+        Sequence[Sequence[str]],
+        lambda _, name, value, __: [_listed(name, item) for item in _listed(name, value)],
+    ),
+    "tables": Taken(int | Sequence[By], Option._tables),
+    "bins of columns": Taken(Mapping[str, Edges], Option._bins_of),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
@@ -228,8 +251,12 @@ class Kind:
         """The columns that a release reads."""
         names: list[str] = []
         for key, option in self.options.items():
-            if option.takes == "by":
-                names += group_names(given.get(key))
+            if key in given and option.takes == "by":
+                # a column of keys that nobody listed is none of the schema
+                divided = group_names(given[key])
+                names += [name for name in divided if name in schema.columns or not option.choices]
+            elif option.takes == "tables":
+                names += table_names(given.get(key), schema, given.get("bins") or {})
             elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
@@ -240,6 +267,14 @@ class Kind:
                 groups = group_names(given.get("by"))
                 names += [n for n in schema if option.fits(schema[n]) and n not in groups]
         return tuple(dict.fromkeys(names))
+
+
+def table_names(tables: object, schema: Schema, bins: Mapping[str, Any] | None = None) -> list[str]:
+    """The columns of all tables; a number of columns stands for all that have levels or bins."""
+    if isinstance(tables, (list, tuple)):
+        return [name for table in tables for name in group_names(table)]
+    known = {} if bins is None else bins
+    return [n for n, rule in schema.columns.items() if n in known or isinstance(rule, Category)]
 
 
 def _parts(option: Option, term: str) -> list[str]:
@@ -342,12 +377,49 @@ def _shape(given: Options) -> dict[str, Any]:
 _register_columns("sum", SumMechanism, GroupSums)
 _register_columns("mean", MeanMechanism, GroupMeans)
 _register_columns("variance", VarianceMechanism, GroupVariances)
-_register_statistic(
-    "count",
-    "counts of the levels of categories, or of groups",
-    _counts,
-    columns=Option("terms", 'categories, or "j:k" for a joint table', of=Category),
-    by=_BY,
+
+
+def _count(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """Of public levels and groups; of keys that nobody listed, where they are private."""
+    stated = dict(given)
+    keys, most = stated.pop("keys", _KEYS[0]), stated.pop("most", None)
+    if check_choice("keys", keys, _KEYS) == "private":
+        return _private_keys(check_schema(schema), stated, most, epsilon)
+    if most is not None:
+        fail("`most` is for keys='private': of public levels all are released.")
+    own = {key: stated[key] for key in ("columns", "by") if key in stated}
+    return AdditiveMechanism(_counts(schema, **own), epsilon=epsilon, **_shape(stated))
+
+
+def _private_keys(schema: Schema, given: Options, most: int | None, epsilon: Fraction) -> Mechanism:
+    by = given.get("by")
+    if isinstance(by, (list, tuple)) and len(by) == 1:
+        by = by[0]
+    if not isinstance(by, str) or "columns" in given:
+        fail("`by` must name one column for keys='private', and `columns` none: its keys count.")
+    noise, delta = given.get("noise", "best"), given.get("delta", 0)
+    return PrivateKeys(schema, by, epsilon=epsilon, delta=delta, noise=noise, most=most)
+
+
+_KEYS = ("public", "private")
+register(
+    Kind(
+        "count",
+        "counts of the levels of categories, of groups, or of keys that nobody listed",
+        {
+            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+            "by": Option("by", _BY.about, choices=_KEYS),
+            "keys": Option(
+                "text",
+                "'private': of a column without public levels",
+                choices=_KEYS,
+                default="public",
+            ),
+            "most": Option("integer", "of private keys: only so many, the largest"),
+            **_SHAPE,
+        },
+        _count,
+    )
 )
 _register_statistic(
     "flags",
@@ -535,4 +607,28 @@ _register(
     CellCounts,
     columns=Option("columns", "by default all"),
     bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
+)
+_register(
+    "tables",
+    "many tables of counts that agree with each other",
+    Tables,
+    tables=Option("tables", "lists of columns, or up to how many at once", required=True),
+    bins=Option("bins of columns", "of numbers: how many each, or the edges"),
+    weights=Option("numbers", "what the variance of a cell of each table counts"),
+    targets=Option("numbers", "or the standard error that is wished for each table"),
+    noise=Option("text", "the noise, by default the best", choices=TABLE_NOISES, default="best"),
+    delta=Option("number", "for Gaussian noise, taken where it has less variance", default=0),
+    whole=Option("flag", "round to integers that are not negative, table by table"),
+    suppress=Option("number", "do not print cells whose relative error is larger"),
+)
+_register(
+    "synthetic_rows",
+    "tables of few columns, and rows of all columns that are made from them",
+    SyntheticRows,
+    columns=Option("columns", "by default all"),
+    tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
+    delta=_SHAPE["delta"],
+    bins=Option("bins of columns", "of numeric columns: how many, or where they begin and end"),
+    rounds=Option("integer", "how many tables are chosen, by default by a rule"),
+    most_cells=Option("integer", "how large the model may be"),
 )

@@ -41,7 +41,8 @@ class Known:
     half_width : array
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
-        Of the noise, in user units; None where only the half-widths are known.
+        Of the noise, in user units; None where only the half-widths are known. A vector is that of
+        the variances of independent entries.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -136,12 +137,22 @@ class Draft:
         )
 
     def covariance(self) -> FloatArray:
-        """Of all entries; NaN where it is not known, 0 between independent drafts."""
+        """Of all entries; NaN where it is not known, 0 between independent drafts.
+
+        Where all entries are independent it is the vector of their variances.
+        """
+        told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
+        if told and all(known is not None and known.ndim == 1 for known in told):
+            whole = np.full(len(self.names), np.nan)
+            for a, b, error in self._blocks():
+                if isinstance(error, Known):
+                    whole[a:b] = error.covariance
+            return whole
         whole = np.zeros((len(self.names), len(self.names)))
         for a, b, error in self._blocks():
             known = isinstance(error, Known) and error.covariance is not None
             if known:
-                whole[a:b, a:b] = error.covariance  # type: ignore[union-attr]
+                whole[a:b, a:b] = _with_zeros(error.covariance)  # type: ignore[union-attr, arg-type]
             else:
                 whole[a:b, :] = whole[:, a:b] = np.nan
         return whole
@@ -208,7 +219,8 @@ class Release:
         The exact law of the noise, in words.
     covariance : array
         Covariance of the noise in user units (sampling error and clipping not included); NaN where
-        it is not known.
+        it is not known. Of many entries, such as keys or the cells of many tables, the vector of
+        their variances alone.
     half_width : array
         Simultaneous half-widths at level ``confidence``: all entries are within them at once; NaN
         where none is known.
@@ -256,17 +268,22 @@ class Release:
 
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
-        silent = np.array([name in self.unknown for name in self.names], dtype=np.bool_)
-        vague = silent | np.isnan(np.diag(self.covariance))
+        hidden = set(self.unknown)
+        silent = np.array([name in hidden for name in self.names], dtype=np.bool_)
+        vague = silent | np.isnan(self._variances)
         if vague.any():
-            shared = vague[:, None] | vague[None, :]
+            shared = vague if self.covariance.ndim == 1 else vague[:, None] | vague[None, :]
             object.__setattr__(self, "covariance", np.where(shared, np.nan, self.covariance))
             object.__setattr__(self, "half_width", np.where(silent, np.nan, self.half_width))
 
     @property
     def noise_std(self) -> FloatArray:
         """Standard deviation of the noise on every entry; NaN where it is not known."""
-        return np.sqrt(np.diag(self.covariance))
+        return np.sqrt(self._variances)
+
+    @property
+    def _variances(self) -> FloatArray:
+        return self.covariance if self.covariance.ndim == 1 else np.diag(self.covariance)
 
     @property
     def interval(self) -> FloatArray:
@@ -323,6 +340,7 @@ class Release:
             },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),
+            **({"variances": True} if self.covariance.ndim == 1 else {}),
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -354,11 +372,15 @@ class Release:
             resolution=int(record["resolution"]),
             guarantee=Guarantee(**guarantee),
             noise=record["noise"],
-            covariance=_with_zeros(np.array(record["covariance"], dtype=np.float64)),
+            covariance=np.array(record["covariance"], dtype=np.float64)
+            if record.get("variances")
+            else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
             confidence=float(record["confidence"]),
             unknown=tuple(record["unknown"]),
-            ends=np.array(record["ends"], dtype=np.float64) if "ends" in record else None,
+            ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
+            if "ends" in record
+            else None,
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             receipt=dict(record["receipt"]),
@@ -452,6 +474,8 @@ def _example() -> Release:
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
     """The diagonal where there is nothing beside it: many cells make a large matrix."""
+    if covariance.ndim == 1:
+        return covariance
     diagonal = np.diag(covariance)
     silent = np.isnan(diagonal)  # what they share with others is not known either
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)

@@ -6,6 +6,8 @@
 - A text of more than 65,536 characters is missing: no name, level or number is so long, and a
   reader need not keep more.
 - A person is a number or a text; the digits of an integer, as Python writes them, are that integer.
+- A key that nobody has listed is a text of up to 256 printable characters, not all blanks; a finite
+  number is the text that Python writes for it, a UUID its own. Everything else is no key.
 
 No function here raises on account of a cell, and none runs code of a cell's own class: cells of
 classes derived from ``str``, ``int``, ``float`` and ``Decimal`` are read as the plain value
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_TEXT = 1 << 16
+LONGEST_KEY = 256
 _MOST_DIGITS = 400
 _PLAIN = frozenset(map(id, (bool, int, float, Decimal, Fraction, type(None), uuid.UUID, bytes)))
 _BENEATH: tuple[tuple[type, Callable[[Any], Any]], ...] = (
@@ -184,3 +187,28 @@ def person_words(cell: object) -> tuple[int, int]:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     first = int.from_bytes(digest[:8], "little") >> 2 | 1  # neither 0 nor -1
     return first, int.from_bytes(digest[8:], "little", signed=True)
+
+
+# --- keys that nobody has listed ------------------------------------------------------------------
+
+
+def key_text(cell: object) -> str | None:
+    """The key of a cell as it would be published, None if it has none.
+
+    What could not be printed, such as bytes that are no UTF-8, is no key.
+
+    >>> [key_text(cell) for cell in ("Ulm", 7, 7.0, "7", 0.5, " ", None, "a\\n", "x" * 300)]
+    ['Ulm', '7', '7', '7', '0.5', None, None, None, None]
+    """
+    cell = plain_cell(cell)
+    if isinstance(cell, uuid.UUID):
+        return str(cell)
+    if not isinstance(cell, str):
+        number = exact_value(cell)
+        if number is None or (isinstance(number, float) and math.isinf(number)):
+            return None
+        if isinstance(number, int) and number.bit_length() > 3 * LONGEST_KEY:
+            return None  # more digits than a key has characters; Python refuses to write some
+        cell = repr(number)
+    fits = len(cell) <= LONGEST_KEY and cell.isprintable() and not cell.isspace()
+    return cell if fits and cell else None

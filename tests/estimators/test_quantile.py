@@ -104,7 +104,7 @@ def test_bad_parameters_cost_nothing(change, words, seed):
 
 def test_too_many_features_are_refused_before_paying():
     ledger = tdp.Ledger(epsilon=1)
-    with pytest.raises(InfeasibleSamplingError, match="up to 4 coefficients"):
+    with pytest.raises(InfeasibleSamplingError, match="up to 5 coefficients"):
         QuantileRegression(1, (-1, 1), ledger=ledger).fit(np.zeros((9, 7)), np.zeros(9))
     assert ledger.spent.epsilon == 0
 

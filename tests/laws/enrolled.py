@@ -31,7 +31,10 @@ from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
+from tightdp.mechanisms.synthetic_rows import SyntheticRows
+from tightdp.mechanisms.table_book import TableMechanism, Tables
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
 
@@ -122,6 +125,11 @@ def box_bounds(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
         return -max(ends), -near
 
     return on_box
+
+
+def slope_of_base(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+    """Minus the logarithm of a base measure that falls to the right."""
+    return Fraction(low[0], 100), Fraction(high[0], 100)
 
 
 def gradient_norm(frame: Any) -> Callable[[Any, Any], tuple[int, int]]:
@@ -307,6 +315,35 @@ MECHANISMS: dict[type, list[Case]] = {
         )
         for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
     ],
+    TableMechanism: [
+        Case(
+            f"coordinates of tables, {noise}",
+            lambda facts, noise=noise, delta=delta: TableMechanism(
+                facts, ["t", ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"cube": 0.0, "split": 0.0, "gaussian": 1e-3}.items()
+    ],
+    Tables: [
+        Case(
+            f"tables, {noise}",
+            lambda facts, noise=noise, delta=delta: Tables(
+                facts, ["t", ["t", "k"], ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
+            ),
+        )
+        for noise, delta in {"best": 0.0, "cube": 0.0, "gaussian": 1e-3}.items()
+    ],
+    PrivateKeys: [
+        Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),
+        Case(
+            "private keys, gaussian",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, noise="gaussian"),
+        ),
+        Case(
+            "private keys, the largest",
+            lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, most=1),
+        ),
+    ],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [
         Case(
@@ -359,6 +396,24 @@ MECHANISMS: dict[type, list[Case]] = {
         )
         for flip in (False, True)
     ],
+    SyntheticRows: [
+        Case(
+            "synthetic rows, chosen",
+            lambda facts: SyntheticRows(facts, epsilon=1, bins={"x": 2, "y": 2}, rounds=2),
+            quick=False,
+        ),
+        Case(
+            "synthetic rows, stated",
+            lambda facts: SyntheticRows(facts.only(["k", "t"]), [["k", "t"]], epsilon=1),
+        ),
+        Case(
+            "synthetic rows, in rho",
+            lambda facts: SyntheticRows(
+                facts.only(["t", "k", "x"]), epsilon=1, delta=1e-3, bins={"x": 2}, rounds=1
+            ),
+            quick=False,
+        ),
+    ],
     JointKolmogorov: [
         Case(
             "joint sample",
@@ -379,7 +434,19 @@ MECHANISMS: dict[type, list[Case]] = {
                 neighbors=facts.neighbors,
                 bits=8,
             ),
-        )
+        ),
+        Case(
+            "gradient on a base",
+            lambda facts: tdp.KNormGradient(
+                tdp.Interval(-1, 1),
+                gradient_norm,
+                sensitivity=2 * 2 * 256,
+                epsilon=1,
+                neighbors=facts.neighbors,
+                bits=8,
+                base_measure=slope_of_base,
+            ),
+        ),
     ],
     tdp.KNormRowGradient: [
         Case(
@@ -534,6 +601,7 @@ ESTIMATORS: dict[str, Fit] = {
     "GeometricMedian": Fit(tdp.GeometricMedian, ("x", "y")),
     "Density": Fit(tdp.Density, ("x",)),
     "SyntheticSample": Fit(tdp.SyntheticSample, ("x", "k")),
+    "SyntheticTable": Fit(tdp.SyntheticTable, ("k", "t")),
     "LinearRegression": Fit(tdp.LinearRegression, ("x", "k"), "y", REPLACE),
     "Ridge": Fit(tdp.Ridge, ("x",), "y", REPLACE),
     "QuantileRegression": Fit(tdp.QuantileRegression, ("x",), "y"),

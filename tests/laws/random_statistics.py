@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -28,6 +29,7 @@ from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
+from tightdp.data.table_counts import TableCounts
 from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
@@ -161,6 +163,19 @@ def _capped_sums(rng: Generator, facts: tdp.Schema) -> CappedSums:
     return CappedSums(amounts, rng.permutation(names).tolist(), at_most=most)
 
 
+def _table_counts(rng: Generator, facts: tdp.Schema) -> TableCounts:
+    """Some tables of up to two columns, each in coordinates of one kind."""
+    names = some(rng, ["a", "j", "k", "l"], 2)[:3]
+    tables = [[n] for n in names] + [names[:2], names[-2:]]
+    kinds = rng.choice(["cells", "contrasts", "centred"], len(tables)).tolist()
+    parts = list(
+        {str(sorted(t)): (kind, t) for kind, t in zip(kinds, tables, strict=True)}.values()
+    )
+    order = [parts[i] for i in rng.permutation(len(parts))]
+    bins = {"a": _bins(rng, facts, "a")} if "a" in names else {}
+    return TableCounts(facts, names, order, bins)
+
+
 MAKERS: dict[type[Statistic], Maker] = {
     Sums: lambda rng, facts: Sums(facts, some(rng, ["a", "b", "c"])),
     Counts: lambda rng, facts: Counts(facts, terms(rng, MARGINS)[:3]),
@@ -176,6 +191,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     ClassMoments: _class_moments,
     GroupMoments: _group_moments,
     RegressionMoments: _regression,
+    TableCounts: _table_counts,
     WeightedMoments: _weighted,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
@@ -265,7 +281,29 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
     counted = obeying(statistic, row)
     if isinstance(statistic, CappedSums):
         return counted[name] / Fraction(statistic.schema[name].high)
+    if isinstance(statistic, TableCounts):
+        factors = re.split(r":(?![^\[{]*[\])}])", name)
+        return math.prod((_level_factor(statistic, f, counted) for f in factors), start=Fraction(1))
     return by_name(name, counted, statistic.schema)
+
+
+def _level_factor(statistic: TableCounts, factor: str, row: dict[str, Any]) -> Fraction:
+    """A level of a column, one that is centred, or a comparison with the levels before it."""
+    column, mark, rest = re.match(r"(\w+)([\[{])(.*)$", factor).groups()
+    if mark == "[":
+        return _factor(factor, row, statistic.schema)
+    labels = dict(statistic.sides.axes)[column]
+    own = [
+        _factor(column + (x if x[0] == "[" else f"[{x}]"), row, statistic.schema) for x in labels
+    ]
+    at, which = own.index(1), rest[:-1]
+    if len(labels) == 2:
+        assert which == "-".join(labels)
+        return Fraction(1 - 2 * at)
+    if not which.startswith("<"):
+        return Fraction(len(labels) * (labels[at] == which) - 1)
+    k = labels.index(which[1:])
+    return Fraction(1 if at < k else -k if at == k else 0)
 
 
 # --- what an entry must be, from its name alone -----------------------------------------------

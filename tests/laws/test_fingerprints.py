@@ -46,30 +46,43 @@ def inside(point: Any) -> Any:
     return np.clip(point, -1, 1)
 
 
+def second_base(low: Any, high: Any) -> tuple[int, int]:
+    return 0, 1 if low == high else 2
+
+
 # What else a parameter of this name can be; the first that the constructor takes is used.
 OTHERS: dict[str, list[Any]] = {
     "epsilon": [Fraction(3, 2)],
     "delta": [1e-3, 2e-3, 0],
-    "noise": ["l1", "laplace", "gaussian", tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1)],
-    "rho": [Fraction(1, 9)],
+    "noise": [
+        "l1",
+        "split",
+        "laplace",
+        "gaussian",
+        "bounded",
+        tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1),
+    ],
     "count_share": [Fraction(1, 3)],
     "design": [second_design],
     "column": ["y"],
-    "columns": [["x"], ["y"]],
+    "columns": [["x"], ["y"], ["x", "y"]],
     "by": ["t", "k", "s"],
     "features": [["z"], ["x", "z"]],
     "target": ["z", "s"],
     "taus": [[0.25, 0.75]],
     "tau": [Fraction(1, 3)],
     "size": [3, 2],
-    "bins": [5],
+    "bins": [5, {"x": 3}, {"x": 2}],
+    "rounds": [3],
+    "most_cells": [1 << 10],
+    "most": [4],
     "most_points": [1 << 24],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
     "intervals": [[tdp.Interval(-2, 1)]],
     "domain": [tdp.Interval(-1, 2)],
     "output": [tdp.Interval(0, 10)],  # the column's own, and no other
     "candidates": [["low", "middle", "top"]],
-    "base_measure": [[1, 2, 3]],
+    "base_measure": [[1, 2, 3], second_base],
     "utility": [second_function],
     "bounds": [second_function],
     "norm": [second_function, "l2"],
@@ -111,6 +124,11 @@ OTHERS: dict[str, list[Any]] = {
     "settings": [[{"ridge": 0.0}, {"ridge": 2.0}]],
     "score_share": [0.3],
     "runs": [5.0],
+    "tables": [["t"], ["s"]],
+    "weights": [[1, 2], [1, 2, 3]],
+    "targets": [[1, 2], [1, 2, 3]],
+    "suppress": [0.5],
+    "rho": [0.05],
 }
 
 
@@ -205,6 +223,7 @@ def changed(asked: Any, what: Any) -> Iterator[Any]:
 
 # what some parameters need beside them
 TOGETHER: list[dict[str, Any]] = [
+    {"epsilon": None},
     {"sampler": SAMPLERS[1]},
     {"neighbors": "add-remove"},
     {"neighbors": "add-remove", "person": "id"},

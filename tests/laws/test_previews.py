@@ -76,6 +76,8 @@ ASKED = [
     Asked("quantile_regression", {"features": ["x"], "target": "y"}, on_rows=True, quick=False),
     Asked("naive_bayes", {"features": ["x"], "target": "t"}, on_rows=True, quick=False),
     Asked("density", {"columns": ["x"], "bins": 5}),
+    Asked("synthetic_rows", {"columns": ["k", "t"], "tables": [["k", "t"]]}),
+    Asked("tables", {"tables": ["t", ["k", "t"]]}),
 ]
 ALL = [(asked, relation) for asked in ASKED for relation in asked.relations]
 

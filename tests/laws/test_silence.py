@@ -193,6 +193,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "quantile_regression": {"features": ["x"], "target": "y"},
     "naive_bayes": {"features": ["x", "k"], "target": "t"},
     "density": {"columns": ["x"], "bins": 5},
+    "synthetic_rows": {"columns": ["k", "t"], "rounds": 1},
+    "tables": {"tables": ["t", ["k", "t"]]},
 }
 
 

@@ -20,6 +20,7 @@ from tightdp.ledger import Ledger, store
 POINTS = ("begun", "inserted", "committed", "computed", "storing", "stored", "published")
 KEYS = 400
 COST = Fraction(1, 100)
+PATIENCE = 300.0  # seconds: sixteen processes on a busy machine wait long for their turn
 
 
 def publish(board: str, line: dict[str, object]) -> None:
@@ -30,7 +31,7 @@ def publish(board: str, line: dict[str, object]) -> None:
 
 
 def spend(path: str, board: str, cost: Fraction) -> None:
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(path, timeout=PATIENCE)
     while True:
         try:
             receipt = ledger.spend(cost)
@@ -48,7 +49,7 @@ def answer(path: str, board: str, key: str, point: str | None) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     store._checkpoint = arrive
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(path, timeout=PATIENCE)
     try:
         receipt = ledger.spend(COST, key=key, label="a count")
     except (BudgetError, BurnedError, PendingError) as refusal:

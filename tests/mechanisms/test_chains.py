@@ -111,7 +111,7 @@ def test_more_coefficients_than_exact_draws_reach(seed):
     rng = np.random.default_rng(seed)
     table = four_features(rng)
     with pytest.raises(InfeasibleSamplingError, match="not epsilon-DP"):
-        mechanism(400, 4, sampler="exact")
+        mechanism(400, 5, sampler="exact")
     mech = mechanism(400, 4, bits=12, epsilon=1, steps=6000, grid=12)
     release = mech.release(table, rng=seed)
     assert release.value[1:] == pytest.approx(SLOPES, abs=0.1)

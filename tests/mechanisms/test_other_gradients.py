@@ -93,6 +93,93 @@ def test_sensitivity_may_depend_on_theta(seed: int) -> None:
     assert fit(counts, weights / weights.sum()) > 1e-4
 
 
+# --- a base measure on a wide box: Remark 4.2 -----------------------------------------------------
+
+WIDE, STEPS = 8, 1 << 5
+RATE_OF_BASE = Fraction(1, 2)
+POINTS = [Fraction(t * WIDE, STEPS) for t in range(-STEPS, STEPS + 1)]
+
+
+def gradient_of_a_line(rows: Any) -> Any:
+    """The norm of the sum of x (y - x theta) for rows (x, y) in [-1, 1], on boxes."""
+    square, cross = sum(x * x for x, _ in rows), sum(x * y for x, y in rows)
+
+    def on_box(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+        ends = [square * Fraction(t[0] * WIDE, STEPS) - cross for t in (low, high)]
+        near = Fraction(0) if min(ends) <= 0 <= max(ends) else min(map(abs, ends))
+        return near, max(map(abs, ends))
+
+    return on_box
+
+
+def grows(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+    """2 (1 + abs(theta)): abs(y - x theta) is at most 1 + abs(theta) for any theta."""
+    sizes = sorted(2 * (1 + Fraction(abs(t[0]) * WIDE, STEPS)) for t in (low, high))
+    return Fraction(2) if low[0] <= 0 <= high[0] else sizes[0], sizes[1]
+
+
+def laplace_base(low: Any, high: Any) -> tuple[Fraction, Fraction]:
+    sizes = sorted(RATE_OF_BASE * Fraction(abs(t[0]) * WIDE, STEPS) for t in (low, high))
+    return Fraction(0) if low[0] <= 0 <= high[0] else sizes[0], sizes[1]
+
+
+def line_mechanism(sensitivity: Any = grows, base: Any = laplace_base) -> Any:
+    return tdp.KNormGradient(
+        tdp.Interval(-WIDE, WIDE),
+        gradient_of_a_line,
+        sensitivity=sensitivity,
+        epsilon=2,
+        bits=5,
+        base_measure=base,
+    )
+
+
+def line_logs(rows: Any, growing: bool = True) -> Any:
+    """Logarithms of the probabilities of all grid points, straight from the density."""
+    norms = np.array([abs(float(sum(x * (y - x * t) for x, y in rows))) for t in POINTS])
+    size = np.abs(np.array(POINTS, dtype=float))
+    scores = -2 * norms / (2 * 2 * (1 + size if growing else 2.0)) - float(RATE_OF_BASE) * size
+    return scores - np.log(np.exp(scores).sum())
+
+
+def test_a_base_measure_multiplies_the_weights(seed: int) -> None:
+    rows = [(1, 1), (Fraction(1, 2), 0), (-1, Fraction(-3, 4)), (1, Fraction(1, 2))]
+    law, bits = line_mechanism().law_for(gradient_of_a_line(rows)), source(seed)
+    counts = np.bincount([law.draw(bits)[0] + STEPS for _ in range(3000)], minlength=2 * STEPS + 1)
+    assert fit(counts, np.exp(line_logs(rows))) > 1e-4
+    flat = line_logs(rows) + float(RATE_OF_BASE) * np.abs(np.array(POINTS, dtype=float))
+    without = np.exp(flat) / np.exp(flat).sum()
+    assert fit(counts, without) < 1e-6  # planted: a base measure that is left out
+    assert "base measure" in line_mechanism().law
+
+
+def test_a_sensitivity_that_grows_keeps_the_promise_on_a_wide_box() -> None:
+    """The bound on theta is not needed (Remark 4.2); a constant for theta in [-1, 1] breaks it."""
+    ends = [(x, y) for x in (-1, 0, 1) for y in (-1, 1)]
+    worst = {True: 0.0, False: 0.0}
+    for others in ([], [(1, 1)] * 3, [(1, -1)] * 6, [(1, 1), (1, -1)] * 2):
+        for growing in worst:
+            logs = [line_logs([*others, row], growing) for row in ends]
+            apart = max(float(np.abs(a - b).max()) for a in logs for b in logs)
+            worst[growing] = max(worst[growing], apart)
+    assert 0.4 < worst[True] <= 2
+    assert worst[False] > 2  # planted: Delta = 4, as if abs(theta) <= 1
+
+
+@pytest.mark.parametrize(
+    ("base", "text"),
+    [
+        (3, "base_measure"),
+        (lambda low, high: 1, "two numbers"),
+        (lambda low, high: (2, 1), "in this order"),
+        (lambda low, high: (0, float("inf")), "base_measure"),
+    ],
+)
+def test_a_bad_base_measure_is_refused_before_payment(base: Any, text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        line_mechanism(base=base)
+
+
 # --- squared and absolute loss for a mean --------------------------------------------------------
 
 

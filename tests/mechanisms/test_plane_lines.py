@@ -20,6 +20,7 @@ CASES = {
     "two features": (3, True, 4, Fraction(3, 10)),
     "a box": (3, False, None, Fraction(1, 2)),
     "one number": (1, True, 6, Fraction(1, 5)),
+    "four features": (5, True, 2, Fraction(1, 2)),
 }
 
 
@@ -56,6 +57,26 @@ def test_lines_are_counted() -> None:
         inside = int((np.abs(grid).sum(axis=0) <= edge).sum())
         assert line_count(edge, slopes, within=True) == inside
         assert line_count(edge, slopes, within=False) == grid.shape[1]
+
+
+def test_five_coefficients_have_a_grid_of_use_and_six_have_none() -> None:
+    """The evidence of the page: lines of the finest grids, in steps of 2**-5."""
+    assert line_count(32, 4, within=True) == 746_241
+    assert line_count(32, 5, within=True) == 9_737_793
+    facts = {f"x{j}": tdp.Interval(-1, 1) for j in range(6)}
+    five = list(facts)[:5]
+
+    def mechanism(rows: int, names: list[str], **more: Any) -> tdp.KNormQuantileRegression:
+        schema = tdp.Schema({name: facts[name] for name in names}, rows=rows)
+        return tdp.KNormQuantileRegression(schema, epsilon=1, **more)
+
+    assert mechanism(1438, five).grid == 5
+    with pytest.raises(InfeasibleSamplingError, match="no grid"):
+        mechanism(1439, five)
+    with pytest.raises(InfeasibleSamplingError, match="no grid"):
+        mechanism(100, five, shape="box")
+    with pytest.raises(InfeasibleSamplingError, match="up to 5 coefficients"):
+        mechanism(10, list(facts))
 
 
 def few_rows(kind: str, rows: int) -> Any:

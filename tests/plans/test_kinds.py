@@ -52,6 +52,8 @@ ASKED = {
     "quantile_regression": {"features": ["w"], "target": "x"},
     "naive_bayes": {"features": ["w"], "target": "t"},
     "density": {"columns": ["w", "x"], "bins": 2},
+    "synthetic_rows": {"columns": ["w", "x"], "tables": [["w", "x"]], "bins": {"w": 2}},
+    "tables": {"tables": ["t", ["t", "w"]], "bins": {"w": 3}},
 }
 
 

@@ -154,14 +154,14 @@ def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) 
     if len(needed) == len(plan.releases) > 1:
         split = split_budget(
             {name: plan[name].request for name in needed},
-            epsilon=plan.caps.epsilon,
+            **plan.caps_stated(),
             errors={name: size for name, (unit, size) in asked.items() if unit == "error"},
             ranks={name: size for name, (unit, size) in asked.items() if unit == "ranks"},
             **common,
         )
         lines += [
             "",
-            f"The budget of {text_down(plan.caps.epsilon)}, shared to serve all:",
+            f"The budget of {text_down(plan.caps.amount)}, shared to serve all:",
             str(split),
         ]
         record["split"] = {
@@ -205,12 +205,15 @@ def _watched(speaker: Speaker, count: int) -> Iterator[Callable[[str, int, int],
 
 def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.report import Report, check_format
+    from tightdp.report.report import rows_file
+    from tightdp.report.sections import makes_rows
 
     for path in given.report:
         check_format(path)
     plan = Plan.read(given.plan)
+    rows = [part.name for part in plan.releases if makes_rows(part.request.mechanism)]
     for path in given.report:
-        check_format(path, plan.files)
+        check_format(path, plan.files, rows)
     with _after_payment(plan), _terminable():
         with _watched(speaker, len(plan.releases)) as watch:
             found = plan.release(one_pass=given.one_pass, progress=speaker.bars, watch=watch)
@@ -225,7 +228,8 @@ def _release(given: argparse.Namespace, speaker: Speaker) -> Exit:
             raise
         speaker.say(found.text(_MOST), found.to_dict())
     for path in given.report:
-        speaker.remark(f"written: {path}")
+        made = [rows_file(path, name) for name in rows if name in found.answers]
+        speaker.remark(f"written: {', '.join(map(str, [path, *made]))}")
     for name in found.lost:
         speaker.remark(f"tightdp: {name!r} has no answer: see above.")
     return Exit.NO if found.lost else Exit.DONE

@@ -72,7 +72,7 @@ class IntegerSum:
         table = Table.open(frame, self.schema)
         shared = table.take(self.reducer, progress) if isinstance(table, SharedTable) else None
         sums, rows = _one_pass(table, [self], progress)[0] if shared is None else shared
-        _warn_of_rows(rows, table.engine(self.schema), self.schema)
+        warn_of_rows(rows, table.engine(self.schema), self.schema)
         return sums
 
     def block_rows(self) -> int:
@@ -310,7 +310,7 @@ def _guarded(parts: Iterator[T]) -> Iterator[T]:
         yield part  # type: ignore[misc]
 
 
-def _warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
+def warn_of_rows(rows: int, engine: Engine, schema: Schema) -> None:
     """Say after the pass what could not be known before; under replace-one it is public."""
     public = schema.neighbors is Neighbors.REPLACE_ONE
     if public and rows != schema.rows and guard(engine.known_rows) is None:
@@ -322,7 +322,7 @@ def _counted(parts: Iterator[Block], engine: Engine, schema: Schema) -> Iterator
     for part in parts:
         rows += len(part)
         yield part
-    _warn_of_rows(rows, engine, schema)
+    warn_of_rows(rows, engine, schema)
 
 
 def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:

@@ -21,6 +21,8 @@ _LEAST_BUFFER = 1 << 18
 class FewRows:
     """Rows kept so far; memory for about twice ``limit`` rows per person.
 
+    Of ``distinct`` rows each counts once for a person, however often it is there.
+
     Examples
     --------
     >>> few = FewRows(limit=1, width=1)
@@ -29,8 +31,8 @@ class FewRows:
     2
     """
 
-    def __init__(self, limit: int, width: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, width: int, *, distinct: bool = False) -> None:
+        self._limit, self._distinct = limit, distinct
         self._parts: list[Integers] = [np.empty((0, width + 2), dtype=np.int64)]
         self._held, self._room = 0, _LEAST_BUFFER
 
@@ -49,6 +51,8 @@ class FewRows:
 
     def _settle(self) -> Integers:
         table = np.concatenate(self._parts)
+        if self._distinct:
+            table = np.unique(table, axis=0)
         kept = table[_lowest(table, self._limit)]
         self._parts, self._held = [kept], len(kept)
         return kept

@@ -9,7 +9,7 @@ before the session is made.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ _REST = frozenset({"boolean", "float", "double", "decimal", "string", "varchar",
 _FORM = "word string, payload binary"
 _DONE, _FAILED = "done", "failed"
 _PARTITIONS = 200  # as many as Spark makes by itself
-_FAILED_KEY = -2  # the key of no person, see columns.Cells.keys
+FAILED_KEY = -2  # the key of no person, see columns.Cells.keys
 
 
 class SparkTable(Engine):
@@ -63,19 +63,28 @@ class SparkTable(Engine):
             columns = np.frombuffer(_payload(line), dtype=np.int64).reshape(len(scan.names), -1)
             yield Block.of_columns(scan.names, columns.astype(np.float64))
 
+    def payloads(self, names: Sequence[str], task: Any, keyed: str = "") -> Iterator[bytes]:
+        """What a task of its own makes of every part of the rows; with rows of the form ``keyed``,
+        whose first two columns are the words of a person, of all rows of its persons."""
+        for line in self._lines(names, task, keyed).toLocalIterator():
+            yield _payload(line)
+
     def _run(self, scan: Scan, finish: Finish) -> Any:
+        form = ", ".join(f"{name} bigint" for name in _keyed_names(scan))
+        keyed = "" if scan.schema.person is None else form
+        return self._lines(scan.wanted, Task(scan, finish), keyed)
+
+    def _lines(self, wanted: Sequence[str], task: Any, keyed: str) -> Any:
         pyarrow()
         # plain names on the way to the workers: mapInArrow stumbles over dots and backticks
-        quoted = ["`" + name.replace("`", "``") + "`" for name in scan.wanted]
+        quoted = ["`" + name.replace("`", "``") + "`" for name in wanted]
         frame = self._frame.selectExpr(*(f"{name} AS c{j}" for j, name in enumerate(quoted)))
-        task = Task(scan, finish)
-        if scan.schema.person is None:
+        if not keyed:
             return frame.mapInArrow(task.on_rows, _FORM)
-        names = _keyed_names(scan)
-        keyed = frame.mapInArrow(task.to_keyed, ", ".join(f"{name} bigint" for name in names))
         count = partitions(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         # Given the number of partitions, the optimiser leaves them alone: a person stays in one.
-        return keyed.repartition(count, *names[:2]).mapInArrow(task.on_keyed, _FORM)
+        persons = frame.mapInArrow(task.to_keyed, keyed).repartition(count, "first", "second")
+        return persons.mapInArrow(task.on_keyed, _FORM)
 
 
 _ready: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions whose workers have the package
@@ -148,7 +157,7 @@ class Task:
                 known = keys[:, 0] != -1
                 yield _batch(names, np.concatenate([keys, rows], axis=1)[known])
         except Exception:
-            yield _batch(names, np.full((1, len(names)), _FAILED_KEY))
+            yield _batch(names, np.full((1, len(names)), FAILED_KEY))
 
     def _chunks(self, batches: Iterable[Any]) -> Iterator[Chunk]:
         wanted = self.scan.wanted
@@ -156,13 +165,18 @@ class Task:
         return batch_cells(named, wanted, self.scan.rows)
 
     def _lines(self, blocks: Callable[[], Iterator[Block]]) -> Iterator[Any]:
-        pa = pyarrow()
-        try:
-            with one_blas_thread():
-                for payload in self.finish(blocks()):
-                    yield pa.record_batch({"word": [_DONE], "payload": [payload]})
-        except Exception:  # Spark would log the words of the exception
-            yield pa.record_batch({"word": [_FAILED], "payload": [b""]})
+        return to_lines(lambda: self.finish(blocks()))
+
+
+def to_lines(payloads: Callable[[], Iterator[bytes]]) -> Iterator[Any]:
+    """Payloads on their way from a worker; of a failure a word."""
+    pa = pyarrow()
+    try:
+        with one_blas_thread():
+            for payload in payloads():
+                yield pa.record_batch({"word": [_DONE], "payload": [payload]})
+    except Exception:  # Spark would log the words of the exception
+        yield pa.record_batch({"word": [_FAILED], "payload": [b""]})
 
 
 def partitions(setting: str | None) -> int:
@@ -185,7 +199,7 @@ def _batch(names: list[str], table: Any) -> Any:
 def _read_keyed(batches: Iterable[Any]) -> Iterator[Keyed]:
     for batch in batches:
         columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        if (columns[0] == _FAILED_KEY).any():
+        if (columns[0] == FAILED_KEY).any():
             fail("A worker failed.", DataError)
         table = np.stack(columns, axis=1)
         yield table[:, :2], table[:, 2:]

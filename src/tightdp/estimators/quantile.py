@@ -44,8 +44,9 @@ class QuantileRegression(
     shape : {"l1", "box"}
         Whether ``radius`` bounds the sum of the sizes of the coefficients, or each of them.
     sampler : {"exact", "mcmc"}
-        Exact draws take up to four coefficients. A Markov chain takes more, but only approaches the
-        law: the fit is then **not** epsilon-DP, and its guarantee says ``approximate-sampler``.
+        Exact draws take up to four coefficients, five for up to 1,438 rows. A Markov chain takes
+        more, but only approaches the law: the fit is then **not** epsilon-DP, and its guarantee
+        says ``approximate-sampler``.
 
     Attributes
     ----------

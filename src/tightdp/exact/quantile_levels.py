@@ -32,7 +32,7 @@ _FEW_ROWS = 4096  # tiles do not pay for fewer rows
 Places = NDArray[Any]
 """Places of rows or tiles: 32-bit integers, or 64 bits where there are so many rows."""
 MOST_STEPS = 1 << 30  # lines times rows: minutes, at worst
-MOST_LINES = 600_000  # seconds for few distinct rows
+MOST_LINES = 750_000  # five coefficients in steps of 2**-5
 _CHUNK = 1 << 18  # cells of a table of lines by rows
 
 
@@ -381,10 +381,12 @@ class LineLaw:
         self.levels, self.rate, self._slope = levels, rate, float(rate)
         self.edge, self._slopes = levels.high[0], len(levels.high) - 1
         found = [self._weigh(part) for part in self._chunks()]
-        least = min(low for _, low in found)
+        least = min(low for *_, low in found)
         # an integer that no level is below: levels are integers, and floats nearly exact
         self._reference = max(0, math.floor(least * (1 - 2.0**-40)) - 1)
-        self._lines = np.concatenate([logs for logs, _ in found]) + self._slope * self._reference
+        self._numbers = np.concatenate([numbers for numbers, *_ in found])
+        self._lines = np.concatenate([logs for _, logs, _ in found])
+        self._lines += self._slope * self._reference
         top = float(self._lines.max())
         total = top + math.log(float(np.exp(np.maximum(self._lines - top, -700.0)).sum()))
         spread = self._slope * (float(np.max(levels.norm_range())) + 1.0) + 64.0
@@ -406,14 +408,13 @@ class LineLaw:
             numbers = numbers // side
         return out
 
-    def _weigh(self, numbers: Integers) -> tuple[FloatArray, float]:
-        """Log weights of lines, -inf for those outside, and their least level."""
-        slopes, out = self._at(numbers), np.full(len(numbers), -np.inf)
+    def _weigh(self, numbers: Integers) -> tuple[Integers, FloatArray, float]:
+        """The lines that lie in the set, their log weights, and their least level."""
+        slopes = self._at(numbers)
         inside = np.abs(slopes).sum(axis=1) <= (self.levels.radius or np.inf)
         if not inside.any():
-            return out, math.inf
-        out[inside], least = self._weigh_inside(slopes[inside])
-        return out, least
+            return numbers[:0], np.zeros(0), math.inf
+        return numbers[inside], *self._weigh_inside(slopes[inside])
 
     def _weigh_inside(self, slopes: Integers) -> tuple[FloatArray, float]:
         lengths, norms, _ = self._pieces(slopes)
@@ -450,7 +451,7 @@ class LineLaw:
 
     def _trial(self, rng: RandomSource) -> Point | None:
         line, lines, weight = choose(self._lines, rng)
-        slopes = self._at(np.array([line]))
+        slopes = self._at(self._numbers[line : line + 1])
         lengths, norms, starts = (part[0] for part in self._pieces(slopes))
         with np.errstate(divide="ignore"):
             logs = np.log(lengths) - self._slope * (norms - self._reference)

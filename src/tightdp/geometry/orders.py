@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import (
+    DimensionError,
     FloatArray,
     check_array,
     check_choice,
@@ -31,6 +32,7 @@ from tightdp.geometry.containment import containment
 from tightdp.geometry.norm_balls import (
     NormBall,
     SecondMoment,
+    check_balls,
     check_exponent,
     lp_norm,
 )
@@ -82,8 +84,8 @@ def information_difference(statistic_entropy: float, ball: NormBall, epsilon: fl
     >>> round(information_difference(0.0, LpBall(1, 1), 1.0).value, 6)  # Laplace(1): 1 + log 2
     -1.693147
     """
-    noise = entropy(ball, epsilon)
-    known = check_real("statistic_entropy", statistic_entropy)
+    check_balls("ball", ball)
+    known, noise = check_real("statistic_entropy", statistic_entropy), entropy(ball, epsilon)
     return Estimate(known - noise.value, noise.standard_error)
 
 
@@ -208,6 +210,7 @@ def containment_order(ball: NormBall, other: NormBall) -> int | None:
     >>> containment_order(LpBall(2, 1, 3.125), LpBall(2, np.inf, 2.0)) is None
     True
     """
+    _check_pair(ball, other)
     inside, outside = bool(containment(ball, other)), bool(containment(other, ball))
     if inside and outside:
         return 0
@@ -225,9 +228,18 @@ def volume_order(ball: NormBall, other: NormBall) -> int:
     >>> volume_order(LpBall(2, 1, 3.125), LpBall(2, np.inf, 2.0))
     1
     """
+    _check_pair(ball, other)
     if ball.rank != other.rank:
         return -1 if ball.rank < other.rank else 1
     first, second = ball.volume_info, other.volume_info
     gap = first.log_value - second.log_value
     slack = 4.0 * math.hypot(first.standard_error, second.standard_error) + 1e-12
     return 0 if abs(gap) <= slack else (-1 if gap < 0 else 1)
+
+
+def _check_pair(ball: NormBall, other: NormBall) -> None:
+    """Two balls of one dimension."""
+    check_balls("ball", ball)
+    check_balls("other", other)
+    if ball.dim != other.dim:
+        fail(f"Both balls must have one dimension. Got {ball.dim}, {other.dim}.", DimensionError)

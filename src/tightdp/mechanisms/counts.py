@@ -27,6 +27,7 @@ from tightdp.errors import (
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.inference.class_tables import ClassTable, read_classes
+from tightdp.inference.whole_counts import on_simplex
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.noise.law import NoiseLaw
@@ -162,22 +163,6 @@ def consistent(values: FloatArray, schema: Schema) -> FloatArray:
     if schema.neighbors is Neighbors.ADD_REMOVE:
         total = float(np.clip(values.sum(), 1.0, total))
     return on_simplex(values, total)
-
-
-def on_simplex(values: FloatArray, total: float) -> FloatArray:
-    r"""The nearest point of :math:`\{x \ge 0, \sum x = t\}`: a common amount off, cut at zero.
-
-    The amount solves :math:`\sum \max(v_i - a, 0) = t`; by the conditions of Kuhn and Tucker that
-    is the projection.
-
-    >>> on_simplex(np.array([5.0, -1.0, 2.0]), 6.0)
-    array([4.5, 0. , 1.5])
-    """
-    ordered = np.sort(values)[::-1]
-    above = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    amount = above[np.flatnonzero(ordered > above)[-1]]
-    out = np.maximum(values - amount, 0.0)
-    return np.asarray(out * (total / out.sum()))
 
 
 class ClassMechanism(AdditiveMechanism):

@@ -55,8 +55,10 @@ class KNormGradient(Mechanism):
     :math:`\propto \exp\{-\epsilon \lVert \nabla\ell_X(\theta) \rVert_K / (2\Delta(\theta))\}`
     (Reimherr and Awan, 2019).
 
-    The density is with respect to the uniform law on a public grid of a bounded box. This class
-    draws from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a
+    The density is with respect to the uniform law on a public grid of a bounded box, or to a base
+    measure on it (Remark 4.2 of Reimherr and Awan, 2019), which keeps the mass where answers are
+    plausible when the box must be wide and :math:`\Delta(\theta)` grows with it. This class draws
+    from certified bounds of the gradient's norm on boxes (few dimensions); subclasses with a
     special structure override ``_draw`` (:class:`~tightdp.KNormQuantile`).
 
     **Privacy.**
@@ -66,7 +68,8 @@ class KNormGradient(Mechanism):
     bounds.
     Proof: 1. By the triangle inequality :math:`\lVert\nabla\ell_X\rVert_K/\Delta(\theta)` changes
     by at most 1 [P1]. 2. On finitely many grid points [P2] this is the exponential mechanism with
-    that utility, negated, of sensitivity 1. 3. The draw is exact
+    that utility, negated, of sensitivity 1; a base measure multiplies the weights of all tables by
+    the same numbers, which are in the sum of all weights, too. 3. The draw is exact
     (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3].
     Numerics: ``exact``. The running time depends on the data, within a public bound: the function
     of boxes is called at most 2**16 times, then once for every grid point (three times where norms
@@ -94,6 +97,10 @@ class KNormGradient(Mechanism):
         The grid has ``2**(bits + 1) + 1`` points along every axis.
     most_points : int
         How many grid points there may be, each of which a draw may have to look at.
+    base_measure : callable, optional
+        A public function of two corners that gives exact numbers around *minus the logarithm* of
+        the density of the base measure on the box, up to a constant; on a box of one point the
+        lower one is it. By default 0: the uniform law.
 
     Examples
     --------
@@ -111,6 +118,9 @@ class KNormGradient(Mechanism):
     True
     """
 
+    bits: int
+    base_measure: Bounds | None = None
+
     def __init__(
         self,
         domain: Interval | Sequence[Interval],
@@ -121,9 +131,11 @@ class KNormGradient(Mechanism):
         neighbors: str | Neighbors = "replace-one",
         bits: int = 10,
         most_points: int = MOST_POINTS,
+        base_measure: Bounds | None = None,
     ) -> None:
         self.norm = check_function("norm", norm)
         self._set_up(domain, sensitivity, epsilon, neighbors, bits)
+        self.base_measure = _checked_base(base_measure, len(self.domain), self.bits)
         check_points("bits", self.bits, len(self.domain), check_count("most_points", most_points))
 
     def _set_up(
@@ -153,7 +165,8 @@ class KNormGradient(Mechanism):
     @property
     def law(self) -> str:
         grid = grid_words(self.domain, self.bits)
-        return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient)"
+        base = "" if self.base_measure is None else " times the base measure"
+        return f"{grid}, with weight exp(-{self.budget.rate} * norm of the gradient){base}"
 
     def label(self) -> str:
         return f"KNormGradient({function_name(self.norm)})"
@@ -168,10 +181,15 @@ class KNormGradient(Mechanism):
 
         def utility(low: Point, high: Point) -> tuple[Fraction, Fraction]:
             least, most = (exact_fraction("norm", bound) for bound in norm(low, high))
-            if not callable(self.sensitivity):
+            if callable(self.sensitivity):
+                ends = self.sensitivity(low, high)
+                small, large = (exact_fraction("sensitivity", end) for end in ends)
+                least, most = least / large, most / small
+            if self.base_measure is None:
                 return -most, -least
-            small, large = (exact_fraction("sensitivity", s) for s in self.sensitivity(low, high))
-            return -most / small, -least / large
+            near, far = (exact_fraction("base_measure", b) for b in self.base_measure(low, high))
+            # exp(-rate * norm - b): what is public is divided by the rate, and paid for by nobody
+            return -most - far / self.budget.rate, -least - near / self.budget.rate
 
         return BoxLaw((-edge,) * dim, (edge,) * dim, utility, self.budget.rate)
 
@@ -182,6 +200,20 @@ class KNormGradient(Mechanism):
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         drawn = self._draw(frame, rng, progress)
         return on_grid(self.names, drawn, self.domain, self.bits)
+
+
+def _checked_base(base: Bounds | None, dim: int, bits: int) -> Bounds | None:
+    """A base measure that gives numbers in order on the whole box, found out before payment."""
+    if base is None:
+        return None
+    edge = 1 << bits
+    given = check_function("base_measure", base, "of two corners")((-edge,) * dim, (edge,) * dim)
+    if not isinstance(given, tuple) or len(given) != 2:
+        fail("`base_measure` must give two numbers, a lower and an upper bound.")
+    low, high = (exact_fraction("base_measure", value) for value in given)
+    if low > high:
+        fail("`base_measure` must give a lower and an upper bound, in this order.")
+    return base
 
 
 class RowLevels(BoxLevels[None]):

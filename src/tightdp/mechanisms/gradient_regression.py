@@ -54,7 +54,7 @@ from tightdp.schema import Schema
 SHAPES = ("l1", "box")
 _SPARE_BITS = 6  # lattice steps per unit of n * epsilon: the grid is finer than the noise
 _WORD = 62
-MOST_EXACT = 4  # beyond, no lattice of use is small enough to be gone through
+MOST_EXACT = 5  # beyond, no lattice of use is small enough to be gone through
 _COARSEST = 5  # of grids that are of use
 _FEW_STEPS = 1 << 21  # so many are quicker than boxes
 _PATIENCE = 1 << 11  # refused proposals, at least, before all lines are gone through
@@ -424,7 +424,7 @@ class KNormQuantileRegression(PlaneGradient):
     :class:`~tightdp.exact.quantile_levels.LineLaw`) [P4].
     Numerics: ``exact``. The running time depends on the data, within a public bound: boxes are cut
     for about as long as it takes to go through all lines of the lattice, which is done where that
-    is not enough: at most 600,000 of them and 2**30 steps of lines times rows (minutes). The grid
+    is not enough: at most 750,000 of them and 2**30 steps of lines times rows (minutes). The grid
     is as fine as that allows. Under add-remove, where more rows may come than were stated, the
     bound grows in proportion to them. With ``sampler="mcmc"``, for more coefficients than four,
     [P4] is missing: a finite chain only approaches the law, the release is not epsilon-DP, and its

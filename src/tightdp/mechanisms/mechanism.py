@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
@@ -163,6 +164,10 @@ class Mechanism(Recorded, ABC):
                 "are known at that level."
             )
         return release.confidence
+
+    def made_rows(self, release: Release) -> Mapping[str, NDArray[Any]] | None:
+        """Columns of rows that are made from a release, for a file; None, by default, if none."""
+        return None
 
     def check(self, frame: TableLike) -> None:
         """Raise if the table cannot be read, from names and types alone; nothing by default."""

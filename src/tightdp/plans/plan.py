@@ -8,6 +8,7 @@ is reported as burned, and the others go on.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tightdp.accepted import TableLike
+from tightdp.accounting.caps import Cap
+from tightdp.accounting.costs import Cost
 from tightdp.accuracy import preview
 from tightdp.answer import Answer
 from tightdp.data.one_pass import share_pass
@@ -30,11 +33,12 @@ from tightdp.errors import (
     held_warnings,
 )
 from tightdp.ledger import Budget, Ledger
+from tightdp.ledger.amounts import SYMBOLS, nothing
 from tightdp.mechanisms.mechanism import Started
 from tightdp.plans.plan_text import Planned, read, refuse
 from tightdp.preview import Preview
-from tightdp.printed import escaped, html_notes
-from tightdp.privacy import text_up
+from tightdp.printed import escaped, html_notes, html_table, text_table
+from tightdp.privacy import text_down, text_up
 from tightdp.schema import Schema
 
 Watch = Callable[[str, int, int], None]
@@ -53,6 +57,25 @@ class PlanPreview:
     previews: Mapping[str, Preview]
     epsilon: Mapping[str, Fraction]
     caps: Budget
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    cap: Cap | None = None
+
+    def share(self, name: str) -> float:
+        """The part of the budget that a release takes, rounded up to a part in a thousand."""
+        cost = self.costs[name]
+        if self.cap is None:
+            part = cost.epsilon / self.caps.epsilon
+        else:
+            part = self.cap.booked(cost)[0] / self.cap.amount
+        return math.ceil(1000 * part) / 1000
+
+    def cost_rows(self) -> list[tuple[str, ...]]:
+        """A heading, and what every release costs: epsilon, delta, rho and its share."""
+        rows = [("release", "epsilon", "delta", "rho", "share of the budget")]
+        for name, cost in self.costs.items():
+            amounts = (text_up(part) for part in (cost.epsilon, cost.delta, cost.rho))
+            rows.append((name, *amounts, f"{100 * self.share(name):.1f} %"))  # type: ignore[arg-type]
+        return rows  # type: ignore[return-value]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -64,6 +87,8 @@ class PlanPreview:
                     "name": name,
                     "epsilon": str(self.epsilon[name]),
                     "protects": found.guarantee.unit,
+                    "rho": str(self.costs[name].rho),
+                    "share": self.share(name),
                 }
                 | found.to_dict()
                 for name, found in self.previews.items()
@@ -74,29 +99,40 @@ class PlanPreview:
         parts = [self.title, "=" * len(self.title)]
         for name, found in self.previews.items():
             parts += ["", self._head(name), _short(found)]
-        return "\n".join([*parts, "", self._total(), LOOK])
+        return "\n".join([*parts, "", *text_table(self.cost_rows()), "", self._total(), LOOK])
 
     def _repr_html_(self) -> str:
         tables = [
             f"<h4>{escaped(self._head(name))}</h4>{found._repr_html_()}"
             for name, found in self.previews.items()
         ]
-        return "".join(tables) + html_notes(self._total(), LOOK)
+        return "".join([*tables, html_table(self.cost_rows())]) + html_notes(self._total(), LOOK)
 
     def _head(self, name: str) -> str:
         unit = self.previews[name].guarantee.per_person
         return f"{name}: epsilon = {text_up(self.epsilon[name])}{unit}"
 
     def _total(self) -> str:
+        if self.cap is not None:
+            return self._total_under(self.cap)
         spent = text_up(sum(self.epsilon.values(), Fraction(0)))
         unit = next(iter(self.previews.values())).guarantee.per_person  # one schema, one unit
         return f"all releases: epsilon = {spent} of {self.caps}{unit}"
+
+    def _total_under(self, cap: Cap) -> str:
+        """The sum in the unit that the ledger keeps, and what it is worth."""
+        booked = [cap.booked(cost) for cost in self.costs.values()]
+        spent = sum((amount for amount, _ in booked), Fraction(0))
+        of = f"{text_up(spent)} of {text_down(cap.amount)}"
+        worth = "" if cap.epsilon is None else f", worth {self.caps}"
+        unit = next(iter(self.previews.values())).guarantee.per_person
+        return f"all releases: {SYMBOLS[cap.unit]} = {of}{worth}{unit}"
 
 
 def _short(found: Preview, most: int = 20) -> str:
     """The table of a preview, cut where it is long."""
     head, rule, *rest = str(found).splitlines()
-    entries = rest[: len(found.names)]
+    entries = rest[: len(found.rows()) - 1]
     more = [f"... and {len(entries) - most} more, with --json"] if len(entries) > most else []
     return "\n".join([head, rule, *entries[:most], *more, found.note])
 
@@ -215,6 +251,7 @@ class Plan:
     releases: tuple[Planned, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
+    cap: Cap | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
@@ -238,6 +275,7 @@ class Plan:
             tuple(found.releases),
             dict(found.data),
             found.files(),
+            found.cap,
         )
         if found.ledger.exists():
             found.attempt(("budget", "ledger"), plan._check_ledger)
@@ -250,16 +288,25 @@ class Plan:
         return plan
 
     def _open(self) -> Ledger:
-        return Ledger(
-            self.caps.epsilon, self.caps.delta, path=self.ledger, neighbors=self.schema.neighbors
-        )
+        stated: dict[str, Any] = self.caps_stated()
+        return Ledger(**stated, path=self.ledger, neighbors=self.schema.neighbors)
+
+    def caps_stated(self) -> dict[str, Any]:
+        """The budget as a ledger, or :func:`tightdp.split_budget`, takes it."""
+        if self.cap is None:
+            return {"epsilon": self.caps.epsilon, "delta": self.caps.delta}
+        stated: dict[str, Any] = {"rho": self.cap.amount}
+        if self.cap.epsilon is not None:
+            stated = {"epsilon": self.cap.epsilon, "delta": self.cap.delta}
+        return stated | {"accountant": self.cap.accountant, "slack": self.cap.slack}
 
     def _check_ledger(self) -> None:
         """Refuse a ledger with other terms, or one that has too little left for what is new."""
         with self._open() as ledger:
             known = self._known(ledger)
             asked = [p for p in self.releases if p.name not in known]
-            new = sum((_cost(p) for p in asked), Budget(Fraction(0)))
+            unit = "epsilon" if self.cap is None else self.cap.unit
+            new = sum((_cost(p, self.cap) for p in asked), nothing(unit))
             left = ledger.remaining
         if not new.fits(left):
             fail(
@@ -301,7 +348,9 @@ class Plan:
         except PendingError:
             state = "pending"
         try:
-            ledger.check_same(planned.key, **planned.request.asked(self.frame, self.confidence))
+            adds = "sum" if self.cap is None else self.cap.accountant
+            asked = planned.request.asked(self.frame, self.confidence, adds)
+            ledger.check_same(planned.key, **asked)
         except ParameterError as error:
             changed = "changed" if state == "stored" else state
             return _Standing(changed, f"{planned.where}: {error}")
@@ -335,7 +384,8 @@ class Plan:
                 planned.request, confidence=self.confidence, sample=sample, replicates=replicates
             )
         spends = {planned.name: planned.request.epsilon for planned in self.releases}
-        return PlanPreview(self.title, made, spends, self.caps)
+        costs = {planned.name: planned.request.mechanism.cost for planned in self.releases}
+        return PlanPreview(self.title, made, spends, self.caps, costs, self.cap)
 
     # --- release ------------------------------------------------------------------------------
 
@@ -487,7 +537,9 @@ def _named(planned: Planned) -> Iterator[None]:
         fail(f"{planned.where}: {error}", type(error))
 
 
-def _cost(planned: Planned) -> Budget:
+def _cost(planned: Planned, cap: Cap | None) -> Budget:
+    if cap is not None:
+        return Budget(*cap.booked(planned.request.mechanism.cost), unit=cap.unit)
     guarantee = planned.request.guarantee()
     return Budget(Fraction(repr(guarantee.epsilon)), Fraction(repr(guarantee.delta)))
 

@@ -13,6 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from tightdp.accounting.caps import Cap
+from tightdp.accounting.costs import Cost
 from tightdp.accuracy import shares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.sources import from_spark, from_sql, read_header
@@ -28,7 +30,7 @@ from tightdp.errors import (
     fail,
     visible,
 )
-from tightdp.ledger.amounts import Budget, check_cap
+from tightdp.ledger.amounts import Budget, check_any_cap, check_cap
 from tightdp.ledger.entries import check_key
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
@@ -43,7 +45,8 @@ T = TypeVar("T")
 _TOP = ("title", "data", "schema", "budget", "releases")
 _DATA = ("file", "names", "delimiter", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
-_BUDGET = ("epsilon", "delta", "ledger", "confidence")
+_AMOUNTS = ("epsilon", "delta", "rho", "slack")
+_BUDGET = ("epsilon", "delta", "rho", "accountant", "slack", "ledger", "confidence")
 _COMMON = ("name", "kind", "key", "epsilon", "weight")
 
 
@@ -74,6 +77,7 @@ class PlanText:
     frame: Any = None
     schema: Schema | None = None
     caps: Budget | None = None
+    cap: Cap | None = None
     ledger: Path | None = None
     confidence: float = 0.95
     releases: list[Planned] = field(default_factory=list)
@@ -268,10 +272,10 @@ def _read_budget(found: PlanText) -> None:
     section = _section(found, "budget", _BUDGET)
     if not section:
         return
-    if "epsilon" not in section:
+    if "epsilon" not in section and "rho" not in section:
         found.complain(("budget",), "[budget] needs `epsilon`: the most that may be spent.")
     else:
-        found.caps = found.attempt(("budget",), _caps, section)
+        found.caps, found.cap = found.attempt(("budget",), _caps, section) or (None, None)
     if not isinstance(section.get("ledger"), str):
         found.complain(
             ("budget", "ledger"), "[budget] needs `ledger`: the file that remembers what was spent."
@@ -288,10 +292,16 @@ def _read_budget(found: PlanText) -> None:
     found.confidence = found.attempt(where, check_probability, "confidence", level) or 0.95
 
 
-def _caps(section: Mapping[str, Any]) -> Budget:
-    return check_cap(
-        amount("epsilon", section["epsilon"]), amount("delta", section.get("delta", 0))
-    )
+def _caps(section: Mapping[str, Any]) -> tuple[Budget, Cap | None]:
+    """The budget as it is stated, and the cap of an accountant that adds something else."""
+    stated = {name: amount(name, section[name]) for name in _AMOUNTS if name in section}
+    if set(stated) <= {"epsilon", "delta"} and section.get("accountant", "sum") == "sum":
+        return check_cap(stated["epsilon"], stated.get("delta", Fraction(0))), None
+    given = {"epsilon": None, "delta": 0, "rho": None, "slack": 0} | stated
+    cap = check_any_cap(section.get("accountant"), **given)
+    if cap.epsilon is None or cap.delta is None:
+        return Budget(cap.amount, cap.slack, cap.unit), cap
+    return Budget(cap.epsilon, cap.delta), cap
 
 
 # --- releases ------------------------------------------------------------------------------------
@@ -382,6 +392,8 @@ def _shared(
     found: PlanText, releases: list[Any], fixed: dict[int, Fraction], weights: dict[int, Fraction]
 ) -> list[Fraction] | None:
     assert found.caps is not None
+    if found.cap is not None:
+        return _shared_under(found, found.cap, len(releases), fixed, weights)
     left = found.caps.epsilon - sum(fixed.values())
     if left < 0 or (weights and left <= 0):
         asked = text_up(sum(fixed.values(), Fraction(0)))
@@ -396,6 +408,38 @@ def _shared(
     if weights:
         fixed |= dict(zip(weights, shares(left, list(weights.values())), strict=True))
     return [fixed[i] for i in range(len(releases))]
+
+
+def _shared_under(
+    found: PlanText, cap: Cap, count: int, fixed: dict[int, Fraction], weights: dict[int, Fraction]
+) -> list[Fraction] | None:
+    """Epsilons in proportion to the weights, such that pure noise at all of them fits the cap.
+
+    What is booked in the end is no more: noise that is cheaper than pure noise leaves some over.
+    """
+    used = sum((cap.booked(Cost.of(epsilon))[0] for epsilon in fixed.values()), Fraction(0))
+    if weights and used >= cap.amount:
+        found.complain(
+            ("budget",),
+            f"`weight`: those with an `epsilon` may take all of the budget, {cap.unit} = "
+            f"{text_down(cap.amount)}: state an `epsilon` for every release.",
+            BudgetError,
+        )
+        return None
+    if weights:
+        unit, low, high = Fraction(1, 10**12), 0, 1
+
+        def fits(steps: int) -> bool:
+            parts = (cap.booked(Cost.of(steps * unit * w))[0] for w in weights.values())
+            return used + sum(parts, Fraction(0)) <= cap.amount
+
+        while fits(high):
+            low, high = high, 2 * high
+        while high - low > max(1, low >> 20):
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        fixed |= {i: low * unit * weight // unit * unit for i, weight in weights.items()}
+    return [fixed[i] for i in range(count)]
 
 
 def _read_release(
@@ -433,12 +477,35 @@ def _check_columns(found: PlanText) -> None:
         found.attempt(place, planned.request.check, found.frame)
     caps = found.caps
     assert caps is not None
+    if found.cap is not None:
+        _check_under(found, found.cap)
+        return
     delta = sum((Fraction(str(p.request.guarantee().delta)) for p in found.releases), Fraction(0))
     if delta > caps.delta:
         found.complain(
             ("budget", "delta"),
             f"`delta`: over budget. The releases ask for {text_up(delta)} of "
             f"{text_down(caps.delta)}.",
+            BudgetError,
+        )
+
+
+def _check_under(found: PlanText, cap: Cap) -> None:
+    """The costs of all releases, in the unit that the ledger keeps, must fit the cap."""
+    booked = [cap.booked(planned.request.mechanism.cost) for planned in found.releases]
+    asked, beside = (sum(parts, Fraction(0)) for parts in zip(*booked, strict=True))
+    if asked > cap.amount:
+        found.complain(
+            ("budget",),
+            f"over budget. The releases ask for {cap.unit} = {text_up(asked)} of "
+            f"{text_down(cap.amount)}.",
+            BudgetError,
+        )
+    if beside > cap.slack:
+        found.complain(
+            ("budget",),
+            f"`slack`: over budget. The releases ask for a delta of {text_up(beside)} of their "
+            f"own, of {text_down(cap.slack)}: state a `slack`, or take noise without a delta.",
             BudgetError,
         )
 

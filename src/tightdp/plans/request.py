@@ -29,6 +29,12 @@ class _Rehearsal(Ledger):
 
     known: bool
     asked: dict[str, Any]
+    adds: str = "sum"
+
+    @property
+    def accountant(self) -> str:
+        """That of the ledger for which this is a rehearsal."""
+        return self.adds
 
     def find(self, key: str) -> dict[str, Any] | None:
         return {} if self.known else None
@@ -90,7 +96,10 @@ class Request:
 
     def check(self, frame: TableLike) -> None:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
-        check_frame(frame, self.schema, self.columns)
+        if self.columns:
+            check_frame(frame, self.schema, self.columns)
+        else:  # it reads a column that the schema does not know
+            self.mechanism.check(frame)
 
     def rehearse(self, frame: TableLike) -> None:
         """Go as far as the payment, and be refused: what is wrong is found and no row is read.
@@ -99,15 +108,20 @@ class Request:
         """
         self._rehearse(frame, 0.95, known=False)
 
-    def asked(self, frame: TableLike, confidence: float) -> dict[str, Any]:
-        """What a ledger is asked for: the amounts and options of a spend, without its key."""
+    def asked(self, frame: TableLike, confidence: float, adds: str = "sum") -> dict[str, Any]:
+        """What a ledger is asked for: the amounts and options of a spend, without its key.
+
+        ``adds`` is its accountant.
+        """
         if confidence not in self._asked:
-            self._asked[confidence] = self._rehearse(frame, confidence, known=True)
+            self._asked[confidence] = self._rehearse(frame, confidence, known=True, adds=adds)
         return self._asked[confidence]
 
-    def _rehearse(self, frame: TableLike, confidence: float, *, known: bool) -> dict[str, Any]:
+    def _rehearse(
+        self, frame: TableLike, confidence: float, *, known: bool, adds: str = "sum"
+    ) -> dict[str, Any]:
         with _Rehearsal(self.epsilon / 2, neighbors=self.schema.neighbors) as ledger:
-            ledger.known = known
+            ledger.known, ledger.adds = known, adds
             try:
                 self.release(frame, ledger=ledger, key="rehearsal", confidence=confidence)
             except BudgetError:

@@ -12,10 +12,12 @@ from tightdp.plots.gradient_pictures import (
     plot_quantile_law,
     plot_rates,
 )
+from tightdp.plots.key_pictures import plot_key_chances
 from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
 from tightdp.plots.release_pictures import (
     plot_audit,
     plot_coefficients,
+    plot_conversions,
     plot_density,
     plot_power,
     plot_previews,
@@ -33,10 +35,12 @@ __all__ = [
     "plot_audit",
     "plot_cautionary_example",
     "plot_coefficients",
+    "plot_conversions",
     "plot_density",
     "plot_design",
     "plot_design_bounds",
     "plot_example_sensitivity",
+    "plot_key_chances",
     "plot_median_rates",
     "plot_noise_density",
     "plot_plane_law",

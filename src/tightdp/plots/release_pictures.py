@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tightdp.accounting.conversions import gaussian_dp_epsilon, zcdp_epsilon
 from tightdp.audit.audit_report import KINDS, AuditReport
-from tightdp.errors import DimensionError, FloatArray, check_array, check_choice, check_filled, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    check_array,
+    check_choice,
+    check_filled,
+    exact_fraction,
+    fail,
+)
 from tightdp.meaning import power_curve
 from tightdp.plots.canvas import (
     ACCENT,
@@ -249,26 +259,34 @@ def _two_lines(event: str) -> str:
 
 
 def plot_power(
-    epsilons: float | Sequence[float] = (0.1, 0.5, 1.0, 3.0),
+    epsilons: float | Sequence[float] | None = None,
     delta: float = 0.0,
     ax: Axes | None = None,
+    *,
+    rhos: float | Sequence[float] = (),
+    mus: float | Sequence[float] = (),
 ) -> Axes:
-    """The largest power of any test of a person's record against its level, for each epsilon.
+    """The largest power of any test of a person's record against its level, for each guarantee.
 
-    The diagonal is a blind guess; the corner above is no privacy.
+    Guarantees are epsilons with one delta, rhos and mus, side by side. The diagonal is a blind
+    guess; the corner above is no privacy.
 
     Examples
     --------
     >>> plot_power(1.0).get_ylabel()
     'power of the best test'
+    >>> [line.get_label() for line in plot_power(1.0, rhos=0.1, mus=0.5).get_lines()][:3]
+    ['epsilon = 1', 'rho = 0.1', 'mu = 0.5']
     """
-    shown = [float(epsilon) for epsilon in np.atleast_1d(epsilons)]
-    if not 1 <= len(shown) <= len(STYLES):
-        fail(f"`epsilons` must be one to {len(STYLES)} numbers.", DimensionError)
-    curves = [(epsilon, power_curve(epsilon, delta)) for epsilon in shown]
+    if epsilons is None:
+        epsilons = () if np.size(rhos) or np.size(mus) else (0.1, 0.5, 1.0, 3.0)
+    stated = _stated(epsilon=epsilons, rho=rhos, mu=mus)
+    curves = [
+        (label, power_curve(**given, **({"delta": delta} if "epsilon" in given else {})))
+        for label, given in stated
+    ]
     ax = axes_for(ax, (5.6, 5.6))
-    for (epsilon, curve), (colour, style) in zip(curves, STYLES, strict=False):
-        label = f"epsilon = {text_up(epsilon)}"
+    for (label, curve), (colour, style) in zip(curves, STYLES, strict=False):
         ax.plot(*curve, color=colour, linestyle=style, linewidth=2, label=label)
     ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, label="a blind guess")
     ax.set_xlim(0.0, 1.0)
@@ -281,3 +299,45 @@ def plot_power(
         "What anybody can learn about one person",
         legend_title=f"delta = {text_up(delta)}" if delta else None,
     )
+
+
+def plot_conversions(
+    ax: Axes | None = None,
+    *,
+    rhos: float | Sequence[float] = (),
+    mus: float | Sequence[float] = (),
+) -> Axes:
+    """The epsilon that a rho or a mu implies at every delta: one guarantee has many of them.
+
+    Examples
+    --------
+    >>> [line.get_label() for line in plot_conversions(rhos=0.1, mus=0.447).get_lines()]
+    ['rho = 0.1', 'mu = 0.447']
+    """
+    stated = _stated(rho=rhos, mu=mus)
+    deltas = [Fraction(10) ** -k for k in range(1, 16)]
+    ax = axes_for(ax, (6.4, 4.4))
+    for (label, given), (colour, style) in zip(stated, STYLES, strict=False):
+        if "rho" in given:
+            rho = exact_fraction("rhos", given["rho"])
+            implied = [zcdp_epsilon(rho, delta) for delta in deltas]
+        else:
+            square = exact_fraction("mus", given["mu"]) ** 2
+            implied = [gaussian_dp_epsilon(square, delta) for delta in deltas]
+        points = [float(delta) for delta in deltas], [float(epsilon) for epsilon in implied]
+        ax.plot(*points, color=colour, linestyle=style, linewidth=2, label=label)
+    ax.set_xscale("log")
+    return finish(ax, "delta", "epsilon", "One guarantee, read at every delta")
+
+
+def _stated(**units: float | Sequence[float]) -> list[tuple[str, dict[str, float]]]:
+    """Guarantees in several units, each with its label."""
+    found = [
+        (f"{unit} = {text_up(value)}", {unit: value})
+        for unit, values in units.items()
+        for value in map(float, np.atleast_1d(values))
+    ]
+    if not 1 <= len(found) <= len(STYLES):
+        names = " and ".join(f"`{unit}s`" for unit in units)
+        fail(f"{names} must be one to {len(STYLES)} numbers, together.", DimensionError)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tightdp.errors import visible
-from tightdp.report import words
+from tightdp.report import checklist, words
 from tightdp.report.sections import Section
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def markdown(report: Report) -> str:
         parts += ["## What was public", "", *_table(report.schema._lines())]
         parts += ["", _cell(report.schema._facts()), ""]
     parts += ["## Receipt", "", *_receipt(report), ""]
+    parts += ["## Checklist", "", f"After {checklist.SOURCE}.", ""]
+    parts += [*_table(report.checklist_rows()), ""]
     parts += ["## How to cite", "", f"> {report.citation()}", ""]
     return "\n".join(parts)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tightdp.plots.canvas import ACCENT, COOL
 from tightdp.printed import escaped, html_facts, html_table
 from tightdp.privacy import text_up
-from tightdp.report import pictures, words
+from tightdp.report import checklist, pictures, words
 from tightdp.report.sections import Section
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def page(report: Report) -> str:
             _meaning(report),
             _public(report),
             _receipt(report),
+            _checklist(report),
             _cite(report),
         ]
     )
@@ -186,7 +187,7 @@ def _meaning(report: Report) -> str:
         '<section class="sheet"><h2>What somebody can learn about you</h2><div class="two"><div>'
         f"<p>{escaped(report.meaning_words())}</p>"
         '<p class="note">The curve bounds every test: nobody can be above it, whatever they '
-        f"compute.</p></div>{pictures.power(total.epsilon, total.delta)}</div></section>"
+        f"compute.</p></div>{pictures.power(total)}</div></section>"
     )
 
 
@@ -213,6 +214,15 @@ def _receipt(report: Report) -> str:
         f"{html_table(report.receipt_rows(), kind='left receipt')}"
         '<p class="note">A ledger that no longer holds these hashes was changed or put back: <code>'
         f"{escaped(report.check_command())}</code></p></section>"
+    )
+
+
+def _checklist(report: Report) -> str:
+    return (
+        '<section class="sheet"><h2>Checklist</h2><p class="about">What the guidelines for '
+        f"evaluating such guarantees ask: after {escaped(checklist.SOURCE)}.</p>"
+        f"<details><summary>All questions</summary>"
+        f"{html_table(report.checklist_rows(), kind='left')}</details></section>"
     )
 
 

@@ -15,6 +15,7 @@ from tightdp.meaning import power_curve
 from tightdp.plots import canvas
 from tightdp.plots.canvas import shortened
 from tightdp.printed import axis_mark, escaped
+from tightdp.privacy import Guarantee
 from tightdp.report.sections import Section
 
 _WIDTH = 760
@@ -228,10 +229,14 @@ def comparison(found: Comparison) -> str:
     return _svg(14 + step * len(names), body, "Errors of other noises, relative to the least")
 
 
-def power(epsilon: float, delta: float) -> str:
+def power(total: Guarantee) -> str:
     """What the best test can do, between a blind guess and certainty."""
     size, left, top = 250.0, 58.0, 12.0
-    corners = zip(*power_curve(epsilon, delta), strict=True)
+    if total.rho is None:
+        curve = power_curve(total.epsilon, total.delta)
+    else:
+        curve = power_curve(rho=total.rho)
+    corners = zip(*curve, strict=True)
     points = [(left + size * a, top + size * (1 - p)) for a, p in corners]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     floor = top + size

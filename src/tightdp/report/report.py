@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from tightdp.paths import check_path, check_target, write_whole
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
-from tightdp.report import notes, page, words
+from tightdp.report import checklist, deployment, notes, page, words
 from tightdp.report.sections import Payment, Section, of_answer, of_request, payment
 from tightdp.schema import Schema
 
@@ -119,13 +120,15 @@ class Report:
     def meaning_words(self) -> str:
         """What the guarantee means to one person."""
         total = self.total
+        if total.rho is not None:
+            return explain(rho=total.rho, delta=total.delta, neighbors=total.neighbors)
         return explain(total.epsilon, total.delta, neighbors=total.neighbors)
 
     def receipt_rows(self) -> list[tuple[str, ...]]:
         """A heading, and a row of cells for every payment."""
-        head = ("release", "entry", "epsilon", "delta", "time", "hash")
         paid = self.payments
-        return [head, *((p.name, str(p.entry), p.epsilon, p.delta, p.time, p.hash) for p in paid)]
+        head = ("release", "entry", paid[0].unit if paid else "epsilon", "delta", "time", "hash")
+        return [head, *((p.name, str(p.entry), p.cost, p.delta, p.time, p.hash) for p in paid)]
 
     def check_command(self) -> str:
         """How the receipts are checked."""
@@ -135,7 +138,34 @@ class Report:
         """What to print with the numbers."""
         return words.cite(self.version, self.total)
 
+    def checklist_rows(self) -> list[tuple[str, ...]]:
+        """A heading, and what the guidelines of NIST SP 800-226 ask, with answers."""
+        return list(checklist.rows(self))
+
     # --- forms --------------------------------------------------------------------------------
+
+    def to_registry(self) -> str:
+        """The record for the Differential Privacy Deployments Registry, as YAML.
+
+        What the program knows is filled in: unit, neighbours, parameters, mechanisms, accounting.
+        The first lines list what people must fill in by hand.
+
+        Examples
+        --------
+        >>> import tightdp as tdp
+        >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=4)
+        >>> counts = tdp.AdditiveMechanism(tdp.Counts(schema), epsilon=1)
+        >>> report = Report.of(counts.release({"k": ["a", "b", "a", "a"]}), title="Four rows")
+        >>> print(report.to_registry())
+        # To be filled in by hand:
+        # - deployment.basic.data_curators: who publishes the data product
+        ...
+        url_slug: "four-rows"
+        status: "Draft"
+        tier: 3
+        ...
+        """
+        return deployment.yaml(deployment.record(self))
 
     def html(self) -> str:
         """One HTML file, with pictures, that loads nothing from outside."""
@@ -163,9 +193,15 @@ class Report:
                 "words": self.guarantee_words(),
             },
             "meaning": {
-                "right_guesses": guess_bound(total.epsilon, total.delta),
+                "right_guesses": guess_bound(total.epsilon, total.delta)
+                if total.rho is None
+                else guess_bound(rho=total.rho),
                 "words": self.meaning_words(),
             },
+            "checklist": [
+                {"topic": item.topic, "question": item.question, "answer": item.answer}
+                for item in checklist.checklist(self)
+            ],
             "schema": None if self.schema is None else self.schema.to_dict(),
             "releases": [section.to_dict() for section in self.sections],
             "lost": dict(self.lost),
@@ -175,9 +211,13 @@ class Report:
     def save(self, path: str | Path) -> Path:
         """Write the report; the ending .html, .md or .json says how.
 
-        It is written whole or not at all, and never over the table, the ledger or the plan.
+        It is written whole or not at all, and never over the table, the ledger or the plan. Rows
+        that are made from a release are written first, to a CSV file beside it (:func:`rows_file`).
         """
-        ending = check_format(path, self.keep)
+        made = {part.name: part.rows for part in self.sections if part.rows is not None}
+        ending = check_format(path, self.keep, made)
+        for name, rows in made.items():
+            write_whole("report", rows_file(path, name), rows())
         if ending == ".html":
             text = self.html()
         elif ending == ".md":
@@ -196,17 +236,34 @@ class Report:
         return page.fragment(self)
 
 
-def check_format(path: str | Path, keep: Iterable[Path] = ()) -> str:
+def check_format(path: str | Path, keep: Iterable[Path] = (), beside: Iterable[str] = ()) -> str:
     """The ending of the name of a report, which says how it is written.
 
-    Refused are places that cannot be written, files to ``keep``, and ledgers.
+    Refused are places that cannot be written, files to ``keep``, and ledgers; ``beside`` are the
+    releases whose rows are written beside the report.
 
     >>> check_format("survey.html")
     '.html'
     """
+    kept = tuple(keep)
     ending = check_choice("report", check_path("report", path).suffix.lower(), FORMATS)
-    check_target("report", path, keep)
+    files = [rows_file(path, name) for name in beside]
+    if len(set(files)) < len(files):
+        fail("`report`: the rows of two releases have one file name: give them other names.")
+    for place in (path, *files):
+        check_target("report", place, kept)
     return ending
+
+
+def rows_file(path: str | Path, name: str) -> Path:
+    """Where the rows of a release are written that a report is about.
+
+    >>> rows_file("survey.html", "all rows, 2024").name
+    'survey-all-rows-2024.csv'
+    """
+    letters = re.sub(r"[^\w]+", "-", name).strip("-")[:80]
+    place = check_path("report", path)
+    return place.with_name(f"{place.stem}-{letters or 'rows'}.csv")
 
 
 def _read(model: Any) -> Answer:

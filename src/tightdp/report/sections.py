@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,9 @@ from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import FloatArray, TightdpError
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.ledger.amounts import SYMBOLS
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.plans.request import Request
 from tightdp.printed import percent
 from tightdp.privacy import text_up
@@ -41,6 +46,8 @@ class Section:
     why: str
     comparison: Comparison | None = None
     state: str = ""
+    rows: Callable[[], str] | None = None
+    """The text of a CSV file of rows that are made from the release, where there are any."""
 
     @property
     def release(self) -> Release:
@@ -90,7 +97,29 @@ def of_request(name: str, answer: Answer, request: Request, state: str) -> Secti
         why=_why(request, comparison),
         comparison=comparison,
         state=state,
+        rows=rows_of(answer, request) if makes_rows(request.mechanism) else None,
     )
+
+
+def makes_rows(mechanism: Mechanism) -> bool:
+    """Whether rows are made from the releases of a mechanism."""
+    return type(mechanism).made_rows is not Mechanism.made_rows
+
+
+def rows_of(answer: Answer, request: Request) -> Callable[[], str]:
+    """The rows that are made from a release as the text of a CSV file; made when asked for."""
+
+    @cache
+    def text() -> str:
+        columns = request.mechanism.made_rows(answer.release)
+        assert columns is not None
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True))
+        return out.getvalue()
+
+    return text
 
 
 # --- axes ----------------------------------------------------------------------------------------
@@ -195,7 +224,8 @@ class Payment:
     name: str
     entry: int
     hash: str
-    epsilon: str
+    unit: str
+    cost: str
     delta: str
     time: str = ""
     ledger: str = ""
@@ -206,13 +236,15 @@ def payment(name: str, release: Release, times: Mapping[int, str]) -> Payment | 
     receipt = release.receipt
     if not receipt:
         return None
-    entry = int(receipt["entry"])
+    entry, cost = int(receipt["entry"]), receipt["cost"]
+    unit = next(name for name in SYMBOLS if name in cost)
     return Payment(
         name,
         entry,
         str(receipt["hash"]),
-        text_up(Fraction(receipt["cost"]["epsilon"])),
-        text_up(Fraction(receipt["cost"]["delta"])),
+        SYMBOLS[unit],
+        text_up(Fraction(cost[unit])),
+        text_up(Fraction(cost["delta"])),
         times.get(entry, "").partition("+")[0].replace("T", " "),
         str(receipt["ledger"]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import exp
 
+from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.exact.enclosures import float_up
 from tightdp.privacy import Guarantee, Neighbors, Numerics, marks, text_up
 
@@ -85,11 +86,22 @@ def formula(total: Guarantee) -> str:
 
 
 def together(parts: list[Guarantee]) -> Guarantee:
-    """Basic composition: parameters add up; the weakest numerics counts."""
+    """Basic composition: parameters add up; the weakest numerics counts.
+
+    Where all promise a rho, these add, and epsilon is what their sum implies at the sum of deltas.
+    """
     order = [Numerics.EXACT, Numerics.IDEALIZED, Numerics.APPROXIMATE]
+    epsilon, delta = (
+        sum((Fraction(repr(getattr(part, name))) for part in parts), Fraction(0))
+        for name in ("epsilon", "delta")
+    )
+    rho = [Fraction(repr(part.rho)) for part in parts if part.rho is not None]
+    if len(rho) == len(parts) and delta:
+        epsilon = min(epsilon, zcdp_epsilon(sum(rho, Fraction(0)), delta))
     return Guarantee(
-        epsilon=float_up(sum((Fraction(repr(part.epsilon)) for part in parts), Fraction(0))),
-        delta=float_up(sum((Fraction(repr(part.delta)) for part in parts), Fraction(0))),
+        epsilon=float_up(epsilon),
+        delta=float_up(delta),
+        rho=float_up(sum(rho, Fraction(0))) if len(rho) == len(parts) else None,
         neighbors=parts[0].neighbors,
         numerics=max((part.numerics for part in parts), key=order.index),
         seeded=any(part.seeded for part in parts),

@@ -1,0 +1,598 @@
+"""Rows made from private tables: tables of few columns are released, and a model of all columns."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
+from tightdp.accounting.conversions import zcdp_rho
+from tightdp.answer import Answer
+from tightdp.data.cell_sides import CellSides
+from tightdp.data.one_pass import IntegerSum
+from tightdp.data.table import check_frame, check_public_rows
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    Integers,
+    amount_within,
+    check_choice,
+    check_confidence,
+    check_count,
+    check_list,
+    fail,
+    shown,
+)
+from tightdp.exact.rates import check_epsilon
+from tightdp.exact.tilted import TiltedLaw
+from tightdp.inference.junction_trees import Scope, model_cells
+from tightdp.inference.synthetic_draws import drawn_codes
+from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
+from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
+from tightdp.preview import Preview, of_rows
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomLike, RandomSource, source
+from tightdp.release import Draft, Known, Release, Unknown
+from tightdp.schema import Schema, check_schema
+
+Rows = dict[str, NDArray[Any]]
+
+MOST_CELLS = 1 << 18
+"""Cells of the model, by default: a step of a fit takes some 40 ms."""
+
+_LARGEST_MODEL = 1 << 24
+_MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
+_MOST_RELEASED = 1 << 17  # entries of a release, each with a name
+_LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
+_MOST_ROUNDS = 1000
+_MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
+_MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
+_ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
+_CHOSEN = Unknown("which table is chosen is drawn")
+_ABOUT = (
+    "noisy one-way tables; rows are made from them and the other released tables, and written to a "
+    "CSV file beside a report"
+)
+
+
+class SyntheticRows(Mechanism):
+    r"""Releases tables of few columns, from which rows of all columns are made.
+
+    Every column has public cells: its levels or bins. All one-way tables are released with noise,
+    and so are the tables that are stated. With ``tables="auto"`` further tables are chosen in
+    rounds: a model of all columns is fitted to what is released so far, an exponential mechanism
+    draws the table of two columns that it misses most, and that table is released, too. Everything
+    after that is post-processing: the last model, and rows drawn from it, as many as you like.
+
+    A round draws table r with probability proportional to
+    :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts, m those of
+    the model, rounded to integers, w the number of columns, and b the size that the noise of the
+    table would have. (McKenna, Mullins, Sheldon and Miklau, 2022, with a public number of rounds.)
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under the neighbour relation of the schema, or, with a
+    ``delta``, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
+    Needs: [P1] counts are exact integers of rows in public cells, and a row is in one cell of every
+    table; [P2] the noise of a table is private at its share (:class:`CellNoise`); [P3] the choice
+    of a round is private at its share; [P4] the shares of all steps add up to at most the whole.
+    Proof: 1. A neighbour changes k cells of a table by one each, k = 1 under add-remove, 2 under
+    replace-one [P1], so that the noise of [P2] serves. 2. Given what is released before, m and b
+    are constants, and :math:`\lVert t_r(X) - m_r \rVert_1` changes by at most k: utilities change
+    by amounts in an interval of length :math:`2 k \max w`, which times :math:`\eta` is the epsilon
+    of the choice; its log ratios lie in an interval of that length, which is worth
+    :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts at a constant moves
+    nothing further apart. 3. Every step is private given all earlier releases, with an amount that
+    is public, so that the amounts add up: adaptive composition of epsilon, or of rho [P4].
+    4. Cells that a chosen table does not have count no rows, whatever the data: their noise is
+    drawn from public facts. Models and rows are functions of what is released.
+    Numerics: ``exact``: counts, noise and choices are integers; floats fit the models, which are
+    made of released numbers.
+    Order of events: all noise is drawn before a row is read; then rounds choose. The number of
+    rounds, of steps of fits and of cells are public.
+
+    Parameters
+    ----------
+    schema : Schema
+        Without ``person``, or with one row a person.
+    tables : "auto", or list of lists of columns
+        What is released beside the one-way tables; "auto" chooses in rounds.
+    epsilon, delta : float, Fraction or Decimal
+        With ``delta`` the budget is spent in rho, which buys much more of many tables.
+    columns : sequence of str, optional
+        Of which rows are made; by default all.
+    bins : mapping, optional
+        From names of numeric columns to how many bins they have, or where these begin and end; the
+        others have :func:`~tightdp.data.cell_sides.usual_bins`.
+    rounds : int, optional
+        How many tables are chosen, beside those that are stated; by default from public facts
+        (:func:`~tightdp.mechanisms.table_schedule.table_shares`) for "auto", and none for a list.
+    most_cells : int
+        The cells of the model: tables that would need more are not chosen, and refused where they
+        are stated.
+
+    Examples
+    --------
+    >>> from tightdp import Category
+    >>> facts = {"a": Category(["x", "y"], other="x"), "b": Category(["u", "v"], other="u")}
+    >>> rows = SyntheticRows(Schema(facts, rows=1000), epsilon=2)
+    >>> release = rows.release({"a": ["x", "y"] * 500, "b": ["u", "v"] * 500}, rng=1)
+    >>> made = rows.rows(rows.fitted(release), 500, rng=1)
+    >>> bool(np.mean((made["a"] == "x") == (made["b"] == "u")) > 0.95)
+    True
+    """
+
+    why = (
+        "A record is in one cell of every table, so that tables of few columns need little noise. "
+        "Rows are drawn from a model of all columns that fits the released tables; they tell no "
+        "more than the tables do."
+    )
+
+    def __init__(
+        self,
+        schema: Schema,
+        tables: object = "auto",
+        *,
+        epsilon: Number,
+        delta: Number = 0,
+        columns: Sequence[str] | None = None,
+        bins: Mapping[str, Any] | None = None,
+        rounds: int | None = None,
+        most_cells: int = MOST_CELLS,
+    ) -> None:
+        self.schema, self.neighbors = check_schema(schema), schema.neighbors
+        _check_persons(schema)
+        self.epsilon = check_epsilon(epsilon)
+        self.delta = amount_within("delta", delta, "[0, 1)")
+        self.most_cells = check_count("most_cells", most_cells, most=_LARGEST_MODEL)
+        self.sides = CellSides(schema, bins, columns)
+        self.names = self.sides.names
+        singles: list[Scope] = [(j,) for j in range(len(self.names))]
+        if rounds is not None:
+            check_count("rounds", rounds, least=0, most=_MOST_ROUNDS)
+        chosen = isinstance(tables, str) if rounds is None else rounds > 0
+        if isinstance(tables, str):
+            check_choice("tables", tables, ["auto"])
+            self.stated = singles
+        else:
+            self.stated = [*singles, *self._asked(tables)]
+        self.offered = self._offered(singles) if chosen else []
+        self._check_cells()
+        self.spending = self._spending(rounds)
+        self._check_released()
+
+    # --- public facts -------------------------------------------------------------------------
+
+    def _offered(self, singles: list[Scope]) -> list[Scope]:
+        """What a round chooses from: tables of one and two columns that are not too large."""
+        sides, least = self.sides, model_cells(self.sides.sizes, singles)
+        if least > self.most_cells:
+            fail(
+                f"`most_cells` must be at least {least}, the cells of the one-way tables. Got "
+                f"{self.most_cells}: take fewer bins, or allow more.",
+                InfeasibleSamplingError,
+            )
+        pairs = [
+            pair
+            for pair in itertools.combinations(range(len(self.names)), 2)
+            if sides.cells_of(pair) <= min(_LARGEST_TABLE, self.most_cells)
+        ]
+        return [*singles, *pairs] if pairs else []
+
+    def _asked(self, tables: object) -> list[Scope]:
+        """The stated tables, by the places of their columns."""
+        found: list[Scope] = []
+        for table in check_list("tables", tables, "lists of columns"):
+            columns = [table] if isinstance(table, str) else check_list("tables", table, "names")
+            for name in columns:
+                check_choice("tables", name, self.names)
+            scope = tuple(sorted(self.names.index(name) for name in columns))
+            if not scope or len(set(scope)) < len(scope):
+                fail("`tables` must hold lists of distinct columns.")
+            if scope in found:
+                fail(f"`tables` must be distinct. Twice: {shown(', '.join(columns))}.")
+            if len(scope) > 1:  # those of one column are released anyway
+                found.append(scope)
+        return found
+
+    def _check_cells(self) -> None:
+        """Refuse, from public facts, what cannot be counted, released or fitted."""
+        wanted = model_cells(self.sides.sizes, self.stated)
+        read = sum(map(self.sides.cells_of, {*self.stated, *self.offered}))
+        remedy = "take fewer bins, fewer columns or smaller tables"
+        if wanted > self.most_cells:
+            fail(
+                f"`tables` need a model of {wanted} cells, and `most_cells` allows "
+                f"{self.most_cells}: {remedy}, or allow more.",
+                InfeasibleSamplingError,
+            )
+        if read > _MOST_READ:
+            fail(
+                f"`bins` make tables of {read} cells, and {_MOST_READ} can be counted: {remedy}.",
+                InfeasibleSamplingError,
+            )
+
+    def _check_released(self) -> None:
+        entries = self._lengths()[-1]
+        if entries > _MOST_RELEASED:
+            fail(
+                f"`rounds` = {self.spending.rounds} release {entries} numbers, and at most "
+                f"{_MOST_RELEASED} are kept: take fewer rounds or fewer bins.",
+                InfeasibleSamplingError,
+            )
+
+    def _spending(self, rounds: int | None) -> TableShares:
+        """Who gets what; with a delta in rho. [P4]"""
+        gaussian = self.delta > 0
+        amount = zcdp_rho(self.epsilon, self.delta) if gaussian else self.epsilon
+        cells = self.sides.cells_of
+        return table_shares(
+            amount,
+            self.neighbors,
+            gaussian=gaussian,
+            stated=[cells(table) for table in self.stated],
+            offered=[cells(table) for table in self.offered if len(table) > 1],
+            rows=self.schema.rows,
+            rounds=rounds,
+        )
+
+    @property
+    def cost(self) -> Cost:
+        if not self.delta:
+            return super().cost
+        return Cost.concentrated(self.spending.total, delta=self.delta, epsilon=self.epsilon)
+
+    def settled_options(self) -> dict[str, Any]:
+        return {"rounds": self.spending.rounds} if self.offered else {}
+
+    @property
+    def width(self) -> int:
+        """Cells that a round releases: those of the largest table that it may choose."""
+        return max(map(self.sides.cells_of, self.offered), default=0)
+
+    def _lengths(self) -> list[int]:
+        """Where the entries of every stated table and every round end."""
+        stated = [self.sides.cells_of(table) for table in self.stated]
+        return list(itertools.accumulate([*stated, *[1 + self.width] * self.spending.rounds]))
+
+    @property
+    def law(self) -> str:
+        laws = dict.fromkeys(noise.words for noise in self.spending.stated)
+        parts = [f"counts plus {' or '.join(laws)}"]
+        if self.spending.chosen is not None:
+            parts.append(
+                f"{self.spending.rounds} tables, each chosen by weights exp({self.choice_rate()} * "
+                f"utility), plus {self.spending.chosen.words}"
+            )
+        return "; ".join(parts)
+
+    def label(self) -> str:
+        return short_label(f"SyntheticRows({', '.join(self.names)})")
+
+    def choice_rate(self) -> Fraction:
+        """Eta: epsilon of a choice over the length of the interval of changes. [P3]"""
+        weight = max(map(len, self.offered))
+        return self.spending.choice_epsilon() / (2 * self.neighbors.rows_apart * weight)
+
+    def check(self, frame: TableLike) -> None:
+        check_frame(frame, self.schema, self.names)
+        check_public_rows(frame, self.schema)
+        warn_of_delta(self.delta, self.schema)
+
+    # --- the release --------------------------------------------------------------------------
+
+    @property
+    def _counted(self) -> list[Scope]:
+        """The tables that are read: each once."""
+        return list(dict.fromkeys([*self.stated, *self.offered]))
+
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return [self.sides.counts(self._counted)]
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        cells = self.sides.cells_of
+        pairs = zip(self.stated, self.spending.stated, strict=True)
+        stated = [_plain(noise.sample(cells(table), rng)) for table, noise in pairs]  # [P2]
+        chosen, rounds = self.spending.chosen, self.spending.rounds
+        further = (
+            []
+            if chosen is None
+            else [_plain(chosen.sample(self.width, rng)) for _ in range(rounds)]
+        )
+
+        def finish(table: TableLike, progress: bool) -> Draft:
+            counts = self._read(table, progress)
+            entries = [
+                [c + z for c, z in zip(counts[scope].tolist(), noise, strict=True)]
+                for scope, noise in zip(self.stated, stated, strict=True)
+            ]
+            entries += self._rounds(counts, entries, further, rng)
+            return self._draft(list(itertools.chain.from_iterable(entries)), confidence)
+
+        return finish
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.prepare(rng, confidence)(frame, progress)
+
+    def _read(self, frame: TableLike, progress: bool) -> dict[Scope, Integers]:
+        """Exact counts of all tables, cut where 64 bits end. **Not private.** [P1]"""
+        (wanted,) = self.integer_sums()
+        sums = wanted.read(frame, progress=progress)
+        whole = np.array([min(count, _MOST_COUNT) for count in sums], dtype=np.int64)
+        ends = itertools.accumulate(map(self.sides.cells_of, self._counted))
+        return dict(zip(self._counted, np.split(whole, list(ends)[:-1]), strict=True))
+
+    def _rounds(
+        self,
+        counts: Mapping[Scope, Integers],
+        entries: list[list[int]],
+        further: list[list[int]],
+        rng: RandomSource,
+    ) -> list[list[int]]:
+        """For every round the place of the chosen table, and its noisy counts."""
+        noisy = [
+            self._noisy(*each)
+            for each in zip(self.stated, entries, self.spending.stated, strict=True)
+        ]
+        found: list[list[int]] = []
+        start: Mapping[Scope, FloatArray] = {}
+        for place, noise in enumerate(further):
+            fit = self._fit(noisy, _ROUND_STEPS, start)
+            start = fit.weights
+            able, law = self.choices(counts, fit, [table.columns for table in noisy], place)
+            scope = able[law.draw(rng)]
+            cells = np.zeros(self.width, dtype=np.int64)
+            cells[: self.sides.cells_of(scope)] = counts[scope]
+            released = [c + z for c, z in zip(cells.tolist(), noise, strict=True)]
+            found.append([self.offered.index(scope), *released])
+            assert self.spending.chosen is not None
+            noisy.append(self._noisy(scope, released, self.spending.chosen))
+        return found
+
+    def choices(
+        self,
+        counts: Mapping[Scope, Integers],
+        fit: TableFit,
+        scopes: Sequence[Scope],
+        place: int,
+    ) -> tuple[list[Scope], TiltedLaw]:
+        """What a round may choose after these tables, and by which law. **Not private.** [P3]
+
+        Which tables it may choose, what the model says of them and the size of their noise are
+        known from what is released.
+        """
+        assert self.spending.chosen is not None
+        cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
+        allowed = self.most_cells * (place + 1) // self.spending.rounds
+        able = [
+            scope
+            for scope in self.offered
+            if any(set(scope) <= clique for clique in cliques)
+            or model_cells(self.sides.sizes, [*scopes, scope]) <= allowed
+        ]
+        levels = []
+        for scope in able:
+            model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64)
+            # at most 2^13 cells of at most 2^40: the sum fits
+            missed = int(np.abs(counts[scope] - model.ravel()).sum())
+            noise = round(self.spending.chosen.mean_size * self.sides.cells_of(scope))
+            levels.append(-len(scope) * (missed - noise))
+        even = np.ones(len(able), dtype=np.int64)
+        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate())
+
+    def _noisy(self, scope: Scope, cells: Sequence[int], noise: CellNoise) -> NoisyTable:
+        """Released counts as a table; what is beyond its cells counts nothing."""
+        shape = [self.sides.sizes[j] for j in scope]
+        values = np.array([float(c) for c in cells[: math.prod(shape)]])
+        return NoisyTable(scope, values.reshape(shape), noise.variance)
+
+    def _draft(self, entries: list[int], confidence: float) -> Draft:
+        """Released integers with their names and errors."""
+        cells = [name for table in self.stated for name in self.sides.cell_names(table)]
+        half = self._half(confidence)
+        ends, names, drafts = self._lengths(), [], []
+        for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+            part = entries[start:end]
+            if place < len(self.stated):
+                noise, names = self.spending.stated[place], cells[start:end]
+            else:
+                assert self.spending.chosen is not None
+                noise, number = self.spending.chosen, place - len(self.stated) + 1
+                drafts.append(Draft.of((f"round {number}: table",), part[:1], part[:1], 1, _CHOSEN))
+                part = part[1:]
+                names = [f"round {number}: cell {i + 1}" for i in range(len(part))]
+            error = Known(
+                half_width=np.full(len(part), half[noise]),
+                covariance=np.full(len(part), noise.variance),
+            )
+            drafts.append(Draft.of(tuple(names), part, part, 1, error))
+        return drafts[0].beside(*drafts[1:])
+
+    def _half(self, confidence: float) -> dict[CellNoise, float]:
+        """Half-widths of the noise of cells, for all of them at once."""
+        noises = {*self.spending.stated, *([self.spending.chosen] if self.spending.chosen else [])}
+        cells = self._lengths()[-1] - self.spending.rounds
+        miss = -math.expm1(math.log(confidence) / cells)
+        return {noise: noise.reach(miss) for noise in noises}
+
+    def half_widths(self, confidence: float) -> FloatArray:
+        half, out = self._half(confidence), []
+        for table, noise in zip(self.stated, self.spending.stated, strict=True):
+            out.append(np.full(self.sides.cells_of(table), half[noise]))
+        if self.spending.chosen is not None:
+            each = np.append(np.nan, np.full(self.width, half[self.spending.chosen]))
+            out += [each] * self.spending.rounds
+        return np.concatenate(out)
+
+    # --- what is read off a release -----------------------------------------------------------
+
+    def noisy_tables(self, release: Release) -> list[NoisyTable]:
+        """The released tables, chosen ones included; public facts tell where each lies."""
+        ends = self._lengths()
+        if len(release.integers) != ends[-1]:
+            fail("`release` must come from a mechanism with the same tables and rounds.")
+        found = []
+        for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+            part = release.integers[start:end]
+            if place < len(self.stated):
+                found.append(self._noisy(self.stated[place], part, self.spending.stated[place]))
+            else:
+                assert self.spending.chosen is not None
+                scope = self.offered[min(max(part[0], 0), len(self.offered) - 1)]
+                found.append(self._noisy(scope, part[1:], self.spending.chosen))
+        return found
+
+    def fitted(self, release: Release) -> TableFit:
+        """The model of all columns that fits the released tables; costs nothing."""
+        return self._fit(self.noisy_tables(release), _LAST_STEPS)
+
+    def _fit(
+        self,
+        tables: Sequence[NoisyTable],
+        steps: int,
+        start: Mapping[Scope, FloatArray] | None = None,
+    ) -> TableFit:
+        return fit_tables(self.sides.sizes, tables, self._total(tables), steps, start)
+
+    def _total(self, tables: Sequence[NoisyTable]) -> float:
+        """The number of rows: public, or the sums of the noisy tables, averaged by precision."""
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            return float(self.schema.rows)
+        precision = np.array([1 / (table.variance * table.counts.size) for table in tables])
+        sums = np.array([table.counts.sum() for table in tables])
+        return float(np.clip(sums @ precision / precision.sum(), 1.0, self.schema.rows))
+
+    def rows(
+        self,
+        fit: TableFit,
+        size: int | None = None,
+        *,
+        balanced: bool = True,
+        rng: RandomLike = None,
+    ) -> Rows:
+        """Rows drawn from a model, as columns: as many as you like, at no cost.
+
+        By default as many as the model counts. ``balanced`` rows have tables as near to the model's
+        as so many rows can have; others are independent.
+        """
+        count = max(1, round(fit.total)) if size is None else check_count("size", size)
+        if count * len(self.names) > _MOST_ROWS:
+            fail(f"`size` must be at most {_MOST_ROWS // len(self.names)}: draw several times.")
+        bits = source(rng)
+        return self.sides.values(drawn_codes(fit.model, count, bits, balanced=balanced), bits)
+
+    def another(self, release: Release, fit: TableFit, *, rng: RandomLike = None) -> TableFit:
+        r"""A model drawn for what is not known of the population, given a release; costs nothing.
+
+        Flat beliefs about the tables of the population put them at the released ones plus an error
+        of the size of both their noise and the sampling of the rows: noise is drawn again by its
+        own law, as many independent rows as there are from the model of the release, and a model is
+        fitted to the released tables plus both deviations. Which tables were chosen is taken as
+        given.
+        """
+        bits, tables = source(rng), self.noisy_tables(release)
+        count = max(1, round(fit.total))
+        rows = drawn_codes(fit.model, count, bits, balanced=False)
+        noises = [*self.spending.stated, *[self.spending.chosen] * self.spending.rounds]
+        moved = []
+        for table, noise in zip(tables, noises, strict=True):
+            assert noise is not None
+            shape = table.counts.shape
+            places = np.ravel_multi_index(tuple(rows[:, j] for j in table.columns), shape)
+            drawn = np.bincount(places, minlength=table.counts.size).reshape(shape)
+            fresh = noise.sample(table.counts.size, bits).astype(np.float64).reshape(shape)
+            away = drawn - count * fit.model.joint(table.columns)
+            moved.append(NoisyTable(table.columns, table.counts + away + fresh, table.variance))
+        return fit_tables(self.sides.sizes, moved, fit.total, _COPY_STEPS, fit.weights)
+
+    def made_rows(self, release: Release) -> Rows:
+        """Rows of a release, always the same ones: as many as its model counts."""
+        text = ",".join(map(str, release.integers)).encode()
+        seed = int.from_bytes(hashlib.sha256(text).digest(), "big")  # public, as the release is
+        return self.rows(self.fitted(release), rng=seed)
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The noisy one-way tables, which say how far rows can be trusted column by column."""
+        level = release.confidence if confidence is None else check_confidence(confidence)
+        cells = sum(self.sides.sizes)
+        half = self.half_widths(level)[:cells]
+        value = release.value[:cells]
+        return Answer(
+            names=release.names[:cells],
+            value=value,
+            interval=np.column_stack([value - half, value + half]),
+            confidence=level,
+            release=release,
+            about=_ABOUT,
+            covers="noise",
+        )
+
+    def variation(self) -> Variation:
+        """The total variation that noise costs tables of the rows, from public facts.
+
+        Half the expected size of the noise of all cells, by rows: what a table as it is released
+        has. That of the model is smaller where tables support each other, or cells are empty.
+        """
+        cells, rows = self.sides.cells_of, 2 * self.schema.rows
+        singles = zip(self.sides.sizes, self.spending.stated, strict=False)
+        one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
+        pairs = zip(self.stated, self.spending.stated, strict=True)
+        larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
+        if self.spending.chosen is not None:
+            size = self.spending.chosen.mean_size
+            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
+        return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The noise of the one-way tables, and what noise costs tables of the rows."""
+        level = check_confidence(confidence)
+        sizes, noises = self.sides.sizes, self.spending.stated
+        std = [np.full(m, math.sqrt(n.variance)) for m, n in zip(sizes, noises, strict=False)]
+        names = [name for j in range(len(sizes)) for name in self.sides.cell_names((j,))]
+        half = self.half_widths(level)[: sum(sizes)]
+        assumes = of_rows(self.schema, f"one-way tables. {self.variation()}")
+        said = self.guarantee(), self.law, assumes
+        return Preview(tuple(names), np.concatenate(std), half, level, *said)
+
+
+class Variation(NamedTuple):
+    """What noise costs tables of the rows in total variation, on average, at most.
+
+    Of one-way tables; of two-way tables where columns are independent; and of tables of several
+    columns that are released themselves, None where there are none.
+    """
+
+    one_way: float
+    independent: float
+    released: float | None
+
+    def __str__(self) -> str:
+        said = (
+            f"Total variation of tables of the rows, on average: one-way at most {self.one_way:.2g}"
+            f", two-way at most {self.independent:.2g} where columns are independent"
+        )
+        if self.released is not None:
+            said += f", and at most {self.released:.2g} where their own table is released"
+        return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
+
+
+def _plain(noise: Any) -> list[int]:
+    return [int(z) for z in noise]
+
+
+def _check_persons(schema: Schema) -> None:
+    """One row a person, so that somebody is in one cell of a table."""
+    if schema.rows_per_person > 1:
+        fail(
+            "Synthetic rows need one row a person: several rows of one person are not alike, and "
+            "rows that are drawn stand alone. State rows_per_person=1, which uses one row of each, "
+            "or make one row of each person before."
+        )

@@ -1,0 +1,199 @@
+"""Who gets what of a budget that buys many tables: shares, noise and rounds, from public facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy  # scipy.special is loaded at its first use: importing it is slow
+
+from tightdp.errors import FloatArray, WideIntegers
+from tightdp.exact.discrete_draws import discrete_gaussians, discrete_laplaces
+from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource
+
+_UNITS = 10**6  # shares are so many parts of a budget, rounded down
+_ROOT_BITS = 64
+_FIRST = tuple(Fraction(i, 20) for i in range(2, 13))  # parts that one-way tables may have
+_WELL = 0.01  # total variation from which on noise is small enough for a one-way table
+_MOST_ROUNDS = 3  # for each column
+_CHOOSING, _CHOOSING_RHO = Fraction(1, 5), Fraction(1, 10)  # of a round, for its choice
+_WORTH = 0.05  # total variation that noise may cost a chosen table of middling size
+
+
+@dataclass(frozen=True, slots=True)
+class CellNoise:
+    r"""Independent integer noise on all cells of a table, of either kind.
+
+    **Privacy.** Statement: for tables of counts of which a neighbour changes one cell by one
+    (add-remove) or two (replace-one), noise on all cells is private at ``amount``: epsilon for the
+    discrete Laplace law of rate :math:`\epsilon / k`, k the number of cells that move, and rho for
+    the discrete Gaussian of variance parameter :math:`k / (2\rho)`.
+    Proof: the l1 length of the move is k, its squared l2 length k, too. Log ratios of Laplace noise
+    are at most rate times the first. Independent discrete Gaussians are
+    :math:`\lVert\Delta\rVert_2^2 / (2\sigma^2)`-zCDP (Canonne, Kamath and Steinke, 2020).
+    """
+
+    amount: Fraction
+    moved: int
+    gaussian: bool
+
+    @property
+    def scale(self) -> Fraction:
+        """The variance parameter of the Gaussian law, or the rate of the Laplace law."""
+        return self.moved / (2 * self.amount) if self.gaussian else self.amount / self.moved
+
+    def sample(self, count: int, rng: RandomSource) -> WideIntegers:
+        """So many independent integers."""
+        if self.gaussian:
+            return discrete_gaussians(self.scale, count, rng)
+        return discrete_laplaces(self.scale.numerator, self.scale.denominator, count, rng)
+
+    @property
+    def variance(self) -> float:
+        """Of one cell; that of the Gaussian law is at most its parameter."""
+        if self.gaussian:
+            return float(self.scale)
+        rate = float(self.scale)
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+    @property
+    def mean_size(self) -> float:
+        """The expected size of the noise on a cell."""
+        if self.gaussian:
+            return math.sqrt(2 * float(self.scale) / math.pi)
+        rate = float(self.scale)
+        return -2 * math.exp(-rate) / math.expm1(-2 * rate)
+
+    def reach(self, miss: float) -> float:
+        """A half-width that noise on a cell leaves with at most this probability.
+
+        Of the Laplace law exactly, in integers. A discrete Gaussian has lighter tails than the
+        continuous one of its parameter shifted by one.
+        """
+        if self.gaussian:
+            return 1 - math.sqrt(self.scale) * float(scipy.special.ndtri(miss / 2))
+        rate = float(self.scale)
+        # P(|z| > k) = 2 e^(-rate (k + 1)) / (1 + e^(-rate))
+        return max(0.0, math.ceil(math.log(2 / (miss * (1 + math.exp(-rate)))) / rate - 1))
+
+    @property
+    def words(self) -> str:
+        """The law."""
+        if self.gaussian:
+            return f"discrete Gaussian, sigma^2 = {_short(self.scale)}"
+        return f"discrete Laplace, rate {_short(self.scale)}"
+
+
+def _short(number: Fraction) -> str:
+    exact = str(number)
+    return exact if len(exact) <= 24 else f"{float(number):.15g}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableShares:
+    """What is spent where: the noise of the tables that are stated, and of every round.
+
+    Attributes
+    ----------
+    stated : tuple of CellNoise
+        One for every table that is measured whatever comes out.
+    chosen : CellNoise
+        Of the table that a round chooses; none where there are no rounds.
+    choice : Fraction
+        The amount for the choice of a round.
+    rounds : int
+    """
+
+    stated: tuple[CellNoise, ...]
+    chosen: CellNoise | None
+    choice: Fraction
+    rounds: int
+    gaussian: bool
+
+    @property
+    def total(self) -> Fraction:
+        """All that is spent."""
+        each = Fraction(0) if self.chosen is None else self.chosen.amount + self.choice
+        return sum((noise.amount for noise in self.stated), self.rounds * each)
+
+    def choice_epsilon(self) -> Fraction:
+        r"""The epsilon of the exponential mechanism of a round.
+
+        Its log ratios lie in an interval of that length, which is
+        :math:`\epsilon^2/8`-zCDP (Cesar and Rogers, 2021): the root is rounded down.
+        """
+        if not self.gaussian:
+            return self.choice
+        return root_down(8 * self.choice)
+
+
+def root_down(number: Fraction) -> Fraction:
+    """A rational at most the root of a number, to some 19 digits.
+
+    >>> root_down(Fraction(4)), float(root_down(Fraction(2)))
+    (Fraction(2, 1), 1.4142135623730951)
+    """
+    places = _ROOT_BITS + max(0, number.denominator.bit_length() - number.numerator.bit_length())
+    return Fraction(math.isqrt((number.numerator << 2 * places) // number.denominator), 1 << places)
+
+
+def shared_out(amount: Fraction, sizes: Sequence[int], *, gaussian: bool) -> list[Fraction]:
+    r"""Amounts for tables of these sizes, so that the sum of their expected errors is least.
+
+    A table of m cells errs by m times the size of its noise, which is like :math:`\rho^{-1/2}` or
+    :math:`1/\epsilon`. By Lagrange's condition amounts are in proportion to :math:`m^{2/3}` or
+    :math:`m^{1/2}`.
+
+    >>> shared_out(Fraction(1), [1, 4], gaussian=False)
+    [Fraction(111111, 333334), Fraction(111111, 166667)]
+    """
+    weights = np.array(sizes, dtype=np.float64) ** (2 / 3 if gaussian else 1 / 2)
+    shares: FloatArray = weights / weights.sum()
+    return [amount * Fraction(max(1, math.floor(s * _UNITS)), _UNITS + len(sizes)) for s in shares]
+
+
+def table_shares(
+    amount: Fraction,
+    neighbors: Neighbors,
+    *,
+    gaussian: bool,
+    stated: Sequence[int],
+    offered: Sequence[int] = (),
+    rows: int = 1,
+    rounds: int | None = None,
+) -> TableShares:
+    """Shares for stated tables and for rounds that choose among offered ones, by their cells.
+
+    Stated tables have the whole amount where nothing is offered. Else they have the least part with
+    which noise costs them a hundredth of total variation, from a tenth to six tenths. Rounds are as
+    many as leave a chosen table of middling size a twentieth, at least one, at most three for each
+    stated table and one for each that is offered.
+    """
+    moved = neighbors.rows_apart
+    if not offered:
+        parts = shared_out(amount, stated, gaussian=gaussian)
+        return TableShares(_noises(parts, moved, gaussian), None, Fraction(0), 0, gaussian)
+    for first in _FIRST:
+        noises = _noises(shared_out(amount * first, stated, gaussian=gaussian), moved, gaussian)
+        pairs = zip(stated, noises, strict=True)
+        if np.mean([cells * noise.mean_size for cells, noise in pairs]) / (2 * rows) <= _WELL:
+            break
+    left, choosing = amount * (1 - first), _CHOOSING_RHO if gaussian else _CHOOSING
+    middle, most = float(np.mean(offered)), min(len(offered), _MOST_ROUNDS * len(stated))
+
+    def each(count: int) -> CellNoise:
+        return CellNoise(left / count * (1 - choosing), moved, gaussian)
+
+    if rounds is None:
+        rounds = 1
+        while rounds < most and middle * each(rounds + 1).mean_size / (2 * rows) <= _WORTH:
+            rounds += 1
+    return TableShares(noises, each(rounds), left / rounds * choosing, rounds, gaussian)
+
+
+def _noises(parts: Sequence[Fraction], moved: int, gaussian: bool) -> tuple[CellNoise, ...]:
+    return tuple(CellNoise(part, moved, gaussian) for part in parts)

@@ -1,0 +1,218 @@
+"""A book of tables as it is published: every table with its errors, crosswise, all agreeing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import FloatArray, check_flag, fail, quoted, shown
+from tightdp.preview import Preview
+from tightdp.printed import (
+    Axis,
+    cross_table,
+    html_table,
+    interval_head,
+    most,
+    percent,
+    text_table,
+    value_and_interval,
+)
+from tightdp.release import Release
+
+Contents = tuple[tuple[Axis, ...], ...]
+_MOST_SHOWN = 24  # tables that are printed; the others are named
+
+
+def title(axes: Sequence[Axis]) -> str:
+    """What a table is called: its columns.
+
+    >>> title([("sex", ("f", "m")), ("age", ("young", "old"))])
+    'sex, age'
+    """
+    return ", ".join(name for name, _ in axes)
+
+
+def places(contents: Contents) -> list[slice]:
+    """Where the cells of each table stand."""
+    sizes = [math.prod(len(labels) for _, labels in axes) for axes in contents]
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableBook(Release):
+    """A release of many tables, whose entries are the cells of all of them.
+
+    Attributes
+    ----------
+    contents : tuple of tables
+        Each a tuple of (name, labels) of its sides.
+    alone : array
+        Half-widths at level ``confidence`` of each cell for itself; ``half_width`` holds for all
+        cells of all tables at once.
+    suppress : float or None
+        Cells whose noise has a standard deviation of more than this share of their value are
+        printed as a dash.
+
+    Examples
+    --------
+    >>> from tightdp import Category, Schema, Tables
+    >>> facts = {"sex": Category(["f", "m"], other="f"), "k": Category(["a", "b"], other="a")}
+    >>> book = Tables(Schema(facts, rows=40), 2, epsilon=1).release(
+    ...     {"sex": ["f", "m"] * 20, "k": ["a", "a", "b", "b"] * 10}, rng=1)
+    >>> [title(axes) for axes in book.contents], book.table("k", "sex").axes[0][0]
+    (['sex', 'k', 'sex, k'], 'sex')
+    """
+
+    contents: Contents
+    alone: FloatArray
+    suppress: float | None = None
+
+    def table(self, *columns: str, simultaneous: bool = True) -> Release:
+        """One of the tables.
+
+        Parameters
+        ----------
+        columns : str
+            Its columns, in any order.
+        simultaneous : bool
+            Whether intervals hold for all cells of the book at once, or each for itself.
+        """
+        every = check_flag("simultaneous", simultaneous)
+        where = self._where(columns)
+        axes, part = self.contents[where], places(self.contents)[where]
+        half = (self.half_width if every else self.alone)[part]
+        matrix = self.covariance.ndim == 2
+        return Release(
+            names=self.names[part],
+            value=self.value[part],
+            integers=self.integers,
+            resolution=self.resolution,
+            guarantee=self.guarantee,
+            noise=self.noise,
+            covariance=self.covariance[part, part] if matrix else self.covariance[part],
+            half_width=half,
+            confidence=self.confidence,
+            ends=None if self.ends is None else self._around(part, half),
+            covers=self.covers,
+            axes=axes,
+            receipt=self.receipt,
+        )
+
+    def _around(self, part: slice, half: FloatArray) -> FloatArray:
+        """Intervals around what was not rounded."""
+        assert self.ends is not None
+        middle = self.ends[part].mean(axis=1)
+        return np.column_stack([middle - half, middle + half])
+
+    def _where(self, columns: Sequence[str]) -> int:
+        wanted = set(columns)
+        for where, axes in enumerate(self.contents):
+            if {name for name, _ in axes} == wanted and len(columns) == len(axes):
+                return where
+        known = "; ".join(title(axes) for axes in self.contents)
+        fail(f"There is no table of {quoted(', '.join(map(str, columns)))}: {shown(known)}.")
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Cells that are not printed: too uncertain for the rule that was stated."""
+        if self.suppress is None:
+            return np.zeros(len(self.names), dtype=bool)
+        return np.asarray(self.noise_std > self.suppress * np.maximum(self.value, 1.0))
+
+    def to_pandas(self) -> Any:
+        """A frame with a row for every cell of every table: the table, its cell, and its error."""
+        frame = self._long().to_pandas()
+        frame.index.name = "cell"
+        frame.insert(0, "table", self._titles())
+        return frame
+
+    def to_polars(self) -> Any:
+        """The same frame of polars."""
+        frame = self._long().to_polars().rename({"entry": "cell"})
+        titles = type(frame)({"table": self._titles()})
+        return titles.hstack(frame)
+
+    def _long(self) -> Release:
+        fields = {name: getattr(self, name) for name in Release.__dataclass_fields__}
+        return Release(**fields)
+
+    def _titles(self) -> list[str]:
+        each = zip(self.contents, places(self.contents), strict=True)
+        return [title(axes) for axes, part in each for _ in range(part.start, part.stop)]
+
+    # --- crosswise ----------------------------------------------------------------------------
+
+    def _said(self, part: slice) -> list[str]:
+        cells = []
+        each = zip(self.value[part], self.interval[part], self.hidden[part], strict=True)
+        for value, ends, hidden in each:
+            middle, around = value_and_interval(value, ends)
+            cells.append("-" if hidden else f"{middle} {around}")
+        return cells
+
+    def _sheets(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        each = list(zip(self.contents, places(self.contents), strict=True))
+        return [
+            (title(axes), cross_table(axes, self._said(part))) for axes, part in each[:_MOST_SHOWN]
+        ]
+
+    def _notes(self) -> list[str]:
+        left = len(self.contents) - _MOST_SHOWN
+        rule = ""
+        if self.suppress is not None:
+            rule = f"-: the noise is more than {self.suppress:g} of the count; "
+        return [
+            *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
+            f"{rule}{interval_head(self.confidence, self.covers)} in brackets, for all cells of "
+            f"all tables at once; {self.guarantee}",
+        ]
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for name, rows in self._sheets():
+            lines += [name, *text_table(rows), ""]
+        return "\n".join([*lines, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        sheets = [html_table(rows, caption=name) for name, rows in self._sheets()]
+        return "".join(sheets) + "".join(f"<p>{note}</p>" for note in self._notes())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BookPreview(Preview):
+    """The error of every table of a book, before anything is paid.
+
+    Beside what a :class:`~tightdp.preview.Preview` says: ``alone``, the half-widths of cells each
+    for itself; ``plan``, what noise was chosen; ``gap``, by which share its total variance may
+    exceed the least that Gaussian noise can have, a certified bound, or None.
+    """
+
+    contents: Contents = ()
+    alone: FloatArray | None = None
+    plan: str = ""
+    gap: float | None = None
+
+    def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
+        """A heading, and a row for every table: its cells with the largest errors."""
+        assert self.alone is not None
+        level = percent(self.confidence)
+        found: list[tuple[str, ...]] = [
+            ("table", "cells", "noise std", f"+- at {level}", "all cells at once")
+        ]
+        for axes, part in zip(self.contents, places(self.contents), strict=True):
+            largest = [float(of[part].max()) for of in (self.std, self.alone, self.half_width)]
+            cells = str(part.stop - part.start)
+            found.append((title(axes), cells, f"{largest[0]:.5g}", *map(most, largest[1:])))
+        return found
+
+    def _notes(self) -> tuple[str, str]:
+        guarantee, note = f"{self.guarantee}; noise: {self.plan}", self.note
+        if self.gap is not None:
+            note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"
+        return guarantee, note

@@ -1,0 +1,54 @@
+"""Law of keys: each is read off its own cell, in every container and whatever is beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from containers import CONTAINERS, KINDS, in_spark
+
+import tightdp as tdp
+from tightdp.data.key_counts import KeyColumn
+
+# 1.0 and the text "1.0" are two keys: a CSV file, which holds texts, has the second
+ALIKE = ("integer", "unsigned", "huge", "text", "coded", "coded_integer", "bytes")
+FACTS = tdp.Schema({"y": tdp.Interval(0, 1)}, rows=9, neighbors="add-remove")
+
+
+def of_matrix() -> tdp.Schema:
+    """The columns of a matrix are told by their order."""
+    return tdp.Schema({"x": tdp.Category(["a", "b"])}, rows=9, neighbors="add-remove")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_counts_of_keys_are_sums_over_rows(kind, tmp_path):
+    rows = [{"x": cell} for cell in KINDS[kind].cells] * 2
+    keys, found = KeyColumn(of_matrix(), "x"), {}
+    for name, container in CONTAINERS.items():
+        if kind in container.holds:
+            counted = keys.counts(container.build(rows, {"x": kind}, tmp_path))
+            alone: Counter[str] = Counter()
+            for row in rows[: len(rows) // 2]:
+                alone.update(keys.counts(container.build([row], {"x": kind}, tmp_path)))
+            assert counted == {key: 2 * alone[key] for key in sorted(alone)}, name
+            found[name] = counted
+    assert found
+    if kind in ALIKE:
+        assert len({str(counts) for counts in found.values()}) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Spark's own
+class TestSpark:
+    """Keys and persons in the workers of a real local session."""
+
+    @pytest.mark.parametrize("kind", ["text", "integer", "bytes"])
+    def test_spark_counts_the_same_keys(self, kind, spark, tmp_path):
+        rows = [{"x": cell, "who": i % 5} for i, cell in enumerate(KINDS[kind].cells * 3)]
+        frame = in_spark(spark).build(rows, {"x": kind, "who": "integer"}, tmp_path)
+        plain = {name: [row[name] for row in rows] for name in ("x", "who")}
+        columns = {"y": tdp.Interval(0, 1)}
+        facts = {"neighbors": "add-remove", "person": "who", "rows_per_person": 2}
+        for schema in (FACTS, tdp.Schema(columns, 9, **facts)):
+            keys = KeyColumn(schema, "x")
+            assert keys.counts(frame) == keys.counts(plain)

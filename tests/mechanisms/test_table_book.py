@@ -1,0 +1,389 @@
+"""Books of tables: private for all neighbours, consistent, as sure as they say, refused in time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tightdp as tdp
+from tightdp.data.table_counts import TableCounts
+from tightdp.errors import ParameterError, UncoveredMoveError
+from tightdp.mechanisms.table_book import TableMechanism, Tables
+from tightdp.release import Release
+from tightdp.shaping.book_noise import GaussianBookNoise, ShapedNoise
+
+BOTH = ("replace-one", "add-remove")
+REGIONS = ["north", "east", "south", "nobody"]
+ASKED = [["region"], ["sex", "region"], ["region", ("age", [0, 18, 65, 100])]]
+NOISES = {"best": 0, "cube": 0, "tables": 0, "mixed": 0, "split": 0, "gaussian": 1e-6}
+
+
+def schema(neighbors: str = "replace-one", rows: int = 2000, **facts) -> tdp.Schema:
+    columns = {
+        "age": tdp.Interval(0, 100),
+        "sex": tdp.Category(["f", "m"], other="f"),
+        "region": tdp.Category(REGIONS, other="north"),
+    }
+    return tdp.Schema(columns, rows, neighbors=neighbors, **facts)
+
+
+def people(rng: np.random.Generator, rows: int = 2000) -> dict[str, np.ndarray]:
+    """Three regions of very different size, and one without anybody."""
+    return {
+        "age": rng.uniform(0, 100, rows),
+        "sex": rng.choice(["f", "m"], rows),
+        "region": rng.choice(REGIONS[:3], rows, p=[0.8, 0.195, 0.005]),
+    }
+
+
+def counted(table: dict[str, np.ndarray]) -> np.ndarray:
+    """The cells of the tables that are asked for, by hand."""
+    band = np.searchsorted([18, 65], table["age"], side="right")
+    region, sex = table["region"], table["sex"]
+    cells = [(region == r).sum() for r in REGIONS]
+    cells += [((sex == s) & (region == r)).sum() for s in "fm" for r in REGIONS]
+    cells += [((region == r) & (band == b)).sum() for r in REGIONS for b in range(3)]
+    return np.array(cells, dtype=float)
+
+
+def book(noise: str = "best", neighbors: str = "replace-one", epsilon=1, **options) -> Tables:
+    delta = NOISES[noise]
+    return Tables(schema(neighbors), ASKED, noise=noise, epsilon=epsilon, delta=delta, **options)
+
+
+# --- what is released -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("noise", NOISES)
+def test_without_noise_the_counts_come_back(noise, neighbors, seed):
+    table = people(np.random.default_rng(seed))
+    release = book(noise, neighbors, epsilon=1000).release(table, rng=seed)
+    near = 4 if noise == "gaussian" else 0.6  # its sigma stops at an epsilon of 32
+    np.testing.assert_allclose(release.value, counted(table), atol=near)
+    assert release.names[4] == "sex[f]:region[north]"
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("noise", NOISES)
+def test_tables_agree_and_have_the_public_total(noise, neighbors, seed):
+    table = people(np.random.default_rng(seed))
+    release = book(noise, neighbors).release(table, rng=seed)
+    region = release.table("region").value
+    by_sex = release.table("sex", "region").value.reshape(2, 4)
+    by_age = release.table("age", "region").value.reshape(4, 3)
+    np.testing.assert_allclose(by_sex.sum(axis=0), region, atol=1e-8)
+    np.testing.assert_allclose(by_age.sum(axis=1), region, atol=1e-8)
+    if neighbors == "replace-one":
+        assert region.sum() == pytest.approx(2000, abs=1e-8)
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("noise", NOISES)
+def test_errors_are_as_foreseen(noise, neighbors, seed):
+    """3,000 draws: a standard deviation is told to 1.3 %, and a cut by 10 % is caught."""
+    made = book(noise, neighbors)
+    draws = np.asarray(made.book.noise.sample(3000, rng=seed), dtype=float) / made.book.resolution
+    errors = made._reader.tables(draws, errors=True)
+    each = zip(errors, made._order, strict=True)
+    drawn = np.concatenate([part[:, order] for part, order in each], axis=1)
+    ratio = drawn.std(axis=0) / made.preview().std
+    assert (np.abs(ratio - 1) < 0.06).all()
+    assert np.abs(ratio.mean() - 1) < 0.025
+    assert not np.abs(0.9 * ratio.mean() - 1) < 0.025  # planted
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("noise", ["best", "cube", "gaussian"])
+def test_intervals_cover(noise, neighbors, seed):
+    """Of cells with anybody in them and of empty ones; of 2,000 tables of noise.
+
+    What is missed is noise alone, which does not know the table: all cells at once in at most 5 %
+    of the books, up to three standard errors, and each cell for itself.
+    """
+    made = book(noise, neighbors)
+    draws = np.asarray(made.book.noise.sample(2000, rng=seed + 1), dtype=float)
+    errors = made._reader.tables(draws / made.book.resolution, errors=True)
+    each = zip(errors, made._order, strict=True)
+    drawn = np.abs(np.concatenate([part[:, order] for part, order in each], axis=1))
+    found = made.preview()
+    slack = 3 * np.sqrt(0.05 * 0.95 / 2000)
+    assert (drawn <= found.half_width).all(axis=1).mean() >= 0.95 - slack
+    assert ((drawn <= found.alone).mean(axis=0) >= 0.95 - 1.4 * slack).all()
+    short = (drawn <= 0.8 * found.alone).mean()  # planted: a fifth too short
+    assert short < 0.95 - slack
+
+
+def test_the_book_of_a_table_covers_the_table(seed):
+    table = people(np.random.default_rng(seed))
+    made, truth = book("gaussian"), counted(table)
+    inside = [
+        np.abs(made.release(table, rng=seed + i).value - truth) <= made.preview().alone
+        for i in range(60)
+    ]
+    assert np.mean(inside) > 0.93
+    assert np.mean(np.array(inside)[:, truth == 0]) > 0.9
+
+
+# --- privacy ----------------------------------------------------------------------------------
+
+
+def all_images(counts: TableCounts) -> np.ndarray:
+    """What every row that there is adds."""
+    names, sizes = counts.columns, counts.sides.sizes
+    rows = list(itertools.product(*map(range, sizes)))
+    image = counts.sensitivity_space()._image
+    points = np.array([image._image(row) for row in rows]).astype(np.int64)
+    table = {n: np.array([row[j] for row in rows]) for j, n in enumerate(names)}
+    cells = {
+        n: np.array(counts.sides.bins_of[n].edges)[table[n]]
+        if n in counts.sides.bins_of
+        else np.array(counts.schema[n].levels)[table[n]]
+        for n in names
+    }
+    one = [counts.measure({n: cells[n][i : i + 1] for n in names}) for i in range(len(rows))]
+    assert (points == np.array(one)).all()  # the image is what is measured
+    return points
+
+
+@pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("noise", NOISES)
+def test_all_neighbours_of_a_small_table(noise, neighbors):
+    """Brute force over all rows that can be replaced, added or removed; the bound is reached."""
+    facts = schema(neighbors, rows=9)
+    made = TableMechanism(facts, ASKED, noise=noise, epsilon=1, delta=NOISES[noise])
+    points = all_images(made.statistic)
+    moves = points
+    if neighbors == "replace-one":
+        first, second = np.triu_indices(len(points), 1)
+        moves = points[first] - points[second]
+    choice = made.book_noise
+    assert choice.covers(moves * choice.factor).all()
+    if isinstance(choice, GaussianBookNoise):
+        lengths = [
+            (moves[:, where] ** 2).sum(axis=1) / float(length)
+            for where, length in zip(choice.counts.where, choice.lengths, strict=True)
+        ]
+        assert 0.999 < np.sum(lengths, axis=0).max() <= 1
+    else:
+        assert isinstance(choice, ShapedNoise)
+        for entries, noise_of in zip(choice.entries, choice.noises, strict=True):
+            levels = noise_of.body.level(moves[:, entries])
+            assert levels.max() == noise_of.sensitivity
+        assert sum(n.epsilon for n in choice.noises) == made.epsilon == 1
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_wrong_order_of_cells_is_caught(noise, monkeypatch):
+    """Planted: two entries of different parts change places after they were measured."""
+    measure = TableCounts.contributions
+    made = TableMechanism(schema(), ASKED, noise=noise, epsilon=1, delta=NOISES[noise])
+    where = made.statistic.where
+    first, last = where[0].start, where[-1].start
+    if noise in ("cube", "mixed"):  # of boxes, one of the shortest and one of the longest sides
+        first, last = where[1].start, where[-1].stop - 1
+
+    def swapped(self, block, bits):
+        out = measure(self, block, bits)
+        out[[first, last]] = out[[last, first]]
+        return out
+
+    monkeypatch.setattr(TableCounts, "contributions", swapped)
+    with pytest.raises(UncoveredMoveError):
+        TableMechanism(schema(), ASKED, noise=noise, epsilon=1, delta=NOISES[noise])
+
+
+@pytest.mark.parametrize("noise", ["best", "gaussian"])
+def test_persons_with_several_rows_pay_for_all(noise):
+    one = book(noise, "add-remove")
+    many = Tables(
+        schema("add-remove", person="who", rows_per_person=3),
+        ASKED,
+        noise=noise,
+        epsilon=1,
+        delta=NOISES[noise],
+    )
+    ratio = many.preview().std / one.preview().std
+    np.testing.assert_allclose(ratio, 3, rtol=0.03)
+
+
+# --- how much noise ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "least"), [(4, 20), (8, 25)])
+def test_two_way_tables_of_flags_have_a_small_part_of_laplace_noise(columns, least):
+    flags = {f"q{i}": tdp.Category(["no", "yes"], other="no") for i in range(columns)}
+    made = Tables(tdp.Schema(flags, rows=1000), 2, epsilon=1)
+    count = columns + columns * (columns - 1) // 2
+    laplace = len(made.names) * 8 * count**2
+    assert made.book.certified == "exact"
+    assert laplace / (made.preview().std ** 2).sum() > least
+    assert made.book.resolution == 1
+
+
+def test_gaussian_noise_is_taken_where_it_is_less():
+    flags = {f"q{i}": tdp.Category(list("abcdefgh"), other="a") for i in range(6)}
+    facts = tdp.Schema(flags, rows=1000)
+    pure, lossy = (Tables(facts, 2, epsilon=1, delta=d) for d in (0, 1e-6))
+    assert lossy.book.strategy == "gaussian"
+    assert lossy.gap < 0.01
+    assert (lossy.preview().std ** 2).sum() < (pure.preview().std ** 2).sum()
+    few = tdp.Schema(dict(list(flags.items())[:1]), rows=1000)
+    assert Tables(few, 1, epsilon=1, delta=1e-6).guarantee().delta == 0  # the hull is less
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+def test_a_budget_in_rho_buys_whole_numbers(neighbors, seed):
+    made = Tables(schema(neighbors), ASKED, noise="gaussian", rho=0.05)
+    assert made.book.resolution == 1
+    assert made.cost.rho == Fraction(1, 20)
+    assert made.guarantee().rho == 0.05
+    release = made.release(people(np.random.default_rng(seed)), rng=seed)
+    assert "rho = 0.05" in str(release)
+    counts, noise = made.book.statistic, made.book.book_noise
+    points = all_images(counts)
+    first, second = np.triu_indices(len(points), 1)
+    moves = points[first] - points[second] if neighbors == "replace-one" else points
+    spent = [
+        (moves[:, where] ** 2).sum(axis=1) / float(2 * variance)
+        for where, variance in zip(counts.where, noise.variances, strict=True)
+    ]
+    assert 0.999 * 0.05 < np.sum(spent, axis=0).max() <= 0.05
+    with pytest.raises(ParameterError, match="not both"):
+        Tables(schema(), ASKED, epsilon=1, rho=1)
+    with pytest.raises(ParameterError, match="must be given"):
+        Tables(schema(), ASKED)
+
+
+@pytest.mark.parametrize("rho", [0.01, 3, 300])
+def test_whole_gaussian_noise_is_as_foreseen(rho, seed):
+    """At 300 all but a few of the integers are zero."""
+    made = Tables(schema(), ASKED, noise="gaussian", rho=rho)
+    draws = np.asarray(made.book.noise.sample(4000, rng=seed), dtype=float)
+    drawn = np.concatenate(made._reader.tables(draws, errors=True), axis=1)
+    found = made.preview()
+    assert np.abs(drawn.std(axis=0).mean() / found.std.mean() - 1) < 0.05
+    assert (np.abs(drawn) <= found.alone.max()).mean() > 0.945
+
+
+def test_weights_and_targets_shift_the_noise():
+    even = book("gaussian").preview().std
+    first = book("gaussian", weights=[100, 1, 1]).preview().std
+    assert first[0] < even[0]
+    assert first[-1] > even[-1]
+    wished = book("gaussian", targets=[4, 8, 8]).preview().std
+    missed = np.array([wished[0] / 4, wished[4] / 8, wished[-1] / 8])
+    assert missed.max() / missed.min() < 1.6
+    assert missed.max() < np.max([even[0] / 4, even[4] / 8, even[-1] / 8])
+
+
+def test_the_epsilon_for_an_error_is_found():
+    made = book()
+    epsilon = tdp.epsilon_for(made, error=30)
+    assert made.at(epsilon).preview().half_width.max() <= 30
+    assert made.at(0.9 * epsilon).preview().half_width.max() > 30
+
+
+# --- how it is read -----------------------------------------------------------------------------
+
+
+def test_whole_counts_are_not_negative_and_keep_their_intervals(seed):
+    table = people(np.random.default_rng(seed))
+    real, whole = (book(whole=flag).release(table, rng=seed) for flag in (False, True))
+    assert (whole.value >= 0).all()
+    assert (whole.value == np.rint(whole.value)).all()
+    for columns in (["region"], ["sex", "region"], ["region", "age"]):
+        assert whole.table(*columns).value.sum() == 2000
+    np.testing.assert_allclose(whole.interval, real.interval)
+    np.testing.assert_allclose(whole.table("region").interval, real.table("region").interval)
+
+
+def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
+    table = people(np.random.default_rng(seed))
+    release = book(suppress=0.5).release(table, rng=seed)
+    assert release.hidden[3]  # nobody
+    assert not release.hidden[0]
+    shown = str(release).splitlines()
+    assert next(line for line in shown if line.startswith("nobody")).split()[-1] == "-"
+    assert "-: the noise is more than 0.5 of the count" in shown[-1]
+    assert "<td>-</td>" in release._repr_html_()
+
+
+def test_frames_have_all_cells(seed):
+    release = book().release(people(np.random.default_rng(seed)), rng=seed)
+    frame, polar = release.to_pandas(), release.to_polars()
+    assert list(frame.columns) == ["table", "value", "noise_std", "low", "high"]
+    assert frame.loc["sex[f]:region[east]", "table"] == "sex, region"
+    assert polar["cell"].to_list() == list(frame.index) == list(release.names)
+    one = release.table("region", "sex", simultaneous=False)
+    assert one.to_pandas().loc[("f", "east"), "value"] == release["sex[f]:region[east]"]
+    assert (one.half_width < release.table("sex", "region").half_width).all()
+    with pytest.raises(ParameterError, match="There is no table of 'age'"):
+        release.table("age")
+
+
+def test_a_ledger_gives_the_book_again_at_any_level(seed, tmp_path):
+    table = people(np.random.default_rng(seed))
+    ledger = tdp.Ledger(3, path=tmp_path / "book.ledger")
+    made = book()
+    first = made.release(table, ledger=ledger, key="book")
+    again = made.release(table, ledger=ledger, key="book", confidence=0.8)
+    assert ledger.spent.epsilon == 1
+    np.testing.assert_array_equal(first.value, again.value)
+    assert (again.half_width < first.half_width).all()
+    assert (made.answer(first, 0.8).interval == again.interval).all()
+    back = Release.from_dict(json.loads(first.to_json()))
+    np.testing.assert_array_equal(back.noise_std, first.noise_std)
+
+
+def test_the_preview_says_the_error_of_every_table():
+    lines = str(book("gaussian").preview()).splitlines()
+    assert lines[0].split()[:3] == ["table", "cells", "noise"]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["region", "sex, region", "region, age"]
+    assert "no Gaussian noise in residuals has" in lines[-1]
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+def wide(columns: int, levels: int) -> tdp.Schema:
+    kinds = [str(i) for i in range(levels)]
+    return tdp.Schema({f"c{i}": tdp.Category(kinds, other="0") for i in range(columns)}, rows=1000)
+
+
+@pytest.mark.parametrize(
+    ("tables", "options", "words"),
+    [
+        (["age"], {}, "'age' is a number"),
+        (["planet"], {}, "planet"),
+        ([["sex", "planet"]], {}, "planet"),
+        ([], {}, "at least one table"),
+        ("sex", {}, "must be a list of tables"),
+        ([["sex", "sex"]], {}, "distinct columns"),
+        ([["sex", "region"], ["region", "sex"]], {}, "asked for twice"),
+        ([[]], {}, "names of columns"),
+        (9, {}, "a number of columns from 1 to 2"),
+        (["sex"], {"weights": ["much"]}, "weights"),
+        (["sex"], {"weights": [1, 2]}, "one for each table"),
+        (["sex"], {"weights": [float("nan")]}, "weights"),
+        (["sex"], {"targets": [1], "weights": [1]}, "not both"),
+        (["sex"], {"bins": {"sex": 3}}, "is a category"),
+        ([("age", 3), "sex"], {}, "pairs of a name and bins"),
+        ([[("age", 3)], ["sex", ("age", 4)]], {}, "the same bins"),
+        (["sex"], {"noise": "gaussian"}, "`delta` > 0"),
+        (["sex"], {"noise": "tables"}, "is not for these tables"),
+    ],
+)
+def test_bad_input_is_one_error(tables, options, words):
+    with pytest.raises(ParameterError, match=words):
+        Tables(schema(), tables, epsilon=1, **options)
+
+
+def test_too_many_cells_are_refused_with_their_number():
+    with pytest.raises(ParameterError, match="These have 10000000, the largest table 10000000"):
+        Tables(wide(7, 10), [[f"c{i}" for i in range(7)]], epsilon=1)
