@@ -74,7 +74,8 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.inference.copies import combined_interval
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
-from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import ExponentialMechanism, SquaredLossMean
 from tightdp.mechanisms.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian

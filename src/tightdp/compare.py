@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import TightdpError, check_instance, check_probability, fail
+from tightdp.mechanisms.additive import SPARING, SPENDING
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import html_table, most, percent, text_table
-from tightdp.shaping.chosen_noise import SPARING, SPENDING
 
 _FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")

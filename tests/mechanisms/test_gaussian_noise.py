@@ -108,7 +108,7 @@ def test_weights_of_an_ellipsoid_that_does_not_hold_the_moves_are_refused(monkey
     spent = {"epsilon": Fraction(1), "delta": Fraction(1, 9)}
     for fault in (wrong, short):
         noise = GaussianNoise(fault, Fraction(1), discrete=False, **spent)
-        monkeypatch.setattr("tightdp.shaping.chosen_noise.gaussian_noise", lambda *_, n=noise: n)
+        monkeypatch.setattr("tightdp.mechanisms.additive.gaussian_noise", lambda *_, n=noise: n)
         with pytest.raises(UncoveredMoveError):
             made(statistic)
 

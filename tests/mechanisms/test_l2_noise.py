@@ -15,7 +15,8 @@ import tightdp as tdp
 from tightdp.errors import ParameterError, UncoveredMoveError
 from tightdp.noise.l2_curve import l2_delta, l2_scale
 from tightdp.plans import request
-from tightdp.shaping import chosen_noise
+from tightdp.shaping.ball_noise import BallNoise
+from tightdp.shaping.coordinate_noise import CoordinateNoise
 from tightdp.shaping.gaussian_noise import GaussianNoise
 from tightdp.shaping.l2_moves import L2Moves
 from tightdp.shaping.l2_noise import L2Noise, one_entry_reach
@@ -252,8 +253,8 @@ def test_kinds_of_noise_that_are_the_best():
         for n, d in ((1, 1e-2), (2, 1e-6), (60, 1e-6), (60, 1e-1))
     }
     assert found == {
-        chosen_noise.CoordinateNoise,
-        chosen_noise.BallNoise,
+        CoordinateNoise,
+        BallNoise,
         L2Noise,
         GaussianNoise,
     }

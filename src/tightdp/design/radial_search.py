@@ -51,14 +51,14 @@ def bound_radial_noise(
     """
     check_count("dim", dim, least=2, most=1024)
     asked, lost = check_promise(epsilon, delta)
-    search = _Search(dim, asked, lost)
+    search = _RadialSearch(dim, asked, lost)
     for _ in range(check_count("rounds", rounds)):
         if not search.step():
             break
     return search.proved()
 
 
-class _Search:
+class _RadialSearch:
     """The best event so far, its price, and how far the next program may move it."""
 
     def __init__(self, dim: int, epsilon: Fraction, delta: Fraction) -> None:
