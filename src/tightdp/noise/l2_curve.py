@@ -85,7 +85,7 @@ def l2_scale(dim: int, epsilon: float, delta: float) -> float:
 
     >>> scale = l2_scale(10, 1.0, 1e-6)
     >>> l2_delta(10, 1.0, scale) <= 1e-6, round(11 * scale**2, 2)
-    (True, 9.27)
+    (True, 9.24)
     """
     high = (1 + ROUNDING) / epsilon
     low, step = high, 2.0**-6

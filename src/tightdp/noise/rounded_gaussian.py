@@ -25,6 +25,7 @@ READ_AT = 1e-6
 """The delta at which the epsilon of Gaussian noise is read, unless another one is named."""
 
 _ENUMERATED = 512.0  # below this sigma moments are summed
+_DIGITS = 11
 _WINDOW = 45.0  # in sigmas; beyond it lies less than exp(-1000)
 _LEAST, _MOST = Fraction(1, 1 << 200), 1 << 300
 
@@ -49,7 +50,20 @@ def read_epsilon(mu2: Fraction, delta: Number) -> Fraction:
             "`sigma2` must be larger: so little noise has no epsilon of at most 2**10 at delta = "
             f"{delta}."
         )
-    return exact_amount("epsilon", float_up(spent))
+    return short_up(spent)
+
+
+def short_up(epsilon: Fraction) -> Fraction:
+    """A decimal of twelve digits or so, not below an epsilon, and not above its own double.
+
+    >>> float(short_up(Fraction(1, 3))), short_up(Fraction(1, 2))
+    (0.333333333334, Fraction(1, 2))
+    """
+    digits = _DIGITS - math.floor(math.log10(epsilon))
+    steps = math.ceil(epsilon * Fraction(10) ** digits)
+    while (found := steps / Fraction(10) ** digits) > Fraction(float(found)):
+        steps += 1
+    return found
 
 
 def rounded_moment(variance: float, p: int) -> float:

@@ -28,7 +28,13 @@ from tightdp.exact.discrete_draws import discrete_gaussians, rounded_gaussians
 from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_amount
 from tightdp.noise.discrete_curves import near_delta, summed_delta
-from tightdp.noise.rounded_gaussian import READ_AT, RoundedGaussian, read_epsilon, rounded_moment
+from tightdp.noise.rounded_gaussian import (
+    READ_AT,
+    RoundedGaussian,
+    read_epsilon,
+    rounded_moment,
+    short_up,
+)
 from tightdp.privacy import text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
@@ -262,7 +268,7 @@ def given_gaussian(
     ]
     if len(set(variances)) == 1:
         weights, scale = (1,) * entries, variances[0]
-    else:  # weights rounded up: the noise is as stated, or a little more than paid for
+    else:  # weights rounded up: variances are less than stated by 2**-64, and paid for as they are
         scale = max(variances) * (1 << _WEIGHT_BITS)
         weights = tuple(math.ceil(scale / variance) for variance in variances)
     moves = L2Moves.of(statistic, bits, weights)
@@ -315,7 +321,7 @@ def _least_epsilon(fits: Callable[[Fraction], bool], start: Fraction) -> Fractio
         middle = (low + high) / 2
         fine = fits(exact_amount("epsilon", middle))
         low, high = (low, middle) if fine else (middle, high)
-    return check_epsilon(high)
+    return short_up(exact_amount("epsilon", high))
 
 
 def _least_scale(fits: Callable[[Fraction], bool], low: Fraction, enough: Fraction) -> Fraction:

@@ -32,6 +32,8 @@ _FINE = 1 << 15  # how often the price of the lattice, 2 kappa, goes into epsilo
 _ROOT = 16  # the smallest root of a weight, where they differ
 _MOST_DIM = 1024  # draws of longer vectors take seconds
 _SHARES = 4096  # of the law of one entry of a direction
+_COARSE, _MOST_STEPS = 9.0, 400  # variance in steps below which tails are summed; how many
+_LEAST_VARIANCE = 1e-40  # what little noise leaves is noise, but no double
 _FARTHEST = 40.0  # the last of them has the chance 2**-40
 
 
@@ -152,10 +154,24 @@ class L2Noise:
         return z[0] if size is None else z
 
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled statistic: (m + 1) s^2, and 1/12 for rounding."""
-        each = (len(self.roots) + 1) / float(self.rate) ** 2
-        rounded = [each / root**2 + (root > 1) / 12 for root in self.roots]
-        return np.diag(rounded) / float(self.resolution) ** 2
+        """Covariance of the noise on the scaled statistic: (m + 1) s^2, and 1/12 for rounding.
+
+        Where a step is not small beside the noise, by the tails of the rounded integers.
+        """
+        each, known = (len(self.roots) + 1) / float(self.rate) ** 2, {}
+        for root in set(self.roots):
+            known[root] = each / root**2 + (root > 1) / 12
+            if root > 1 and each < _COARSE * root**2:
+                known[root] = self._rounded_variance(root)
+        return np.diag([known[root] for root in self.roots]) / float(self.resolution) ** 2
+
+    def _rounded_variance(self, root: int) -> float:
+        """E Z^2 as the sum of (2k - 1) P(|Z| >= k), a little too large; never 0."""
+        chance, sizes = _shares(len(self.roots))
+        steps = np.arange(1, _MOST_STEPS + 1)
+        reach = (steps - 0.5) * root * float(self.rate)
+        tails = scipy.special.gammaincc(len(self.roots), reach[:, None] / sizes) @ chance
+        return max(float(tails @ (2 * steps - 1)), _LEAST_VARIANCE)
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise.
@@ -178,6 +194,18 @@ def _rate(square: int, scale: float) -> Fraction:
     return Fraction(math.floor(most * (1 << places)), 1 << places)
 
 
+def _shares(dim: int) -> tuple[FloatArray, FloatArray]:
+    """Chances of shares of the size of one entry of a direction, and their upper ends."""
+    beyond = 2.0 ** -np.linspace(0, _FARTHEST, _SHARES)
+    chance = np.append(beyond[:-1] - beyond[1:], beyond[-1])
+    if dim == 1:
+        return chance, np.ones(len(chance))
+    # 1 - U_1^2 is Beta((m - 1)/2, 1/2)
+    ends = scipy.special.betaincinv((dim - 1) / 2, 0.5, beyond[1:])
+    sizes = np.append(np.sqrt(np.maximum(1 - ends, 0.0)) * (1 + 1e-12), 1.0)
+    return chance, np.maximum(sizes, 1e-300)
+
+
 def one_entry_reach(dim: int, miss: float) -> float:
     r"""A t with :math:`P(|V_1| > t) \le` ``miss`` for the density :math:`\propto e^{-|v|}`.
 
@@ -187,18 +215,11 @@ def one_entry_reach(dim: int, miss: float) -> float:
     >>> 3.0 <= one_entry_reach(1, math.exp(-3)) < 3.01
     True
     """
-    special = scipy.special
-    beyond = 2.0 ** -np.linspace(0, _FARTHEST, _SHARES)
-    chance = np.append(beyond[:-1] - beyond[1:], beyond[-1])
-    if dim == 1:
-        sizes = np.ones(len(chance))
-    else:
-        ends = np.sqrt(special.betaincinv((dim - 1) / 2, 0.5, beyond[1:]))
-        sizes = np.append(np.sqrt(np.maximum(1 - ends**2, 0.0)) * (1 + 1e-12), 1.0)
+    chance, sizes = _shares(dim)
     low, high = 0.0, 4.0 * dim - 4 * math.log(miss) + 4
     for _ in range(50):
         middle = (low + high) / 2
-        if chance @ special.gammaincc(dim, middle / np.maximum(sizes, 1e-300)) > miss:
+        if chance @ scipy.special.gammaincc(dim, middle / sizes) > miss:
             low = middle
         else:
             high = middle
