@@ -69,6 +69,12 @@ ONE = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=5)
 TWO = tdp.Schema({"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}, rows=5)
 FIVE = {"x": [0.1, 0.2, 0.4, 0.7, 0.9]}
 
+BOOK = tdp.Tables(
+    tdp.Schema({n: tdp.Category(["a", "b", "c"], other="a") for n in ("k", "t")}, rows=3),
+    2,
+    epsilon=1,
+).release({"k": ["a", "b", "c"], "t": ["a", "a", "b"]}, rng=1)
+
 DRAW = {
     "space": lambda: plots.plot_sensitivity_space(SPACE),
     "space, add-remove": lambda: plots.plot_sensitivity_space(
@@ -98,6 +104,8 @@ DRAW = {
         tdp.Density(bounds=(0, 1), random_state=1).fit(np.linspace(0, 1, 300)[:, None]),
         truth=np.ones_like,
     ),
+    "table": lambda: plots.plot_table(BOOK.table("k", "t")),
+    "table with one side": lambda: plots.plot_table(BOOK.table("k")),
     "rates": lambda: plots.plot_rates({"a": {10: 1.0, 100: 0.1}, "b": {10: 1.0, 100: 0.4}}),
     "quantile law": lambda: plots.plot_quantile_law(
         [tdp.KNormQuantile(ONE, "x", tau, epsilon=1) for tau in (0.1, 0.5)], FIVE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from tightdp.printed import (
     text_table,
     value_and_interval,
 )
+from tightdp.privacy import Guarantee
 from tightdp.release import Release
 
 Contents = tuple[tuple[Axis, ...], ...]
@@ -44,6 +45,11 @@ def places(contents: Contents) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
+def promise(guarantee: Guarantee, given: str) -> str:
+    """The guarantee, and between which tables it holds where that is not all neighbours."""
+    return f"{guarantee}, {given}" if given else str(guarantee)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableBook(Release):
     """A release of many tables, whose entries are the cells of all of them.
@@ -58,6 +64,8 @@ class TableBook(Release):
     suppress : float or None
         Cells whose noise has a standard deviation of more than this share of their value are
         printed as a dash.
+    given : str
+        What the promise takes for known, where a table is public and kept exactly.
 
     Examples
     --------
@@ -72,6 +80,7 @@ class TableBook(Release):
     contents: Contents
     alone: FloatArray
     suppress: float | None = None
+    given: str = ""
 
     def table(self, *columns: str, simultaneous: bool = True) -> Release:
         """One of the tables.
@@ -170,7 +179,7 @@ class TableBook(Release):
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
             f"{rule}{interval_head(self.confidence, self.covers)} in brackets, for all cells of "
-            f"all tables at once; {self.guarantee}",
+            f"all tables at once; {promise(self.guarantee, self.given)}",
         ]
 
     def __str__(self) -> str:
@@ -197,6 +206,7 @@ class BookPreview(Preview):
     alone: FloatArray | None = None
     plan: str = ""
     gap: float | None = None
+    given: str = ""
 
     def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
         """A heading, and a row for every table: its cells with the largest errors."""
@@ -212,7 +222,58 @@ class BookPreview(Preview):
         return found
 
     def _notes(self) -> tuple[str, str]:
-        guarantee, note = f"{self.guarantee}; noise: {self.plan}", self.note
+        said = promise(self.guarantee, self.given)
+        guarantee, note = f"{said}; noise: {self.plan}", self.note
         if self.gap is not None:
             note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"
         return guarantee, note
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BookComparison:
+    """What other ways of publishing the same tables would have for variance, at one guarantee.
+
+    Attributes
+    ----------
+    totals : mapping from ways to numbers
+        The variances of all cells, by the weights of their tables, added up.
+    chosen : str
+        The way of this book.
+
+    Examples
+    --------
+    >>> found = BookComparison({"cube": 10.0, "Laplace on every cell": 240.0}, "cube")
+    >>> found.ratio("Laplace on every cell")
+    24.0
+    >>> print(found)
+    noise                  total variance  ratio
+    --------------------------------------------
+    cube *                             10      1
+    Laplace on every cell             240     24
+    <BLANKLINE>
+    * is what the release uses
+    """
+
+    totals: Mapping[str, float]
+    chosen: str
+
+    def ratio(self, name: str) -> float:
+        """How many times the variance of this book one way has."""
+        return self.totals[name] / self.totals[self.chosen]
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        body = [
+            (
+                f"{name} *" if name == self.chosen else name,
+                f"{total:.4g}",
+                f"{self.ratio(name):.4g}",
+            )
+            for name, total in self.totals.items()
+        ]
+        return [("noise", "total variance", "ratio"), *body]
+
+    def __str__(self) -> str:
+        return "\n".join([*text_table(self._rows()), "", "* is what the release uses"])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), "* is what the release uses")

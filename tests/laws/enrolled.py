@@ -511,7 +511,14 @@ MECHANISMS: dict[type, list[Case]] = {
             "geometric median",
             lambda facts: tdp.KNormGeometricMedian(facts, epsilon=1, columns=["x", "y"], grid=5),
             quick=False,
-        )
+        ),
+        Case(
+            "geometric median, three looks",
+            lambda facts: tdp.KNormGeometricMedian(
+                facts, epsilon=1, columns=["x", "y"], grid=4, most_points=81
+            ),
+            quick=False,
+        ),
     ],
     tdp.ObjectivePerturbation: [
         Case("objective", lambda facts: tdp.ObjectivePerturbation(facts, ["x"], "t", epsilon=1))

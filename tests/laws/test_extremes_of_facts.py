@@ -75,7 +75,9 @@ def wraps(make: Any, use: Any) -> set[str]:
 
 FINEST = Case(
     "geometric median, finest grid",
-    lambda facts: tdp.KNormGeometricMedian(facts, columns=["x", "y"], epsilon=1, interval="sample"),
+    lambda facts: tdp.KNormGeometricMedian(
+        facts, columns=["x", "y"], epsilon=1, interval="sample", grid=24, most_points=1 << 60
+    ),
 )
 QUICK = {str(cases[0]) for cases in MECHANISMS.values()} - {"tuned"}  # objectives, many times
 CASES = [

@@ -129,6 +129,8 @@ OTHERS: dict[str, list[Any]] = {
     "targets": [[1, 2], [1, 2, 3]],
     "suppress": [0.5],
     "rho": [0.05],
+    "public": [{"t": [20, 4]}],
+    "frozen": [{"t": 0}, {"k": 0}],
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lattice_fit import chi_square
 
-from tightdp.errors import ParameterError
+from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.exact.box_sampling import BoxSampler
 from tightdp.mechanisms.gradient_median import (
     PLACES,
@@ -36,13 +36,13 @@ def integers(rows, bits=4):
 
 def plain_level(mech, rows, z):
     """The level by its definition, in Python integers."""
-    fine = max(mech.grid, mech.schema.bits)
     total, here = [0] * len(z), 0
     for row in integers(rows, mech.schema.bits):
-        gaps = [
-            (v << (fine - mech.grid)) - (int(x) << (fine - mech.schema.bits))
-            for v, x in zip(z, row, strict=True)
-        ]
+        if (steps := mech.grid - mech.schema.bits) >= 0:
+            places = [int(x) << steps for x in row]
+        else:  # rounded to the lattice, halves up
+            places = [math.floor(Fraction(int(x), 1 << -steps) + Fraction(1, 2)) for x in row]
+        gaps = [v - x for v, x in zip(z, places, strict=True)]
         square = sum(g * g for g in gaps)
         here += square == 0
         for j, gap in enumerate(gaps):
@@ -122,6 +122,87 @@ def test_draws_follow_the_enumerated_law(epsilon, grid, wrong, seed):
     assert p < 1e-5 if wrong else p > 1e-5
 
 
+def in_looks(**options):
+    """One column, three looks of nine points each."""
+    return mechanism(len(ROWS), 1, epsilon=4, grid=4, most_points=9, **options)
+
+
+def law_of_looks(mech, rows, shares=None):
+    """Log probabilities of all last answers, summed over the answers before."""
+    rows = integers(rows, mech.schema.bits)
+    chances = {None: 1.0}
+    for i, look in enumerate(mech.looks):
+        found = {}
+        share = look.epsilon if shares is None else shares[i]
+        for before, chance in chances.items():
+            levels = mech.levels(rows, i, before)
+            points = levels.points()
+            size = np.array([levels.level(z) for z in points], dtype=float)
+            mass = np.exp(-float(share / (2 * mech.sensitivity)) * (size - size.min()))
+            for point, p in zip(points, chance * mass / mass.sum(), strict=True):
+                found[point] = found.get(point, 0.0) + p
+        chances = found
+    points = sorted(chances)
+    return points, np.log([chances[point] for point in points])
+
+
+COLUMN = [[row[0]] for row in ROWS]
+
+
+def test_looks_are_public_small_and_share_epsilon():
+    for columns, rows, epsilon in itertools.product((1, 2, 3, 4), (5, 10**4, 10**6), (0.1, 1, 50)):
+        for options in ({}, {"grid": 20}, {"grid": 9, "interval": "sample"}):
+            if columns == 1 and "interval" in options:
+                continue
+            mech = mechanism(rows, columns, epsilon=epsilon, bits=16, **{"grid": None, **options})
+            assert sum(look.epsilon for look in mech.looks) * mech.parts == mech.epsilon
+            assert all(look.epsilon > 0 for look in mech.looks)
+            assert mech.looks[-1].epsilon * mech.parts >= mech.epsilon / 2
+            assert mech.grid == options.get("grid", mech.grid)
+            points = [
+                (2 * (1 << look.grid if look.half is None else look.half) + 1) ** columns
+                for look in mech.looks
+            ]
+            assert max(points) <= max(1 << 17, min(1 << 23, (1 << 37) // rows))
+            assert [look.half is None for look in mech.looks] == [True] + [False] * (
+                len(mech.looks) - 1
+            )
+            for before, look in itertools.pairwise(mech.looks):  # four steps of the look before
+                assert look.half >= 2 << (look.grid - before.grid)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_looks_together_lose_no_more_than_epsilon(neighbors, seed):
+    rng, mech = np.random.default_rng(seed), in_looks(neighbors=neighbors)
+    assert len(mech.looks) == 3
+    worst = broken = 0.0
+    whole = [mech.epsilon] * 3  # a planted fault: every look spends all of it
+    for _ in range(12):
+        rest = [[x] for x in rng.choice([-1.0, -0.25, 0.0, 0.5, 1.0], 5)]
+        for pair in ([[-1.0], [1.0]], [[-0.2], [1.0]]):
+            tables = [[*rest, pair[0]], [*rest, pair[1]]]
+            if neighbors == "add-remove":
+                tables[1] = rest
+            for shares in (None, whole):
+                logs = [law_of_looks(mech, table, shares)[1] for table in tables]
+                found = float(np.abs(logs[0] - logs[1]).max())
+                worst, broken = (
+                    (max(worst, found), broken) if shares is None else (worst, max(broken, found))
+                )
+    assert worst <= 4 + 1e-9
+    assert broken > 4
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_draws_in_looks_follow_the_enumerated_law(wrong, seed):
+    mech = in_looks()
+    shares = [look.epsilon * 2 for look in mech.looks] if wrong else None
+    points, logs = law_of_looks(mech, COLUMN, shares)
+    table, bits = {"x0": np.array(COLUMN)[:, 0]}, source(seed)
+    p = chi_square(points, logs, lambda i: tuple(mech.release(table, rng=bits).integers), 600)
+    assert p < 1e-5 if wrong else p > 1e-5
+
+
 def test_a_value_that_most_rows_share_is_the_median(seed):
     rows = [[0.25, -0.5]] * 60 + [[-0.75, 0.5]] * 40
     mech = mechanism(100, epsilon=4, grid=4)
@@ -168,6 +249,10 @@ def test_bad_parameters_are_named():
         mechanism(5, 7)
     with pytest.raises(ParameterError, match="`grid`"):
         mechanism(5, grid=30)
+    with pytest.raises(InfeasibleSamplingError, match=r"`most_points` = 80 .* has 81"):
+        mechanism(5, most_points=80)
+    with pytest.raises(ParameterError, match="`most_points` belong to"):
+        mechanism(5, most_points=81, sampler="mcmc")
     with pytest.raises(ParameterError, match="`epsilon`"):
         mechanism(5, epsilon=math.nan)
     with pytest.raises(ParameterError, match="must be an Interval"):

@@ -212,6 +212,70 @@ def test_persons_with_several_rows_pay_for_all(noise):
     np.testing.assert_allclose(ratio, 3, rtol=0.03)
 
 
+# --- a public table -----------------------------------------------------------------------------
+
+
+def publicly(noise: str, counts: list[int], **options) -> Tables:
+    return Tables(
+        schema(),
+        ASKED,
+        noise=noise,
+        epsilon=1,
+        delta=NOISES[noise],
+        public={"region": counts},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_public_table_is_kept_and_rows_of_one_cell_are_covered(noise, seed):
+    """Brute force over all rows that keep their region; rows that change it are not promised."""
+    table = people(np.random.default_rng(seed))
+    counts = [int((table["region"] == r).sum()) for r in REGIONS]
+    made = publicly(noise, counts)
+    release = made.release(table, rng=seed)
+    np.testing.assert_allclose(release.table("region").value, counts, atol=1e-8)
+    np.testing.assert_allclose(
+        release.table("sex", "region").value.reshape(2, 4).sum(axis=0), counts, atol=1e-8
+    )
+    assert "agree in the public table of region" in str(release)
+    assert "agree in the public table of region" in str(made.preview())
+    mechanism = made.book
+    points = all_images(mechanism.statistic)
+    rows = np.array(list(itertools.product(*map(range, mechanism.sides.sizes))))
+    region = rows[:, mechanism.sides.names.index("region")]
+    first, second = np.triu_indices(len(points), 1)
+    moves = points[first] - points[second]
+    same = region[first] == region[second]
+    choice = mechanism.book_noise
+    assert choice.covers(moves[same] * choice.factor).all()
+    if noise == "gaussian":
+        lengths = [
+            (moves[same][:, where] ** 2).sum(axis=1) / float(length)
+            for where, length in zip(choice.counts.where, choice.lengths, strict=True)
+        ]
+        assert 0.99 < np.sum(lengths, axis=0).max() <= 1
+    private = book(noise).preview().std
+    assert (made.preview().std[:4] == 0).all()
+    assert (made.preview().std[4:] < private[4:] * (1 + 1e-9)).all()
+
+
+def test_what_a_public_table_may_be():
+    counts = [1600, 390, 10, 0]
+    with pytest.raises(ParameterError, match="without a ledger"):
+        publicly("best", counts).release({}, ledger=tdp.Ledger(3))
+    with pytest.raises(ParameterError, match="counts of all 2000 rows"):
+        publicly("best", [1, 2, 3, 4])
+    with pytest.raises(ParameterError, match="counts of a table of the shape"):
+        publicly("best", [2000])
+    with pytest.raises(ParameterError, match="a mapping with one table"):
+        Tables(schema(), ASKED, epsilon=1, public=["region"])
+    with pytest.raises(ParameterError, match="replace-one"):
+        Tables(schema("add-remove"), ASKED, epsilon=1, public={"region": counts})
+    with pytest.raises(ParameterError, match="public"):
+        Tables(schema(), ASKED, epsilon=1, public={"planet": counts})
+
+
 # --- how much noise ---------------------------------------------------------------------------
 
 
@@ -269,6 +333,19 @@ def test_whole_gaussian_noise_is_as_foreseen(rho, seed):
     found = made.preview()
     assert np.abs(drawn.std(axis=0).mean() / found.std.mean() - 1) < 0.05
     assert (np.abs(drawn) <= found.alone.max()).mean() > 0.945
+
+
+def test_rivals_are_compared_at_the_same_promise():
+    flags = {f"q{i}": tdp.Category(["no", "yes"], other="no") for i in range(8)}
+    found = Tables(tdp.Schema(flags, rows=1000), 2, epsilon=1, delta=1e-6).compare()
+    assert found.chosen == next(iter(found.totals))
+    assert found.ratio("Laplace on every cell") > 25
+    assert found.ratio("residual planner") > found.ratio("gaussian") * 1.96
+    assert found.ratio("one Gaussian for all tables") > found.ratio("residual planner")
+    exact = Tables(tdp.Schema(flags, rows=1000), 2, rho=0.1, noise="gaussian")
+    own = exact.compare().totals["gaussian"]
+    assert own == pytest.approx((exact.preview().std ** 2).sum(), rel=1e-9)
+    assert str(exact.compare()).count("*") == 2
 
 
 def test_weights_and_targets_shift_the_noise():

@@ -47,6 +47,7 @@ from tightdp.randomness import RandomLike, RandomSource, source
 
 _BLOCK = 10_000
 _LEAST_RELEASES = 100
+_MOST_RELEASES = 10**9  # each is kept
 _LARGEST = 1 << 1000
 
 
@@ -126,7 +127,7 @@ def audit(
     budget, claim = check_positive("epsilon", epsilon), _check_claim(delta, alpha)
     check_flag("progress", progress)
     families, step = _check_events(events), None if grid is None else check_positive("grid", grid)
-    half = check_count("releases", releases, least=_LEAST_RELEASES) // 2
+    half = check_count("releases", releases, least=_LEAST_RELEASES, most=_MOST_RELEASES) // 2
     reach = _check_reach(budget, claim, half)
     if ball is not None:
         check_instance("ball", ball, NormBall)

@@ -23,7 +23,7 @@ from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.statistics import SCALED, Statistic, columns_of_kind, distinct
 from tightdp.errors import FloatArray, Integers, check_choice, fail
 from tightdp.geometry.combine import Product
-from tightdp.geometry.moment_bodies import MomentBody
+from tightdp.geometry.moment_bodies import KINDS, MomentBody
 from tightdp.geometry.moment_hulls import K2
 from tightdp.geometry.norm_balls import MEASURING_SEED, LpBall, NormBall, SecondMoment
 from tightdp.geometry.row_images import Hull, RowImage
@@ -274,7 +274,7 @@ class Moments(RegressionMoments):
         x = columns_of_kind(schema, features, Interval, "features")
         columns_of_kind(schema, [target], Interval, "target")
         super().__init__(schema, x, target, joint=True, square=False)
-        self._kind = kind
+        self._kind = None if kind is None else check_choice("kind", kind, [*KINDS, "hull"])
         distinct(self.names)
 
     @property

@@ -208,6 +208,8 @@ class TableCounts(Statistic):
         What is measured, in this order.
     bins : mapping, optional
         Of the numeric columns.
+    frozen : mapping, optional
+        Columns that rows keep, and at which place of their levels: for the gate.
 
     Examples
     --------
@@ -228,7 +230,9 @@ class TableCounts(Statistic):
         columns: Sequence[str],
         parts: Sequence[tuple[str, Sequence[str]]],
         bins: Mapping[str, Any] | None = None,
+        frozen: Mapping[str, int] | None = None,
     ) -> None:
+        self.frozen = {} if frozen is None else dict(frozen)
         self.sides = TableColumns(schema, {} if bins is None else bins, columns)
         self.schema, self.columns = schema, self.sides.names
         place = {name: j for j, name in enumerate(self.columns)}
@@ -278,6 +282,8 @@ class TableCounts(Statistic):
 
     def extreme_cells(self, column: str) -> Integers:
         """All levels and bins: rows are read into them."""
+        if column in self.frozen:
+            return np.array([self.frozen[column]])
         return np.arange(self.sides.sizes[self.columns.index(column)])
 
     def contributions(self, block: Block, bits: int) -> Integers:
@@ -287,8 +293,10 @@ class TableCounts(Statistic):
         tables = {some: self._table(block, some) for some in self.work.maximal}
         for part, where in zip(self.parts, self.where, strict=True):
             table = _margin(part[1], tables)
-            if part[0] != "cells":
+            if part[0] == "contrasts":
                 table = along(table, self.maps(part))
+            elif part[0] == "centred":
+                table = _centred(table)
             out[where] = table.ravel()
         return out
 
@@ -323,6 +331,21 @@ def cell_names(axes: Sequence[Axis], kind: str = "cells") -> list[str]:
     """
     factors = [_factor_names(kind, name, labels) for name, labels in axes]
     return [":".join(choice) for choice in itertools.product(*factors)]
+
+
+def _centred(table: Integers) -> Integers:
+    """The centred rows applied along every axis: n times the entry, less the sum.
+
+    >>> _centred(np.array([3, 1, 0])), _centred(np.array([3, 1]))
+    (array([ 5, -1, -4]), array([2]))
+    """
+    for axis, size in enumerate(table.shape):
+        if size == 2:
+            first, second = np.split(table, 2, axis=axis)
+            table = first - second
+        else:
+            table = size * table - table.sum(axis=axis, keepdims=True)
+    return table
 
 
 def _factor_names(kind: str, name: str, labels: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ from tightdp.errors import (
     check_flag,
     check_length,
     check_list,
-    check_positive,
+    check_within,
     exact_fraction,
     fail,
     fraction_within,
@@ -36,6 +36,7 @@ from tightdp.errors import (
 from tightdp.noise.range_noise import needed_shifts
 
 _TOTAL = 1 << 52
+_AMOUNTS = "(0, 1e100]"  # of losses: doubles hold their sums
 _SPARED = (1e-8, 1e-6, 1e-4, 1e-2)  # shares of delta left for rounding, tried in turn
 _MOST_SINGLE = 400  # groups, and cells of the range with multipliers of their own
 _MARGIN = 3  # reaches of single cells at the ends of a run of equal ones
@@ -181,9 +182,10 @@ def design_data_dependent_noise(
         ordered=check_flag("ordered", ordered),
         reflect=mirrored and fair and _symmetric(edges, shares),
     )
-    cells = math.ceil(
-        reach * (_support(asked, spare) if support is None else check_positive("support", support))
-    )
+    wide = _support(asked, spare)
+    if support is not None:
+        wide = check_within("support", support, "(0, 10000]", "1 is the sensitivity")
+    cells = math.ceil(reach * wide)
     say = print if check_flag("progress", progress) else _silent
     return _proved(task, low, cells, say)
 
@@ -236,8 +238,8 @@ def _limit(given: object, loss: Loss, sensitivity: Fraction) -> _Limit | None:
         if len(given) != 2:
             fail("`instance_optimal` must be a number or a pair (loss, bound).", DimensionError)
         second, bound = as_loss(given[0], sensitivity), given[1]
-        return _Limit(second, fraction_within("instance_optimal", bound, "(0, inf)"), True)
-    return _Limit(loss, fraction_within("instance_optimal", given, "(0, inf)"), False)
+        return _Limit(second, fraction_within("instance_optimal", bound, _AMOUNTS), True)
+    return _Limit(loss, fraction_within("instance_optimal", given, _AMOUNTS), False)
 
 
 def _unit(loss: Loss, width: Fraction) -> Fraction:

@@ -478,7 +478,11 @@ def check_balls(name: str, *balls: object) -> None:
 
 def check_radius(radius: ArrayLike, dim: int, name: str = "radius") -> FloatArray:
     """A positive radius, or one per axis, as a vector."""
-    if np.ndim(radius) == 0:
+    try:
+        axes = np.ndim(radius)
+    except ValueError:  # lists of several lengths
+        axes = 1
+    if axes == 0:
         return np.full(dim, check_positive(name, np.asarray(radius)[()]))
     vector = check_array(name, radius, 1, dim)
     if not (vector > 0).all():

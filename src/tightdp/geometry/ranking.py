@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.errors import check_choice, check_filled, check_positive, fail
+from tightdp.errors import check_choice, check_filled, check_within, fail
 from tightdp.geometry.containment import Containment, GaugeRange, containment
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.orders import (
@@ -194,7 +194,7 @@ def rank_norms(
     'hull'
     """
     check_space(space)
-    rate = check_positive("epsilon", epsilon)
+    rate = check_within("epsilon", epsilon, "[1e-100, 1e100]")
     check_choice("by", by, CRITERIA)
     balls = _calibrated(space, candidates)
     relations = _relations(space, {name: ball for name, (ball, _) in balls.items()})

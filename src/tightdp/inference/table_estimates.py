@@ -10,7 +10,7 @@ where the number of rows is public, it is their total.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from tightdp.workloads.residuals import (
     Columns,
     Workload,
     along,
-    centred,
     contrasts,
     frame_square,
     spread_over,
@@ -41,8 +40,8 @@ class TableReader:
         The tables that are asked for, over the same columns.
     variances : sequence of arrays
         For each part one number, where its noise is isotropic, or that of each contrast.
-    total : float or None
-        The public number of rows; None where it is measured.
+    known : mapping from sets of columns to arrays
+        Residuals that are public: that of no columns is the number of rows.
     """
 
     def __init__(
@@ -50,11 +49,11 @@ class TableReader:
         counts: TableCounts,
         work: Workload,
         variances: Sequence[FloatArray],
-        total: float | None,
+        known: Mapping[Columns, FloatArray],
     ) -> None:
-        self.counts, self.work, self.total = counts, work, total
+        self.counts, self.work, self.known = counts, work, known
         self._variances = [np.asarray(v, dtype=np.float64) for v in variances]
-        wanted = [some for some in work.residuals if some or total is None]
+        wanted = [some for some in work.residuals if some not in known]
         self._sources: dict[Columns, list[int]] = {
             some: [k for k, part in enumerate(counts.parts) if _tells(part[0], part[1], some)]
             for some in wanted
@@ -114,11 +113,12 @@ class TableReader:
     def tables(self, vectors: FloatArray, *, errors: bool = False) -> list[FloatArray]:
         """All tables that are asked for, each of shape (vectors, cells).
 
-        ``errors`` are tables of noise alone, whose total is zero where it is public.
+        ``errors`` are tables of noise alone, which is zero in what is public.
         """
         residuals = {some: self._residual(some, vectors) for some in self._spread}
-        if self.total is not None:
-            residuals[()] = np.full(len(vectors), 0.0 if errors else self.total)
+        for some, found in self.known.items():
+            once = np.zeros_like(found) if errors else found
+            residuals[some] = np.broadcast_to(once, (len(vectors), *found.shape))
         out = []
         for table in self.work.tables:
             whole = np.zeros((len(vectors), *self.work.shape(table)))
@@ -165,10 +165,32 @@ class TableReader:
         """The residual itself, for isotropic noise."""
         array, shape = self._part(place, some, vectors), self.work.shape(some)
         if self.counts.parts[place][0] == "centred":
-            return np.asarray(along(array, [centred(n).T / frame_square(n) for n in shape], 1))
+            for axis, n in enumerate(shape, 1):
+                if n == 2:
+                    array = np.concatenate([array, -array], axis=axis) / frame_square(n)
+                else:  # n z - (sum of z), over the square of the frame
+                    array = (n * array - array.sum(axis=axis, keepdims=True)) / frame_square(n)
+            return array
         for axis in range(1, 1 + len(shape)):
             array = array - array.mean(axis=axis, keepdims=True)
         return array
+
+
+def public_residuals(table: FloatArray, columns: Columns) -> dict[Columns, FloatArray]:
+    """All residuals of a table that is known.
+
+    >>> found = public_residuals(np.array([3.0, 1.0]), (4,))
+    >>> found[()], found[(4,)]
+    (array(4.), array([ 1., -1.]))
+    """
+    out: dict[Columns, FloatArray] = {}
+    for some in subsets(columns):
+        over = tuple(i for i, j in enumerate(columns) if j not in some)
+        part = np.asarray(table.sum(axis=over), dtype=np.float64)
+        for axis in range(part.ndim):
+            part = part - part.mean(axis=axis, keepdims=True)
+        out[some] = part
+    return out
 
 
 def _tells(kind: str, columns: Columns, some: Columns) -> bool:

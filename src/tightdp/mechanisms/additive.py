@@ -16,6 +16,7 @@ from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design
 from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
@@ -144,7 +145,8 @@ class AdditiveMechanism(Mechanism):
         the budget among the entries that one person can move; "designed" is the certified least
         mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is scaled
         from its sensitivity to that of every entry; a :class:`~tightdp.VectorDesign` to that of a
-        statistic with as many entries.
+        statistic with as many entries, a :class:`~tightdp.ComposedDesign` to two entries, each with
+        its own law.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
@@ -188,12 +190,16 @@ class AdditiveMechanism(Mechanism):
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
-        self.certified = certify_moves(statistic, choice).certified  # [P1]
+        self.certified = self._certify(statistic, choice)  # [P1]
         self._choice = choice
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
         self.in_rho = isinstance(choice, GaussianNoise) and choice.in_rho
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    def _certify(self, statistic: Statistic, choice: PreparedNoise) -> str:
+        """Let pass only noise that covers the moves; how far that is proved."""
+        return certify_moves(statistic, choice).certified
 
     @property
     def cost(self) -> Cost:
@@ -337,7 +343,9 @@ def choose_noise(
         return given_gaussian(statistic, noise, epsilon, delta)
     if isinstance(noise, VectorDesign):
         return VectorNoise(statistic, noise, epsilon, delta)
-    if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
+    if isinstance(noise, (NoiseLaw, Design, ComposedDesign)) or (
+        isinstance(noise, str) and noise in FAMILIES
+    ):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
         check_choice("noise", noise, NAMES)

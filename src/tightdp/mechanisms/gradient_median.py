@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.box_sampling import BoxLevels, Point
+from tightdp.exact.nested_lattices import LatticeLook, default_points, plan_looks
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.chains import Sampler
 from tightdp.mechanisms.gradient import RowSumGradient
@@ -33,10 +35,6 @@ from tightdp.schema import Schema, check_schema
 
 PLACES = 26  # directions are truncated to multiples of 2**-PLACES, finer than any grid
 MOST_COLUMNS = 4  # on five, ordinary tables take minutes and unlucky ones do not end in time
-# Where the sum of distances is flat along a line, as for two values, all of the law is on that
-# line, however many rows and however much budget there is. Boxes find it in about
-# 2**(grid * (d - 1) / d) cuts: 10**5 at most on these grids, each of which looks at every row once.
-FINEST_GRIDS = {1: 24, 2: 24, 3: 17, 4: 15}
 RADIUS = "radius"
 _MOST_BY_CHAIN = 64
 _UNIT = 1 << PLACES
@@ -73,11 +71,16 @@ class DirectionLevels(BoxLevels[None]):
         In units of ``2**-bits``.
     bits, grid : int
         Points are ``z * 2**-grid`` with integers z in the cube of size ``2**grid``.
+    within : pair of corners, optional
+        A part of that cube.
     """
 
-    def __init__(self, rows: Integers, *, bits: int, grid: int) -> None:
+    def __init__(
+        self, rows: Integers, *, bits: int, grid: int, within: tuple[Point, Point] | None = None
+    ) -> None:
         dim = rows.shape[1]
-        self.low, self.high = (-(1 << grid),) * dim, (1 << grid,) * dim
+        whole = (-(1 << grid),) * dim, (1 << grid,) * dim
+        self.low, self.high = whole if within is None else within
         fine = max(bits, grid)
         self._step = 1 << (fine - grid)
         self._rows = np.ascontiguousarray((rows << (fine - bits)).T)
@@ -176,28 +179,36 @@ class KNormGeometricMedian(RowSumGradient):
     .. math:: \exp\left(-\frac{\epsilon}{4}\,
         \lVert \sum_i \frac{t - x_i}{\lVert t - x_i\rVert_2} \rVert_2\right),
 
-    where every direction is truncated towards zero to multiples of :math:`2^{-26}`, and the norm is
-    rounded down to such a multiple. At a point that w rows share the norm is less by w (not below
-    0): the least length of a subgradient, so a value that more than half of the rows share is the
-    median, as it should be. Distances are those of the scaled columns: give all columns intervals
-    of one width for distances in their own unit.
+    where rows are rounded to the lattice, every direction is truncated towards zero to multiples of
+    :math:`2^{-26}`, and the norm is rounded down to such a multiple. At a point that w rows share
+    the norm is less by w (not below 0): the least length of a subgradient, so a value that more
+    than half of the rows share is the median, as it should be. Distances are those of the scaled
+    columns: give all columns intervals of one width for distances in their own unit.
+
+    **Looks.** A lattice that is fine beside the noise of many rows has more points than a draw can
+    go through, and on some tables (all rows near a line) no shortcut is proved. So where a lattice
+    of ``most_points`` is too coarse, a point of it is drawn for a small part of epsilon, then one
+    of a finer lattice in a cube of some steps around it, and so on (``looks``). The law above is
+    that of the last look, with its part of epsilon, on its cube.
+    Rows with two centres far apart are decided between by the first look, with a tenth of epsilon:
+    it tells them apart where their numbers differ by some :math:`400/\epsilon`.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
-    Needs: [P1] quantised rows; [P2] a bounded set; [P3] an exact draw.
-    Proof: 1. A row elsewhere has a truncated direction, no longer than 1, and a row at t all
-    vectors up to that length: the least length of a sum of one vector for each row moves by at most
-    1 when a row is added or removed, by 2 when it is replaced, r times as much for a person with r
-    rows; rounding down to multiples of :math:`2^{-26}` keeps differences that are at most a
-    multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides epsilon by twice
-    that [P2]. 3. Norms are integers and the draw has exactly this law
-    (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3]. 4. With ``interval`` the median and
-    its radius have half of epsilon each; epsilons add.
-    Numerics: ``exact``. The running time depends on the data; it grows quickly with the number of
-    columns, of which there may be four. A lattice of at most 2**23 points (``grid`` up to 10, 6 and
-    4 for two, three and four columns) has a proved bound: after 2**15 refused proposals all of them
-    are gone through once. The finest grid is set by the number of columns, so that all tables that
-    were tried ended, the steepest after minutes; for grids between, a bound is not proved.
+    Needs: [P1] quantised rows; [P2] a bounded set; [P3] an exact draw; [P4] public looks.
+    Proof: 1. A row is rounded by itself. One elsewhere has a truncated direction, no longer than 1,
+    and a row at t all vectors up to that length: the least length of a sum of one vector for each
+    row moves by at most 1 when a row is added or removed, by 2 when it is replaced, r times as much
+    for a person with r rows; rounding down to multiples of :math:`2^{-26}` keeps differences that
+    are at most a multiple of it [P1]. 2. On a finite lattice the exponential mechanism divides
+    epsilon by twice that [P2]. 3. Norms are integers and the draw has exactly this law
+    (:class:`~tightdp.exact.box_sampling.BoxSampler`) [P3]. 4. How many looks there are, their
+    lattices and their epsilons are public, and the cube of a look is a function of the answer
+    before; epsilons of adaptive releases add [P4]. 5. With ``interval`` the median and its radius
+    have half of epsilon each.
+    Numerics: ``exact``. The running time depends on the data, within a public bound: in every look
+    at most 2**13 boxes, then 2**15 refused proposals with two boxes each, then every point of the
+    lattice three times at most; each box, proposal and point takes one pass over the distinct rows.
     With ``sampler="mcmc"`` and more columns [P3] is missing: a finite chain only approaches the
     law, the release is not epsilon-DP, and its guarantee says
     ``approximate-sampler``.
@@ -212,8 +223,13 @@ class KNormGeometricMedian(RowSumGradient):
     columns : sequence of str, optional
         All columns by default; intervals.
     grid : int, optional
-        Points of the scaled cube are multiples of ``2**-grid``: at most 24 for up to two columns,
-        17 for three and 15 for four, on which all exact draws that were tried ended.
+        Points of the scaled cube are multiples of ``2**-grid``, at most 24. By default as fine as
+        makes sense beside the noise, or as the looks reach that epsilon can pay for.
+    most_points : int, optional
+        How many points the lattice of one look may have: a draw may have to go through them all. By
+        default 2**23, and no more than make 2**37 together with the rows, but 2**17 at least.
+        Whoever accepts more has fewer looks; with 2**60 there is one, all of epsilon is spent on
+        it, and no useful bound on its time is known (ordinary tables take seconds).
     sampler : {"exact", "mcmc"}
         Chains start independently of the data; how they agreed is in ``draws.diagnostics``, which
         are **not private**.
@@ -249,6 +265,7 @@ class KNormGeometricMedian(RowSumGradient):
         sampler: str = "exact",
         steps: int | None = None,
         interval: str = "none",
+        most_points: int | None = None,
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
         known = [name for name in check_schema(schema) if name != schema.person]
@@ -262,14 +279,10 @@ class KNormGeometricMedian(RowSumGradient):
         finest = (_SQUARES - 2 - len(self.columns).bit_length()) // 2
         if schema.bits > finest:
             fail(f"`bits` of the schema must be at most {finest} for so many columns.")
-        if self.draws.exact:  # on these grids all draws that were tried ended
-            finest = min(finest, FINEST_GRIDS[len(self.columns)])
-        if grid is None:
-            wanted = math.ceil(schema.rows * max(self.epsilon, Fraction(1))).bit_length() + 6
-            grid = min(max(wanted, 10), finest)
-        self.grid = check_count("grid", grid, most=finest)
         self.covers = check_choice("interval", interval, ("none", "sample"))
         self.parts = 1 if self.covers == "none" else 2  # the point, and its radius
+        self.looks = self._plan(grid, finest, most_points)  # [P4]
+        self.grid = self.looks[-1].grid
         if self.covers == "sample" and len(self.columns) == 1:
             fail(
                 "`interval` = 'sample' needs two columns or more: the sum of distances along a "
@@ -278,6 +291,37 @@ class KNormGeometricMedian(RowSumGradient):
             )
         self._fine = max(schema.bits, self.grid)
         self._radius_law = None if self.covers == "none" else self._median_radius()
+
+    def _plan(self, grid: int | None, finest: int, most: int | None) -> tuple[LatticeLook, ...]:
+        """The lattices, from public facts: one for chains, which go through no list."""
+        if grid is not None:
+            check_count("grid", grid, most=finest)
+        epsilon, rows = self.epsilon / self.parts, self.schema.rows
+        if not self.draws.exact:
+            if most is not None:
+                fail("`most_points` belong to sampler='exact': a chain lists none.")
+            wanted = math.ceil(rows * max(self.epsilon, Fraction(1))).bit_length() + 6
+            return (
+                LatticeLook(min(max(wanted, 10), finest) if grid is None else grid, None, epsilon),
+            )
+        return plan_looks(
+            len(self.columns),
+            Fraction(rows, self.schema.rows_per_person),
+            epsilon,
+            grid=grid,
+            finest=finest,
+            most=default_points(rows)
+            if most is None
+            else check_count("most_points", most, most=1 << 100),
+        )
+
+    @property
+    def rate(self) -> Fraction:
+        """The rate r of the weights exp(-r * level) of the last look."""
+        return self._rate(self.looks[-1])
+
+    def _rate(self, look: LatticeLook) -> Fraction:
+        return look.epsilon / (2 * self.sensitivity)  # [P2]
 
     def _median_radius(self) -> MedianRadius:
         return MedianRadius(
@@ -290,8 +334,14 @@ class KNormGeometricMedian(RowSumGradient):
 
     @property
     def law(self) -> str:
+        where = "the scaled cube"
+        for before, look in pairwise(self.looks):
+            where += (
+                f" (first those of 2^-{before.grid}, at the rate {self._rate(before) * _UNIT}, and "
+                f"then within {look.half} steps)"
+            )
         return (
-            f"multiples of 2^-{self.grid} in the scaled cube, with weight "
+            f"multiples of 2^-{self.grid} in {where}, with weight "
             f"exp(-{self.rate * _UNIT} * norm), norm of the sum of truncated directions"
             f"{self.draws.words}"
         )
@@ -299,9 +349,18 @@ class KNormGeometricMedian(RowSumGradient):
     def label(self) -> str:
         return f"KNormGeometricMedian({', '.join(self.columns)})"
 
-    def levels(self, rows: Integers) -> DirectionLevels:
-        """Integer norms for quantised rows; **not private**."""
-        return DirectionLevels(rows, bits=self.schema.bits, grid=self.grid)
+    def levels(self, rows: Integers, look: int = 0, answer: Point | None = None) -> DirectionLevels:
+        """Integer norms for quantised rows on the lattice of a look; **not private**.
+
+        All looks but the first need the answer of the one before.
+        """
+        grid, bits = self.looks[look].grid, self.schema.bits
+        within = self.looks[look].cube(
+            rows.shape[1], self.looks[look - 1] if look else None, answer
+        )
+        if grid < bits:  # rounded to the lattice, row by row: shared values lie on it
+            rows, bits = (rows + (1 << (bits - grid - 1))) >> (bits - grid), grid
+        return DirectionLevels(rows, bits=bits, grid=grid, within=within)
 
     def point(self, z: Sequence[int]) -> FloatArray:
         """A lattice point in user units."""
@@ -314,12 +373,16 @@ class KNormGeometricMedian(RowSumGradient):
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         rows = quantized_matrix(frame, self.schema, self.columns, progress=progress)
-        levels = self.levels(rows)
-        drawn = self.draws.draw(levels, self.rate, rng, progress)  # [P3]
+        drawn: Point | None = None
+        for i, look in enumerate(self.looks):
+            levels = self.levels(rows, i, drawn)
+            drawn = self.draws.draw(levels, self._rate(look), rng, progress)  # [P3]
+        assert drawn is not None  # there is a look
         value, resolution = self.point(drawn), 1 << self.grid
         if self._radius_law is None:
             return Draft.of(self.columns, value, drawn, resolution, DEPENDS)
-        radius = self._radius(self._radius_law, levels, drawn, 1 - confidence, rng)
+        exact = DirectionLevels(rows, bits=self.schema.bits, grid=self.grid)  # rows as they are
+        radius = self._radius(self._radius_law, exact, drawn, 1 - confidence, rng)
         size = Draft.of((RADIUS,), [radius / resolution], (radius,), resolution, PART_OF_INTERVAL)
         error = self._within(value, radius)
         return Draft.of(self.columns, value, drawn, resolution, error).beside(size)

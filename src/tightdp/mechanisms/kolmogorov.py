@@ -40,6 +40,7 @@ _LARGEST = 10_000  # sample that is taken unasked
 _MOST = 1 << 18  # points whose factorials are multiplied in a fraction of a second
 _SAMPLED_ROWS = "rows that fill their bounds evenly; on others errors are smaller or larger"
 _SEED = 20_260_101  # of simulated samples for previews
+_LONGEST = 1 << 62  # sizes beyond are no sizes
 _CELLS = 10_000  # a release holds a matrix of so many rows
 MOST_SAMPLES = 20_000
 _WORD = 1 << 62
@@ -146,7 +147,7 @@ class KolmogorovSample(Mechanism):
         self.epsilon = check_epsilon(epsilon)
         if size is None:
             size = public_size(schema, self.epsilon, len(self.statistic))
-        self.size = check_count("size", size)
+        self.size = check_count("size", size, most=_LONGEST)
         self.rate = self.epsilon / (2 * self.size * schema.rows_per_person)
         self._check_work()
 

@@ -55,6 +55,7 @@ PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated: others
 
 _SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
 _SMALL = Fraction(1, 256)
+_LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
 
 
 class LeastSquares(Reading):
@@ -123,6 +124,11 @@ class LeastSquares(Reading):
         self._take_price()
         self.design = chosen.moments.layout
         self.names = self.design.names if self.fit_intercept else self.design.design
+        if not (self.ridge() <= _LARGEST_RIDGE).all():
+            fail(
+                f"`alpha` = {self.alpha:g} is so large beside the bounds of the features that all "
+                "coefficients would be 0: take a smaller one."
+            )
 
     @property
     def source(self) -> SplitMechanism:

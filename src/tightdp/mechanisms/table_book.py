@@ -11,13 +11,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tightdp.accepted import Number
+from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
+from tightdp.data.statistics import Statistic
 from tightdp.data.table_counts import TableColumns, TableCounts, cell_names, read_tables
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
     amount_within,
+    check_array,
     check_choice,
     check_confidence,
     check_flag,
@@ -26,10 +28,11 @@ from tightdp.errors import (
     quoted,
 )
 from tightdp.exact.rates import check_epsilon
-from tightdp.inference.table_estimates import MOST_SQUARE, TableReader
+from tightdp.inference.table_estimates import MOST_SQUARE, TableReader, public_residuals
 from tightdp.inference.whole_counts import whole_counts
-from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.mechanism import Reading, short_label
+from tightdp.mechanisms.additive import AdditiveMechanism, PreparedNoise
+from tightdp.mechanisms.mechanism import Reading, Started, short_label
+from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.preview import Preview
 from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
@@ -42,12 +45,15 @@ from tightdp.shaping.book_noise import (
     feasible,
 )
 from tightdp.shaping.coordinate_noise import check_share
+from tightdp.shaping.coverage import BY_STRUCTURE, EXACT
 from tightdp.shaping.reach import PUBLIC_SEED, how_many, simultaneous
-from tightdp.table_books import BookPreview, TableBook
+from tightdp.table_books import BookComparison, BookPreview, TableBook
 from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.residuals import Columns, Workload
+from tightdp.workloads.rivals import gaussian_total, laplace_total, planner_total
 from tightdp.workloads.strategies import Strategy, strategies
 
+_MOST_CERTIFIED = 64  # cells of a public table in which rows are moved by the gate
 _SAID_AT = Fraction(1, 10**6)  # the delta at which a budget in rho is told in epsilon
 NOISES = ("best", "gaussian", "hull", "cube", "tables", "mixed", "split")
 
@@ -66,13 +72,16 @@ class TableMechanism(AdditiveMechanism):
     construction (:mod:`tightdp.shaping.coverage`); [P3] draws are exact.
     Proof: which coordinates are measured, and with how much noise, is chosen from public facts
     alone; then as for :class:`~tightdp.AdditiveMechanism`, the noise being private for all moves
-    [P1, P2, P3].
+    [P1, P2, P3]. With a public table the promise is about tables that agree in it: then rows can be
+    matched within its cells, and tables that differ in one row differ by a row that keeps its cell
+    [P4]. Such a row differs in other columns only, and these moves are covered. What the public
+    table says about anybody is not protected (Cho and Awan, 2024).
     Numerics: ``exact``.
     Order of events: as in :class:`~tightdp.AdditiveMechanism`.
 
     Parameters
     ----------
-    schema, tables, bins, weights, noise, epsilon, delta, rho :
+    schema, tables, bins, weights, noise, epsilon, delta, rho, public :
         As for :class:`Tables`.
 
     Examples
@@ -94,12 +103,14 @@ class TableMechanism(AdditiveMechanism):
         epsilon: Number | None = None,
         delta: Number = 0,
         rho: Number | None = None,
+        public: object = None,
     ) -> None:
         self.schema = check_schema(schema)
-        budget = _budget(epsilon, delta, rho)
+        self.budget = budget = _budget(epsilon, delta, rho)
         self.in_rho = rho is not None
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
+        self.public, self.known = _public_table(public, self.schema, self.sides)
         self.plan: NoisePlan | None = None
         name = check_choice("noise", noise, NOISES)
         choice = _chosen(self, name, budget)
@@ -111,6 +122,44 @@ class TableMechanism(AdditiveMechanism):
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
         return self.rebuilt(epsilon=epsilon, rho=None)
+
+    def _certify(self, statistic: Statistic, choice: PreparedNoise) -> str:
+        """With a public table, for rows that keep their cell: in all cells, or in some [P4]."""
+        if not self.public:
+            return super()._certify(statistic, choice)
+        shape = [self.sides.sizes[j] for j in self.public]
+        cells = list(itertools.islice(np.ndindex(*shape), _MOST_CERTIFIED))
+        names = [self.sides.names[j] for j in self.public]
+        found = {
+            super(TableMechanism, self)._certify(
+                statistic.rebuilt(frozen=dict(zip(names, map(int, cell), strict=True))), choice
+            )
+            for cell in cells
+        }
+        whole = len(cells) == math.prod(shape) and found == {EXACT}
+        return EXACT if whole else BY_STRUCTURE
+
+    @property
+    def given(self) -> str:
+        """What the promise takes for known, where a table is public."""
+        names = ", ".join(self.sides.names[j] for j in self.public)
+        return f"between tables that agree in the public table of {names}" if self.public else ""
+
+    @property
+    def law(self) -> str:
+        return f"{super().law}; private {self.given}" if self.public else super().law
+
+    def check_booked(self, ledger: object) -> None:
+        """Refuse to book what promises less than a ledger says."""
+        if self.public and ledger is not None:
+            fail(
+                "`ledger` books promises to all neighbours, and with a `public` table the promise "
+                f"is only {self.given}: release it without a ledger."
+            )
+
+    def start(self, frame: TableLike, **options: Any) -> Started:
+        self.check_booked(options.get("ledger"))
+        return super().start(frame, **options)
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         choice = self.book_noise
@@ -145,10 +194,9 @@ class TableMechanism(AdditiveMechanism):
         """From measured vectors to tables."""
         counts = self.statistic
         assert isinstance(counts, TableCounts)
-        public = self.schema.neighbors is Neighbors.REPLACE_ONE
         choice = self.book_noise
         spreads = [choice.part_variance(k) for k in range(len(counts.parts))]
-        return TableReader(counts, self.work, spreads, float(self.schema.rows) if public else None)
+        return TableReader(counts, self.work, spreads, self.known)
 
     def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
         """Noisy coordinates, with their errors."""
@@ -197,7 +245,7 @@ def _chosen(book: TableMechanism, name: str, budget: Spending) -> BookNoise:
     schema, work = book.schema, book.work
     if name == "gaussian" and not budget.delta:
         fail("`noise` 'gaussian' needs `delta` > 0, or a budget in `rho`. Got delta = 0.")
-    shaped = [] if name == "gaussian" else strategies(work, schema.neighbors)
+    shaped = [] if name == "gaussian" else strategies(work, schema.neighbors, book.public)
     if name not in ("best", "gaussian"):
         known = sorted({strategy.name for strategy in shaped})
         shaped = [strategy for strategy in shaped if strategy.name == name]
@@ -205,13 +253,14 @@ def _chosen(book: TableMechanism, name: str, budget: Spending) -> BookNoise:
             fail(f"`noise` {name!r} is not for these tables: {', '.join(known)}, or 'best'.")
     gaussian: GaussianBookNoise | None = None
     if budget.delta and name in ("best", "gaussian"):
-        gaussian = _gaussian(schema, book.sides, work, budget)
+        gaussian = _gaussian(book, budget)
     for strategy in shaped:
         if gaussian is not None:
             rows = float(schema.rows_per_person)
             if strategy.total * (rows / float(budget.epsilon)) ** 2 >= gaussian.total(work):
                 break
-        found = feasible(_counts(schema, book.sides, strategy), strategy, budget.epsilon)
+        counts = _counts(schema, book.sides, strategy)
+        found = feasible(counts, strategy, budget.epsilon, book.public)
         if found is not None:
             return found
     if gaussian is None:
@@ -227,14 +276,48 @@ def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCou
     return _measured(schema, sides, parts)
 
 
-def _gaussian(
-    schema: Schema, sides: TableColumns, work: Workload, budget: Spending
-) -> GaussianBookNoise:
-    found = plan(work, schema.neighbors)
-    parts = [("centred", [sides.names[j] for j in some]) for some in found.variances]
-    counts = _measured(schema, sides, parts)
+def _gaussian(book: TableMechanism, budget: Spending) -> GaussianBookNoise:
+    found = plan(book.work, book.schema.neighbors, book.public)
+    names = book.sides.names
+    parts = [("centred", [names[j] for j in some]) for some in found.variances]
+    counts = _measured(book.schema, book.sides, parts)
     epsilon = budget.epsilon if budget.rho is None else None
     return GaussianBookNoise(counts, found, epsilon, budget.delta, budget.rho)
+
+
+def _public_table(
+    public: object, schema: Schema, sides: TableColumns
+) -> tuple[Columns, dict[Columns, FloatArray]]:
+    """The columns of the public table, and all residuals that are known."""
+    paired = schema.neighbors is Neighbors.REPLACE_ONE
+    if public is None:
+        return (), {(): np.asarray(float(schema.rows))} if paired else {}
+    if not paired:
+        fail("`public` needs replace-one neighbours: otherwise the number of rows is private.")
+    if not isinstance(public, Mapping) or len(public) != 1:
+        fail(
+            "`public` must be a mapping with one table, the columns and their counts, such as "
+            f'{{("region", "sex"): [[...], [...]]}}. Got {quoted(public)}.'
+        )
+    ((key, counts),) = public.items()
+    names = (key,) if isinstance(key, str) else tuple(key)
+    places = [sides.names.index(check_choice("public", name, sides.names)) for name in names]
+    shape = tuple(sides.sizes[j] for j in places)
+    table = check_array("public", counts, len(shape))
+    if table.shape != shape or not ((table >= 0) & (table == np.rint(table))).all():
+        fail(f"`public` must hold the counts of a table of the shape {shape}.")
+    if int(table.sum()) != schema.rows:
+        fail(f"`public` must hold counts of all {schema.rows} rows. Got {int(table.sum())}.")
+    order = tuple(sorted(places))
+    table = table.transpose([places.index(j) for j in order])
+    return order, public_residuals(table, order)
+
+
+def gaussian_unit(budget: Spending) -> float:
+    """The variance of Gaussian noise for a move of 1."""
+    if budget.rho is not None:
+        return float(1 / (2 * budget.rho))
+    return AnalyticGaussian(epsilon=budget.epsilon, delta=budget.delta).sigma ** 2
 
 
 def _measured(
@@ -279,6 +362,11 @@ class Tables(Reading):
     rho : float, Fraction or Decimal, optional
         Instead of epsilon, a budget of zero-concentrated DP: Gaussian noise is then made of whole
         numbers. What epsilon it implies is said at ``delta``, 1e-6 by default.
+    public : mapping, optional
+        One table that is public and kept exactly, its columns and its counts, such as
+        ``{"region": [120, 80]}``; replace-one neighbours. The promise is then about tables that
+        agree in it: everything about a row is protected but the cell of this table that it is in.
+        Such a release is for no ledger.
     whole : bool
         Whether counts are rounded to non-negative integers, table by table.
     suppress : float, optional
@@ -309,6 +397,7 @@ class Tables(Reading):
         epsilon: Number | None = None,
         delta: Number = 0,
         rho: Number | None = None,
+        public: object = None,
         whole: bool = False,
         suppress: Number | None = None,
     ) -> None:
@@ -327,6 +416,7 @@ class Tables(Reading):
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            public=public,
         )
         self.schema = schema
         self._take_price()
@@ -349,6 +439,10 @@ class Tables(Reading):
     @property
     def source(self) -> TableMechanism:
         return self.book
+
+    def start(self, frame: TableLike, **options: Any) -> Started:
+        self.book.check_booked(options.get("ledger"))
+        return super().start(frame, **options)
 
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
@@ -424,7 +518,35 @@ class Tables(Reading):
             alone=alone,
             plan=self.book.strategy,
             gap=self.gap,
+            given=self.book.given,
         )
+
+    def compare(self) -> BookComparison:
+        """The total variance of this book, and what other ways would have for the same promise.
+
+        Those are Laplace noise on every cell, the other choices of ``noise``, and, with a delta or
+        a budget in rho, one Gaussian on all tables alike and the residual planner that counts a
+        replaced row as two rows.
+        """
+        work, relation = self.book.work, self.schema.neighbors
+        rows, budget = float(self.schema.rows_per_person), self.book.budget
+        weights = np.concatenate(
+            [np.full(work.cells(t), w) for t, w in zip(work.tables, work.weights, strict=True)]
+        )
+        own = float(weights @ self.variances())
+        found = {self.book.strategy: own}
+        pure = (rows / float(budget.epsilon)) ** 2
+        for strategy in strategies(work, relation, self.book.public):
+            found.setdefault(strategy.name, strategy.total * pure)
+        epsilon = float(budget.epsilon) / rows
+        found["Laplace on every cell"] = laplace_total(work, relation, epsilon)
+        if budget.delta:
+            unit = gaussian_unit(budget) * rows**2
+            found.setdefault("gaussian", plan(work, relation, self.book.public).total * unit)
+            found["one Gaussian for all tables"] = gaussian_total(work, relation) * unit
+            found["residual planner"] = planner_total(work, relation) * unit
+        ordered = dict(sorted(found.items(), key=lambda pair: pair[1]))
+        return BookComparison(ordered, self.book.strategy)
 
     # --- what is published --------------------------------------------------------------------
 
@@ -449,6 +571,7 @@ class Tables(Reading):
                 "contents": self.contents,
                 "alone": alone,
                 "suppress": self.suppress,
+                "given": self.book.given,
             }
         )
 

@@ -29,6 +29,7 @@ from tightdp.plots.shape_pictures import (
     plot_noise_density,
     plot_sensitivity_space,
 )
+from tightdp.plots.table_pictures import plot_table
 
 __all__ = [
     "outline",
@@ -52,4 +53,5 @@ __all__ = [
     "plot_release",
     "plot_sensitivity_space",
     "plot_suboptimality",
+    "plot_table",
 ]

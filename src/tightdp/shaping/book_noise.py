@@ -27,7 +27,7 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import level_reach
 from tightdp.workloads.planner import NoisePlan
-from tightdp.workloads.residuals import Workload, frame_square
+from tightdp.workloads.residuals import Columns, Workload, frame_square
 from tightdp.workloads.strategies import Strategy, reaches, told
 
 _MOST_SUMMING = 512  # cells of a table whose noise adds up to zero
@@ -127,9 +127,11 @@ class ShapedNoise(BookNoise):
 
     delta = Fraction(0)
 
-    def __init__(self, counts: TableCounts, strategy: Strategy, epsilon: Fraction) -> None:
+    def __init__(
+        self, counts: TableCounts, strategy: Strategy, epsilon: Fraction, public: Columns = ()
+    ) -> None:
         super().__init__(counts)
-        self.epsilon, self.strategy = epsilon, strategy
+        self.epsilon, self.strategy, self.public = epsilon, strategy, public
         self.noises: list[LatticeNoise] = []
         self.entries: list[NDArray[np.intp]] = []
         every = np.arange(len(counts))
@@ -171,8 +173,8 @@ class ShapedNoise(BookNoise):
 
     def _sides(self, part: Measured) -> NDArray[np.int64]:
         """How far a row moves each contrast [P1]."""
-        low, high = self.counts.ends(part)
-        return np.asarray(high - low if self.paired else np.maximum(high, -low))
+        relation = self.counts.schema.neighbors
+        return reaches(self.counts.work, part[1], relation, self.public).astype(np.int64).ravel()
 
     def _known(self, places: Sequence[int], noise: LatticeNoise) -> dict[int, FloatArray]:
         """Variances of parts: of the integers where they can be summed, else of the continuum."""
@@ -201,7 +203,7 @@ class ShapedNoise(BookNoise):
         kind, columns = part
         work, relation = self.counts.work, self.counts.schema.neighbors
         if kind == "contrasts":
-            return reaches(work, columns, relation) ** 2 / 3
+            return reaches(work, columns, relation, self.public) ** 2 / 3
         cells = dict(told(work, ("cells", columns), relation))
         return np.asarray(cells[columns])
 
@@ -448,9 +450,11 @@ def discrete_variance(parameter: Fraction) -> float:
     return max(float(weight @ (z * z) / weight.sum()), _LEAST_VARIANCE)
 
 
-def feasible(counts: TableCounts, strategy: Strategy, epsilon: Fraction) -> ShapedNoise | None:
+def feasible(
+    counts: TableCounts, strategy: Strategy, epsilon: Fraction, public: Columns
+) -> ShapedNoise | None:
     """The noise of a strategy; None where it cannot be drawn."""
     try:
-        return ShapedNoise(counts, strategy, epsilon)
+        return ShapedNoise(counts, strategy, epsilon, public)
     except InfeasibleSamplingError:
         return None

@@ -65,28 +65,31 @@ _REMEMBERED = 32
 _FOUND: dict[object, NoisePlan] = {}  # of equal public facts
 
 
-def plan(work: Workload, neighbors: Neighbors) -> NoisePlan:
+def plan(work: Workload, neighbors: Neighbors, public: Columns = ()) -> NoisePlan:
     """The plan of a workload; found once.
 
-    >>> found = plan(Workload([2] * 4, [(0, 1), (2, 3)]), Neighbors.REPLACE_ONE)
-    >>> found.gap < 0.001, {a: round(s, 2) for a, s in found.variances.items()}
-    (True, {(0,): 6.83, (1,): 6.83, (2,): 6.83, (3,): 6.83, (0, 1): 9.66, (2, 3): 9.66})
+    The table of the columns ``public``, and what is a sum of it, is known: rows that are replaced
+    do not differ in these columns, and their residuals need no noise.
+
+    >>> found = plan(Workload([2, 2], [(0,), (0, 1)]), Neighbors.REPLACE_ONE)
+    >>> found.gap < 0.001, sorted(found.variances)
+    (True, [(0,), (0, 1), (1,)])
     """
-    key = (work.key, neighbors)
+    key = (work.key, neighbors, public)
     if key not in _FOUND:
-        found = _planned(work, neighbors)
+        found = _planned(work, neighbors, public)
         for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
             _FOUND.pop(oldest, None)  # another thread may have been quicker
         _FOUND[key] = found
     return _FOUND[key]
 
 
-def _planned(work: Workload, neighbors: Neighbors) -> NoisePlan:
+def _planned(work: Workload, neighbors: Neighbors, public: Columns) -> NoisePlan:
     if neighbors is Neighbors.ADD_REMOVE:
         return _added_row(work)
-    parts = [part for part in work.residuals if part]
-    kinds = exchangeable(work)
-    return _PlanSearch(work, parts, kinds).found()
+    parts = [part for part in work.residuals if not set(part) <= set(public)]
+    kinds = _numbered([(kind, j in public) for j, kind in enumerate(exchangeable(work))])
+    return _PlanSearch(work, parts, kinds, public).found()
 
 
 def _added_row(work: Workload) -> NoisePlan:
@@ -102,9 +105,11 @@ def _added_row(work: Workload) -> NoisePlan:
 class _PlanSearch:
     """Plans for the sets of columns in hand; residuals that columns can exchange share a rate."""
 
-    def __init__(self, work: Workload, parts: list[Columns], kinds: list[int]) -> None:
-        self.work, self.parts = work, parts
-        self.cost = ReplacedRow(work.sizes, parts, kinds)
+    def __init__(
+        self, work: Workload, parts: list[Columns], kinds: list[int], public: Columns
+    ) -> None:
+        self.work, self.parts, self.public = work, parts, public
+        self.cost = ReplacedRow(work.sizes, parts, kinds, public)
         alike: dict[tuple[int, ...], int] = {}
         self.of = np.array(
             [alike.setdefault(tuple(sorted(kinds[j] for j in part)), len(alike)) for part in parts]
@@ -138,7 +143,7 @@ class _PlanSearch:
         return NoisePlan(variances, total, min(total, bound / _SAFE))
 
     def _used(self) -> list[int]:
-        return sorted({j for part in self.parts for j in part})
+        return sorted({j for part in self.parts for j in part if j not in self.public})
 
     def _rows(self, sets: Sets) -> FloatArray:
         """Moves of the residuals, those that share a rate added up."""

@@ -59,6 +59,8 @@ class ReplacedRow:
     parts : sequence of non-empty sets of columns
     kinds : sequence of int
         The kind of each column: columns of one kind are exchangeable, by all permutations.
+    fixed : set of columns
+        Those in which no row that is replaced differs, for what they say is public.
 
     Examples
     --------
@@ -71,8 +73,13 @@ class ReplacedRow:
     """
 
     def __init__(
-        self, sizes: Sequence[int], parts: Sequence[Columns], kinds: Sequence[int]
+        self,
+        sizes: Sequence[int],
+        parts: Sequence[Columns],
+        kinds: Sequence[int],
+        fixed: Columns = (),
     ) -> None:
+        self.free = ~np.isin(np.arange(len(sizes)), fixed)
         self.keep = 1 - 1 / np.asarray(sizes, dtype=np.float64)
         self.parts = tuple(parts)
         self.kinds = np.asarray(kinds, dtype=np.int64)
@@ -89,7 +96,7 @@ class ReplacedRow:
 
     def moves(self, sets: Sets) -> FloatArray:
         """c_A(D) for each set D and each part A."""
-        factors = np.where(sets, self.keep - 1, self.keep)
+        factors = np.where(sets & self.free, self.keep - 1, self.keep)
         factors = np.column_stack([factors, np.ones(len(sets))])
         products = factors[:, self._places[:, 0]]
         for k in range(1, self.order):
@@ -187,6 +194,8 @@ class ReplacedRow:
                 pairs[k, j] += rate
                 line[j] += rate * self.keep[k]
                 line[k] += rate * self.keep[j]
+        line[~self.free] = 0.0
+        pairs[~self.free, :] = pairs[:, ~self.free] = 0.0
         return line, pairs
 
     def _relaxed(self, rates: FloatArray) -> float:
@@ -199,7 +208,7 @@ class ReplacedRow:
         d = len(self.keep)
         order = np.argsort(-self._influence(rates))
         known = float(self.totals(self._climbed(self._starts(), rates)[:1], rates)[0])
-        low = np.append(self.keep - 1, 1.0)[None]
+        low = np.append(np.where(self.free, self.keep - 1, self.keep), 1.0)[None]
         high = np.append(self.keep, 1.0)[None]
         count = itertools.count()
         heap = [(-float(self._bounds(low, high, rates)[0]), next(count), 0, low[0], high[0])]

@@ -55,18 +55,27 @@ class Strategy:
     total: float
 
 
-def reaches(work: Workload, columns: Columns, neighbors: Neighbors) -> FloatArray:
-    """How far a row can move each contrast of a residual.
+def reaches(
+    work: Workload, columns: Columns, neighbors: Neighbors, public: Columns = ()
+) -> FloatArray:
+    """How far a row can move each contrast of a residual; it keeps what is public.
 
     >>> reaches(Workload([2, 3], [(0, 1)]), (0, 1), Neighbors.REPLACE_ONE)
     array([[2., 4.]])
     """
-    low = high = np.ones(())
-    for n in work.shape(columns):
+    low, high, kept = np.ones(()), np.ones(()), np.ones(())
+    for j, n in zip(columns, work.shape(columns), strict=True):
         least, most = contrasts(n).min(axis=1), contrasts(n).max(axis=1)
+        size = np.maximum(most, -least)
+        if j in public:  # the same factor in both rows
+            least = most = np.ones(n - 1)
+        else:
+            size = np.ones(n - 1)
+        kept = spread_over(kept, size)
         sides = [spread_over(a, b) for a in (low, high) for b in (least, most)]
         low, high = np.minimum.reduce(sides), np.maximum.reduce(sides)
-    return high - low if neighbors is Neighbors.REPLACE_ONE else np.maximum(high, -low)
+    reach = high - low if neighbors is Neighbors.REPLACE_ONE else np.maximum(high, -low)
+    return np.asarray(kept * reach)
 
 
 def squares(work: Workload, columns: Columns) -> FloatArray:
@@ -85,11 +94,13 @@ def rank(work: Workload, part: Part, neighbors: Neighbors) -> int:
     return work.cells(columns) - (neighbors is Neighbors.REPLACE_ONE)
 
 
-def told(work: Workload, part: Part, neighbors: Neighbors) -> Iterable[tuple[Columns, float]]:
+def told(
+    work: Workload, part: Part, neighbors: Neighbors, public: Columns = ()
+) -> Iterable[tuple[Columns, float]]:
     """Residuals, and the mean second moment of their directions in the body of the part."""
     kind, columns = part
     if kind == "contrasts":
-        each = reaches(work, columns, neighbors) ** 2 / 3 / squares(work, columns)
+        each = reaches(work, columns, neighbors, public) ** 2 / 3 / squares(work, columns)
         yield columns, float(each.mean())
         return
     n = work.cells(columns)
@@ -102,11 +113,11 @@ def told(work: Workload, part: Part, neighbors: Neighbors) -> Iterable[tuple[Col
             yield some, moment * n / work.cells(some)
 
 
-def strategies(work: Workload, neighbors: Neighbors) -> list[Strategy]:
+def strategies(work: Workload, neighbors: Neighbors, public: Columns = ()) -> list[Strategy]:
     """All strategies for a workload, by their predicted totals; found once."""
-    key = (work.key, neighbors)
+    key = (work.key, neighbors, public)
     if key not in _FOUND:
-        found = Chooser(work, neighbors).ranked()
+        found = Chooser(work, neighbors, public).ranked()
         for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
             _FOUND.pop(oldest, None)  # another thread may have been quicker
         _FOUND[key] = found
@@ -116,20 +127,21 @@ def strategies(work: Workload, neighbors: Neighbors) -> list[Strategy]:
 class Chooser:
     """Strategies for a workload, the best first.
 
-    >>> best = Chooser(Workload([2] * 4, [(0, 1), (0, 2), (1, 3)]), Neighbors.REPLACE_ONE).ranked()
+    >>> pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    >>> best = Chooser(Workload([2] * 4, pairs), Neighbors.REPLACE_ONE).ranked()
     >>> best[0].name, len(best[0].parts)
-    ('cube', 7)
+    ('cube', 10)
     """
 
-    def __init__(self, work: Workload, neighbors: Neighbors) -> None:
-        self.work, self.neighbors = work, neighbors
-        skip = neighbors is Neighbors.REPLACE_ONE  # the number of rows is public
-        self.residuals = [some for some in work.residuals if some or not skip]
+    def __init__(self, work: Workload, neighbors: Neighbors, public: Columns = ()) -> None:
+        self.work, self.neighbors, self.public = work, neighbors, public
+        known = neighbors is Neighbors.REPLACE_ONE  # so is the number of rows
+        self.residuals = [a for a in work.residuals if not (known and set(a) <= set(public))]
         self._told: dict[Part, list[tuple[Columns, float]]] = {}
 
     def ranked(self) -> list[Strategy]:
         """All strategies, by their predicted totals."""
-        maximal = self.work.maximal
+        maximal = [some for some in self.work.maximal if some in self.residuals]
         tables: list[Part] = [("cells", some) for some in maximal]
         found = [self._split(tables)]
         if len(maximal) == 1:
@@ -156,7 +168,7 @@ class Chooser:
 
     def _known(self, part: Part) -> list[tuple[Columns, float]]:
         if part not in self._told:
-            self._told[part] = list(told(self.work, part, self.neighbors))
+            self._told[part] = list(told(self.work, part, self.neighbors, self.public))
         return self._told[part]
 
     def _total(self, parts: Sequence[Part], scale: Callable[[int], float]) -> float:
@@ -182,7 +194,7 @@ class Chooser:
         """A share of epsilon for each table: v/e^2 is least, for a given sum, at e ~ v^(1/3)."""
         alone = [
             self._radial([part])
-            * sum(self.work.importance[a] * moment for a, moment in self._known(part))
+            * sum(self.work.importance.get(a, 0.0) * moment for a, moment in self._known(part))
             for part in parts
         ]
         weight = np.cbrt(alone)
