@@ -11,6 +11,8 @@ from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
+from tightdp.design.composed import design_composed_noise
+from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.range_law import DataDependentDesign
@@ -232,6 +234,8 @@ __all__ = [  # noqa: RUF022
     "suboptimality",
     "worst_event",
     "WorstEvent",
+    "design_composed_noise",
+    "ComposedDesign",
     "design_vector_noise",
     "VectorDesign",
     "design_planar_noise",

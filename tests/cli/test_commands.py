@@ -258,6 +258,18 @@ def test_a_design_is_written_and_verified(here, tightdp):
     assert tightdp("verify", "none.json").code == 2
 
 
+def test_designs_of_several_numbers_are_written_and_verified(here, tightdp):
+    asked = ["design", "--epsilon", "3", "--delta", "0.3", "--ball", "linf", "--resolution", "1"]
+    for extra in (["--dim", "3"], ["--together"]):
+        done = tightdp(*asked, *extra, "--out", f"{extra[0][2:]}.json")
+        assert done.code == 0, done.err
+        assert "at least" in done.out
+        assert "proved" in tightdp("verify", f"{extra[0][2:]}.json").out
+    for wrong in (["--dim", "2", "--integer"], ["--dim", "2", "--together"]):
+        assert tightdp(*asked, *wrong).code == 2
+    assert tightdp(*asked).code == 2  # a ball for one number
+
+
 def test_a_design_of_nonsense_is_refused(tightdp):
     assert tightdp("design", "--epsilon", "x").code == 2
     assert tightdp("design", "--epsilon", "1", "--delta", "2").code == 2

@@ -399,7 +399,7 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "synthetic rows, in rho",
             lambda facts: SyntheticRows(
-                facts.only(["t", "k", "x"]), epsilon=1, delta=1e-3, bins={"x": 2}, rounds=1
+                facts, epsilon=1, delta=1e-3, bins={"x": 2, "y": 2}, rounds=1
             ),
             quick=False,
         ),

@@ -99,9 +99,9 @@ RUBBISH: dict[str, Any] = {
 
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
-    "AuditReport", "Certificate", "DataDependentDesign", "Design", "Finding", "NormRanking", "Plan",
-    "PlanarDesign", "Preview", "Release", "Report", "TableBook", "TableCheck", "VectorDesign",
-    "Structure", "WorstEvent",
+    "AuditReport", "Certificate", "ComposedDesign", "DataDependentDesign", "Design", "Finding",
+    "NormRanking", "Plan", "PlanarDesign", "Preview", "Release", "Report", "Structure", "TableBook",
+    "TableCheck", "VectorDesign", "WorstEvent",
 }  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -141,6 +141,7 @@ WITH: dict[str, dict[str, Any]] = {
     "design_noise": {"cells": 8},
     "PosetBall": {"dim": 3},
     "ReplacedPosetBall": {"dim": 3},
+    "design_composed_noise": {"ball": "linf", "resolution": 1},
     "design_planar_noise": {"ball": "linf", "resolution": 2},
     "design_vector_noise": {"ball": "linf", "resolution": 2},
     "VoteBall": {"dim": 3},

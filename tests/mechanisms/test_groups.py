@@ -361,6 +361,22 @@ def test_four_thousand_cells_are_released():
         tdp.AdditiveMechanism(cells, noise="linf", epsilon=1)
 
 
+def test_many_levels_in_many_groups_are_refused_before_payment():
+    """A cap bounds the work of one group; that of all of them is bounded, too."""
+    levels = [i / 100 for i in range(1, 100)]
+    columns = {"x": tdp.Interval(0, 1), "g": tdp.Category(list(range(1000)), other=0)}
+    facts = tdp.Schema(columns, 10**7)
+    with pytest.raises(ParameterError, match="Got 99000: take fewer groups, or fewer levels"):
+        GroupQuantiles(facts, "x", levels, "g", epsilon=1)
+    few = facts.ruled({**columns, "g": tdp.Category(list(range(80)), other=0)})
+    with pytest.raises(InfeasibleSamplingError, match="taus"):
+        GroupQuantiles(few, "x", levels, "g", epsilon=1)
+    assert len(GroupQuantiles(few, "x", levels[9::10], "g", epsilon=1).names) == 720
+    many = facts.ruled({**columns, "g": tdp.Category(list(range(3000)), other=0)})
+    with pytest.raises(ParameterError, match="Got 9000"):  # a median and the ends of its interval
+        GroupQuantiles(many, "x", [0.5], "g", epsilon=1, interval="sample")
+
+
 def test_no_quantiles_are_not_the_median():
     with pytest.raises(ParameterError, match="taus"):
         tdp.quantiles({}, "pay", [], by="sex", schema=schema(), epsilon=1)

@@ -51,6 +51,35 @@ def test_joint_draws_follow_the_law(rate: Fraction, rows: list[int], seed: int) 
         assert fit(np.bincount(found, minlength=len(tuples)), wrong) < 1e-4
 
 
+@pytest.mark.parametrize("cap", [0, 1, 3, 5, 8, 40])
+@pytest.mark.parametrize("rows", [[1, 1, 4, 6, 7], [], [2] * 6, [0, 1, 2, 3, 4, 5, 6, 7, 8, 8]])
+def test_draws_with_a_cap_follow_the_law(cap: int, rows: list[int], seed: int) -> None:
+    """Windows and uniform tuples together; without the uniform ones the law is another."""
+    law = JointLaw(np.array(rows, dtype=np.int64), 0, 9, THREE, HALF, cap)
+    tuples, p = enumerated(law)
+    place, bits = {t: i for i, t in enumerate(tuples)}, source(seed)
+    found = [place[tuple(law.draw(bits).tolist())] for _ in range(1200)]
+    counts = np.bincount(found, minlength=len(tuples))
+    assert fit(counts, p) > 1e-4
+    if cap == 3 and len(rows) == 5:
+        scores = np.array([law.score(np.array(t)) for t in tuples])
+        wrong = np.where(scores < law.cap, p, p / 1000)
+        assert fit(counts, wrong / wrong.sum()) < 1e-4
+
+
+@pytest.mark.parametrize("cap", [30, 90, 400])
+def test_windows_leave_out_nothing_below_the_cap(cap: int, seed: int) -> None:
+    """The sums over windows against those over all pieces: the same but for what is beyond."""
+    rng = np.random.default_rng(seed)
+    rows, taus = np.sort(rng.integers(0, 4000, 300)), [Fraction(i, 8) for i in range(1, 8)]
+    plain, capped = (JointLaw(rows, 0, 4000, taus, HALF, c) for c in (None, cap))
+    assert capped._least == plain._least
+    ratio = float(capped._bound / plain._bound)
+    assert ratio < 1 + 1e-9
+    assert ratio > 1 - 4000.0**7 * math.exp(-0.5 * (cap - plain._least / plain.den)) - 1e-9
+    assert max(w.stop - w.start for w in capped._windows) <= cap + 1
+
+
 def joint_loss(rows: Any, moved: Any, rate: Fraction) -> float:
     laws = [
         JointLaw(np.sort(np.array(r, dtype=np.int64)), 0, 7, THREE, rate) for r in (rows, moved)
@@ -183,10 +212,28 @@ def test_ratios_stay_below_their_bound(seed: int) -> None:
         assert ratio >= bound * 0.999
 
 
+def test_percentiles_of_a_large_table_take_windows_of_it(seed: int) -> None:
+    """The errors of the ranks are a walk of 99 Laplace steps of mean 4 that returns to zero.
+
+    Its standard deviation in the middle is 4 sqrt(50) = 28; the mean distance is about 18.
+    """
+    rows, bits = np.random.default_rng(seed).normal(size=60_000), source(seed)
+    facts, taus = (
+        schema(-10, 10, rows=len(rows), bits=20),
+        [Fraction(i, 100) for i in range(1, 100)],
+    )
+    joint = tdp.KNormQuantiles(facts, "x", taus, epsilon=1)
+    law = joint.law_on(ranks(rows, facts), bits)
+    assert max(window.stop - window.start for window in law._windows) <= joint.cap + 1 < 12_000
+    wanted = len(rows) * np.array(taus, dtype=float)
+    off = [np.abs(np.searchsorted(law.rows, law.draw(bits)) - wanted).mean() for _ in range(12)]
+    assert 10 < np.mean(off) < 27  # 18, and three standard errors of 9 / sqrt(12)
+
+
 def test_what_would_not_end_is_refused_before_it_is_paid_for() -> None:
     ledger = tdp.Ledger(epsilon=1.0)
-    taus = [i / 100 for i in range(1, 100)]
-    with pytest.raises(tdp.errors.InfeasibleSamplingError, match="at most 33 levels"):
+    taus = [i / 1000 for i in range(1, 1000)]
+    with pytest.raises(tdp.errors.InfeasibleSamplingError, match=r"at most 1\d\d levels"):
         tdp.quantiles({"x": [1.0]}, "x", taus, schema=schema(rows=10**6), epsilon=1, ledger=ledger)
     assert ledger.spent.epsilon == 0
 

@@ -218,6 +218,10 @@ def test_the_noise_that_hides_fewer_keys_is_taken():
     }
     assert kinds[1] is KeyNoise
     assert kinds[32] is GaussianKeyNoise
+    many = schema(rows_per_person=10**9, **facts)
+    assert PrivateKeys(many, "k", epsilon=1, delta=1e-6).half_widths(0.95)[0] < 2e6
+    with pytest.raises(ParameterError, match="gaussian"):
+        PrivateKeys(many, "k", epsilon=1, delta=1e-6, noise="bounded")
 
 
 # --- draws ----------------------------------------------------------------------------------------
@@ -331,6 +335,19 @@ def test_a_release_without_any_key_is_a_release():
     assert len(release.to_pandas()) == len(release.to_polars()) == 0
 
 
+def test_reports_of_no_keys_and_of_keys_that_look_like_pages(tmp_path):
+    """Whether a report can be written must not depend on the rows; and keys are texts, not code."""
+    for number, keys in enumerate((["a", "b"], ["<script>x</script>"] * 60 + ["a|b"] * 60)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        planned(folder, ["pay,shop", *(f"1,{key}" for key in keys)])
+        plan = tdp.Plan.read(folder / "plan.toml")
+        report = tdp.Report.of_plan(plan, plan.release())
+        for ending in ("html", "md", "json"):
+            report.save(folder / f"r.{ending}")
+        assert "<script>x" not in (folder / "r.html").read_text()
+
+
 def test_ten_thousand_keys_make_no_large_matrix():
     counts = {f"{i:06}": 50 for i in range(10_000)}
     mechanism = PrivateKeys(schema(), "k", epsilon=1, delta=1e-6)
@@ -381,10 +398,10 @@ def test_facts_that_allow_no_key_are_refused():
         tdp.count({"x": [1]}, most=3, schema=schema(), epsilon=1)
 
 
-def test_a_plan_counts_keys(tmp_path):
-    lines = ["pay,shop", *("1,Ulm" for _ in range(60)), *("2,Bonn" for _ in range(40)), "3,rare"]
-    (tmp_path / "a.csv").write_text("\n".join(lines))
-    (tmp_path / "plan.toml").write_text(
+def planned(folder, lines: list[str]) -> None:
+    """A table of shops and a plan that counts them."""
+    (folder / "a.csv").write_text("\n".join(lines))
+    (folder / "plan.toml").write_text(
         """
         data.file = "a.csv"
         budget = {epsilon = 1, delta = 1e-5, ledger = "a.ledger"}
@@ -401,6 +418,10 @@ def test_a_plan_counts_keys(tmp_path):
         delta = 1e-6
         """
     )
+
+
+def test_a_plan_counts_keys(tmp_path):
+    planned(tmp_path, ["pay,shop", *["1,Ulm"] * 60, *["2,Bonn"] * 40, "3,rare"])
     plan = tdp.Plan.read(tmp_path / "plan.toml")
     assert "appears with probability" in str(plan.preview())
     assert plan.preview(sample=tmp_path / "a.csv").previews["shops"].chances

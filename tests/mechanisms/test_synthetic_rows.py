@@ -137,17 +137,32 @@ def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
     assert faulty > share
 
 
-def test_shares_add_up_to_what_is_paid():
-    for delta, relation in itertools.product([0, 1e-6], ["replace-one", "add-remove"]):
-        for tables in ("auto", [["j", "k"]]):
-            made = SyntheticRows(facts(500, relation), tables, epsilon=1, delta=delta)
-            whole = zcdp_rho(Fraction(1), Fraction(1, 10**6)) if delta else Fraction(1)
-            assert whole * Fraction(999, 1000) < made.spending.total <= whole
-            assert made.cost.rho == (made.spending.total if delta else Fraction(1, 2))
-            chosen = made.spending.choice_epsilon()
-            if delta and tables == "auto":
-                assert made.spending.choice * Fraction(999, 1000) < chosen**2 / 8
-                assert chosen**2 / 8 <= made.spending.choice
+def flags(many: int, relation: str) -> tdp.Schema:
+    columns = {f"c{j}": tdp.Category(["a", "b"], other="a") for j in range(many)}
+    return tdp.Schema(columns, 5000, neighbors=relation)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_shares_add_up_to_what_is_paid(relation):
+    for delta, tables in itertools.product([0, 1e-6], ["auto", [["c0", "c1"]]]):
+        made = SyntheticRows(flags(30, relation), tables, epsilon=1, delta=delta)
+        assert made.delta == Fraction(str(delta))
+        whole = zcdp_rho(Fraction(1), Fraction(1, 10**6)) if delta else Fraction(1)
+        assert whole * Fraction(999, 1000) < made.spending.total <= whole
+        assert made.cost.rho == (made.spending.total if delta else Fraction(1, 2))
+        chosen = made.spending.choice_epsilon()
+        if delta and tables == "auto":
+            assert made.spending.choice * Fraction(999, 1000) < chosen**2 / 8
+            assert chosen**2 / 8 <= made.spending.choice
+
+
+def test_a_delta_that_buys_nothing_is_not_spent():
+    """Of two tables Laplace noise is less; of thirty Gaussian noise, at the same epsilon."""
+    few, many = (SyntheticRows(flags(n, "add-remove"), [], epsilon=1, delta=1e-9) for n in (2, 60))
+    assert (few.delta, many.delta) == (0, Fraction(1, 10**9))
+    pure = SyntheticRows(flags(60, "add-remove"), [], epsilon=1)
+    assert many.variation().one_way < pure.variation().one_way
+    assert few.guarantee().delta == 0
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
@@ -407,3 +422,44 @@ def test_combined_intervals_refuse_rubbish():
 
 def test_neighbours_are_told_by_the_schema():
     assert SyntheticRows(facts(5), epsilon=1).neighbors is Neighbors.REPLACE_ONE
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+PLAN = """
+[data]
+file = "table.csv"
+[schema]
+rows = 200
+columns.j = {levels = ["a", "b"], other = "a"}
+columns.k = {levels = ["u", "v", "w"], other = "w"}
+columns.x = {low = 0, high = 10}
+[budget]
+epsilon = 2
+ledger = "a.ledger"
+[[releases]]
+name = "all rows"
+kind = "synthetic_rows"
+bins = {x = [0, 5, 10]}
+rounds = 1
+epsilon = 1
+"""
+
+
+def test_a_plan_writes_rows_beside_its_report(tmp_path, seed):
+    rows = dependent(200, seed)
+    lines = ["j,k,x", *(f"{a},{b},{c}" for a, b, c in zip(*rows.values(), strict=True))]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    (tmp_path / "plan.toml").write_text(PLAN)
+    plan = tdp.Plan.read(tmp_path / "plan.toml")
+    report = tdp.Report.of_plan(plan, plan.release())
+    report.save(tmp_path / "survey.md")
+    made = tmp_path / "survey-all-rows.csv"
+    text = made.read_text()
+    assert text.splitlines()[0] == "j,k,x"
+    assert len(text.splitlines()) == 201
+    again = tdp.Report.of_plan(plan, plan.release())  # from the ledger, without a payment
+    again.save(tmp_path / "survey.json")
+    assert made.read_text() == text
+    assert "CSV" in (tmp_path / "survey.md").read_text()
+    assert not list(tmp_path.glob("*.part"))

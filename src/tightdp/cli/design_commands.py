@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from tightdp.cli.arguments import FORCE, Commands, argument, check_out, command, write_file
 from tightdp.cli.output import Exit, Speaker
+from tightdp.errors import fail
 from tightdp.paths import read_file
 from tightdp.privacy import text_down, text_up
+
+if TYPE_CHECKING:
+    from tightdp.design.composed_law import ComposedDesign
+    from tightdp.design.vector_law import VectorDesign
+
+_PROMISE = ("epsilon", "delta")
 
 
 def add(commands: Commands) -> None:
@@ -21,18 +29,26 @@ def add(commands: Commands) -> None:
         argument("--delta", metavar="D", default="0", help="by default 0"),
         argument("--sensitivity", metavar="S", default="1", help="by default 1"),
         argument("--loss", choices=("l1", "l2"), default="l1", help="l1 or l2"),
-        argument("--gap", metavar="G", default=0.01, type=float, help="by default 0.01"),
+        argument("--gap", metavar="G", type=float, help="by default 0.01"),
         argument("--cells", metavar="N", type=int, help="a fixed number of cells"),
         argument("--integer", action="store_true", help="for integer statistics: counts"),
         argument("--monotone", action="store_true", help="a density that never rises"),
         argument("--support", metavar="A", help="only noise within [-A, A]"),
         argument("--time-limit", metavar="SECONDS", type=float, help="then what is proved"),
+        argument("--dim", choices=("1", "2", "3"), default="1", help="entries of the query"),
+        argument("--together", action="store_true", help="two releases, each with its own noise"),
+        argument("--ball", choices=("l1", "l2", "linf"), help="what several entries move in"),
+        argument("--resolution", metavar="K", type=int, help="cells a sensitivity, for several"),
         argument("--out", metavar="FILE", help="write noise and proof, as JSON"),
         FORCE,
         more="The result has an upper bound (the loss of the noise) and a lower bound (what no\n"
-        "noise can beat), both proved in exact arithmetic; `tightdp verify` checks the file.",
+        "noise can beat), both proved in exact arithmetic; `tightdp verify` checks the file.\n"
+        "--dim 2 or 3 designs one noise for several entries, --together two independent noises\n"
+        "that are private together; both take --ball and --resolution, and not --gap, --cells,\n"
+        "--integer, --monotone or --time-limit.",
         examples="  tightdp design --epsilon 1 --delta 0.2\n"
         "  tightdp design --epsilon 1/2 --delta 1e-6 --integer --loss l2 --out noise.json\n"
+        "  tightdp design --epsilon 2 --delta 0.2 --together --resolution 2 --out both.json\n"
         "  tightdp verify noise.json\n",
     )
     command(
@@ -53,12 +69,17 @@ def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
     if given.out:
         check_out(given.out, force=given.force)
+    if given.together or given.dim != "1":
+        return _several(given, speaker)
+    for name in ("ball", "resolution"):
+        if getattr(given, name) is not None:
+            fail(f"`--{name}` needs `--dim` 2 or 3, or `--together`.")
     found = design_noise(
         epsilon=amount("epsilon", given.epsilon),
         delta=amount("delta", given.delta),
         sensitivity=amount("sensitivity", given.sensitivity),
         loss=given.loss,
-        gap=given.gap,
+        gap=0.01 if given.gap is None else given.gap,
         cells=given.cells,
         support=None if given.support is None else amount("support", given.support),
         monotone=given.monotone,
@@ -78,6 +99,49 @@ def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
             "reached": found.reached,
             "seconds": found.seconds,
             "noise": repr(found.noise),
+            "file": given.out,
+        },
+    )
+    return Exit.DONE
+
+
+def _several(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    """One noise for two or three entries, or two noises for two releases."""
+    from tightdp.design.composed import design_composed_noise
+    from tightdp.design.vector import design_vector_noise
+    from tightdp.registry import amount
+
+    for name in ("gap", "cells", "integer", "monotone", "time_limit"):
+        if getattr(given, name) not in (None, False):
+            fail(f"`--{name.replace('_', '-')}` is for one number: leave it out here.")
+    if given.together and given.dim != "1":
+        fail("`--together` is for two releases of one number each: leave out `--dim`.")
+    sensitivity = amount("sensitivity", given.sensitivity)
+    asked: dict[str, Any] = {name: amount(name, getattr(given, name)) for name in _PROMISE}
+    asked |= {"loss": given.loss, "progress": speaker.bars}
+    options = {name: getattr(given, name) for name in ("ball", "resolution")}
+    asked |= {name: value for name, value in options.items() if value is not None}
+    if given.support is not None:
+        asked["support"] = amount("support", given.support)
+    found: ComposedDesign | VectorDesign
+    if given.together:
+        both = (sensitivity, sensitivity)
+        found = design_composed_noise(**asked, sensitivities=both)
+    else:
+        found = design_vector_noise(**asked, dim=int(given.dim), sensitivity=sensitivity)
+    if given.out:
+        write_file(given.out, found.to_json(), force=given.force)
+        speaker.remark(f"written: {given.out}")
+    what = "two noises together" if given.together else f"one noise for {given.dim} entries"
+    speaker.say(
+        f"guarantee  epsilon {text_up(found.epsilon)}, delta {text_up(found.delta)}, {what}, "
+        f"{found.ball} ball\nexpected   {text_up(found.upper)}\n"
+        f"at least   {text_down(found.lower)} for any noise",
+        {
+            "upper": float(found.upper),
+            "lower": float(found.lower),
+            "gap": found.gap,
+            "ball": found.ball,
             "file": given.out,
         },
     )

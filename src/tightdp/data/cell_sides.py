@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
-from tightdp.data.histograms import Bins, Histogram
+from tightdp.data.histograms import Bins
 from tightdp.data.one_pass import IntegerSum
+from tightdp.data.table_counts import TableColumns
 from tightdp.errors import Integers, check_choice, check_instance, check_list, fail
-from tightdp.printed import Axis
 from tightdp.randomness import RandomSource
 from tightdp.schema import Category, Interval, Schema, check_schema
 
 _MOST_BINS = 32  # of a number for which nobody states them
 
 
-class CellSides:
+class CellSides(TableColumns):
     """Columns of a schema, each with its public cells.
 
     Parameters
@@ -48,35 +47,18 @@ class CellSides:
         bins: Mapping[str, Any] | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self.schema = check_schema(schema)
+        check_schema(schema)
         given: Mapping[str, Any] = {}
         if bins is not None:
             given = check_instance("bins", bins, Mapping, words="a mapping")
-        self.names = tuple(schema) if columns is None else tuple(check_list("columns", columns))
-        self.rules = schema.select(self.names)
-        if len(self.rules) < max(1, len(self.names)):
+        names = tuple(schema) if columns is None else tuple(check_list("columns", columns))
+        self.rules = schema.select(names)
+        if len(self.rules) < max(1, len(names)):
             fail("`columns` must be distinct, and at least one.")
         for name in given:
-            rule = schema[check_choice("bins", name, self.names)]
-            if isinstance(rule, Category):
-                fail(f"`bins`: {name!r} is a category, whose cells are its levels: leave it out.")
-        self.bins_of: dict[str, Bins] = {}
-        axes: list[Axis] = []
-        for name, rule in self.rules.items():
-            if isinstance(rule, Interval):
-                side = Histogram(schema, name, given.get(name, usual_bins(schema, rule)))
-                self.bins_of[name] = side.bins
-                axes.append((name, side.labels[0]))
-            else:
-                axes.append((name, tuple(map(str, rule.levels))))
-        self.axes = tuple(axes)
-        self.sizes = tuple(len(labels) for _, labels in axes)
-
-    @cached_property
-    def reading(self) -> Schema:
-        """The rules by which rows are read: a cell is the number of its level or bin."""
-        # with all other columns: those of a matrix are told by their order
-        return self.schema.ruled({**self.schema.columns, **self.bins_of})
+            check_choice("bins", name, names)
+        usual = {n: usual_bins(schema, r) for n, r in self.rules.items() if isinstance(r, Interval)}
+        super().__init__(schema, {**usual, **given}, names)
 
     def cells_of(self, table: Iterable[int]) -> int:
         """How many cells a table of these columns has."""

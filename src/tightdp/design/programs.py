@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tightdp.errors import FloatArray, UndecidedError, fail
 
@@ -112,6 +113,26 @@ def solve(
         row_duals=np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0),
         equal_duals=np.asarray(found.eqlin.marginals, dtype=np.float64),
     )
+
+
+class Triplets:
+    """A sparse matrix under construction: rows, columns and values, one broadcast to the others."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, Any, Any]] = []
+
+    def add(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
+        """Entries; several at one place add up."""
+        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        parts = np.broadcast_arrays(np.atleast_1d(rows), np.atleast_1d(columns), numbers)
+        self._parts.append((parts[0], parts[1], parts[2]))
+
+    def matrix(self, shape: tuple[int, int]) -> Any:
+        """The matrix of all entries."""
+        from scipy.sparse import csr_matrix
+
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        return csr_matrix((values, (rows, columns)), shape=shape)
 
 
 # --- the program of a noise -----------------------------------------------------------------------

@@ -11,13 +11,13 @@ from typing import Any
 from tightdp.design import range_verifier
 from tightdp.design.range_bound import RangeBound
 from tightdp.design.range_verifier import FORMAT
-from tightdp.design.records import ProvedDesign, check_format, complete, undecided
+from tightdp.design.records import GridDesign, check_format, complete, undecided
 from tightdp.design.verifier import rational
 from tightdp.noise.range_noise import RangeNoise
 
 
 @dataclass(frozen=True, eq=False)
-class DataDependentDesign(ProvedDesign):
+class DataDependentDesign(GridDesign):
     r"""One noise for each interval of a query's range, with proofs of privacy and of loss.
 
     A query q in group g of intervals is released as :math:`q + X_g`,

@@ -19,12 +19,10 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 
 class ProvedDesign(ABC):
-    """Base: a noise in cells with a guarantee, a loss and a lower bound, all of them proved."""
+    """Base: noise in cells with a guarantee, a loss and a lower bound, all of them proved."""
 
     epsilon: Fraction
     delta: Fraction
-    sensitivity: Fraction
-    resolution: int
 
     @property
     @abstractmethod
@@ -40,11 +38,6 @@ class ProvedDesign(ABC):
     def gap(self) -> float:
         """(upper - lower) / lower."""
         return float((self.upper - self.lower) / self.lower) if self.lower else math.inf
-
-    @property
-    def cell_width(self) -> Fraction:
-        """Width of a cell in the units of the query."""
-        return self.sensitivity / self.resolution
 
     def guarantee(self, *, seeded: bool = False) -> Guarantee:
         """What adding the noise promises."""
@@ -84,6 +77,18 @@ class ProvedDesign(ABC):
     def from_json(cls, text: str) -> Self:
         """The design in a JSON text; refused when its proofs do not hold."""
         return cls.from_dict(read_record(text))
+
+
+class GridDesign(ProvedDesign):
+    """Base: a design whose cells are all of one width."""
+
+    sensitivity: Fraction
+    resolution: int
+
+    @property
+    def cell_width(self) -> Fraction:
+        """Width of a cell in the units of the query."""
+        return self.sensitivity / self.resolution
 
 
 def check_promise(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:

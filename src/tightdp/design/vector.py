@@ -15,7 +15,7 @@ from tightdp.design.vector_bound import NO_BOUND, VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_law import VectorDesign
 from tightdp.design.vector_programs import propose_bound, propose_noise
-from tightdp.design.vector_verifier import FORMATS, LOSSES
+from tightdp.design.vector_verifier import FORMATS, POWERS
 from tightdp.errors import (
     UndecidedError,
     check_choice,
@@ -123,20 +123,20 @@ def design_vector_noise(
         fail(f"`dim` must be 2 or 3. Got {dim}.")
     asked, spare = check_promise(epsilon, delta)
     check_positive("sensitivity", sensitivity)
-    width = _support(asked, spare)
+    width = support_for(asked, spare)
     if support is not None:
         width = check_within("support", support, "[1, 10000]", "1 is the radius of the ball")
-    task = _Task(
+    task = VectorTask(
         dim=dim,
         epsilon=asked,
         delta=spare,
         ball=check_choice("ball", ball, BALLS),
-        loss=check_choice("loss", loss, LOSSES),
+        loss=check_choice("loss", loss, tuple(POWERS)),
         cells=check_count("resolution", resolution, most=64),
         width=width,
         widenings=0 if support is not None else 3,
     )
-    fine = _lower_resolution(task) if lower_resolution is None else lower_resolution
+    fine = finer_lattice_for(task) if lower_resolution is None else lower_resolution
     fine = check_count("lower_resolution", fine, most=64)
     if max(task.count(0, task.cells), task.count(1, fine)) > _MOST_CELLS:
         fail(
@@ -149,14 +149,14 @@ def design_vector_noise(
     design = replace(
         noise,
         sensitivity=exact_fraction("sensitivity", sensitivity),
-        bound=_bound(task, fine, Fraction(noise.half, task.cells)),
+        bound=lattice_bound(task, fine, Fraction(noise.half, task.cells)),
     )
     design.verify()
     return design
 
 
 @dataclass(frozen=True)
-class _Task:
+class VectorTask:
     """The problem for a ball of radius 1, with ``cells`` cells per radius."""
 
     dim: int
@@ -173,7 +173,7 @@ class _Task:
         return int((2 * math.ceil((self.width + padding) * cells) + 1) ** self.dim)
 
 
-def _best_noise(task: _Task, say: Callable[[str], None]) -> VectorDesign:
+def _best_noise(task: VectorTask, say: Callable[[str], None]) -> VectorDesign:
     """The better of the two layouts, rounded and proved private; its bound is empty."""
     best: VectorDesign | None = None
     for centred in (True, False):
@@ -192,7 +192,7 @@ def _best_noise(task: _Task, say: Callable[[str], None]) -> VectorDesign:
     return best
 
 
-def _noise(task: _Task, centred: bool, samples: int, share: float) -> VectorDesign | None:
+def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> VectorDesign | None:
     """One proposal as integers; the support is widened when nothing private fits into it."""
     for widening in range(task.widenings + 1):
         half = math.ceil(task.width * 1.5**widening * task.cells)
@@ -226,7 +226,7 @@ def _noise(task: _Task, centred: bool, samples: int, share: float) -> VectorDesi
     return None
 
 
-def _bound(task: _Task, cells: int, reach: Fraction) -> VectorBound:
+def lattice_bound(task: VectorTask, cells: int, reach: Fraction) -> VectorBound:
     """The lower bound of a lattice with ``cells`` cells per radius, as wide as the noise."""
     widest = (_MOST_CELLS ** (1 / task.dim) - 1) / 2 - cells
     window = min(math.ceil(reach * cells), max(math.ceil(task.width * cells), int(widest)))
@@ -241,14 +241,14 @@ def _bound(task: _Task, cells: int, reach: Fraction) -> VectorBound:
     return VectorBound.rounded(proposal, cells)
 
 
-def _support(epsilon: Fraction, delta: Fraction) -> float:
+def support_for(epsilon: Fraction, delta: Fraction) -> float:
     """1.35 times the half-width of truncated Laplace noise, in halves."""
     rate = float(epsilon)
     reach = math.log1p(math.expm1(rate) / (2 * float(delta))) / rate
     return max(1.0, math.ceil(2.7 * reach) / 2)
 
 
-def _lower_resolution(task: _Task) -> int:
+def finer_lattice_for(task: VectorTask) -> int:
     """The least radius with many lattice points that is not coarser than the noise, if cheap."""
     finer = next((r for r in _ROUND[task.dim] if r >= task.cells), task.cells)
     return finer if task.count(1, finer) <= _CHEAP else task.cells

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import vector_verifier
-from tightdp.design.records import ProvedDesign, check_format, complete, undecided
+from tightdp.design.records import GridDesign, check_format, complete, undecided
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_verifier import FORMATS, VectorFacts
@@ -25,7 +25,7 @@ _POINTS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class VectorDesign(ProvedDesign):
+class VectorDesign(GridDesign):
     r"""Noise for two or three numbers with a proof of its privacy and of how good it is.
 
     .. math:: X \sim p_0\,\delta_0 + \sum_i p_i\,\mathrm{Uniform}(\text{cubic cell } i).

@@ -13,9 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tightdp.design.programs import solve
+from tightdp.design.programs import Triplets, solve
 from tightdp.design.vector_balls import Shift, lattice_shifts
 from tightdp.design.vector_grid import Rows, VectorGrid
 from tightdp.design.vector_samples import boundary_samples, multilinear
@@ -24,32 +23,6 @@ from tightdp.errors import FloatArray
 _TOLERATED = 1e-5  # relative excess over delta that the share spared for proofs absorbs
 _ENTERING = 10  # shifts that enter at once
 _RISE = 2e-4  # relative rise of a lower bound that is worth another solve
-
-
-@dataclass
-class _Entries:
-    """Triplets of a sparse matrix."""
-
-    rows: list[Any]
-    columns: list[Any]
-    values: list[Any]
-
-    def add(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> None:
-        many = np.broadcast_arrays(
-            np.atleast_1d(rows), np.atleast_1d(columns), np.atleast_1d(np.asarray(values, float))
-        )
-        self.rows.append(many[0])
-        self.columns.append(many[1])
-        self.values.append(many[2])
-
-    def matrix(self, shape: tuple[int, int]) -> Any:
-        from scipy.sparse import csr_matrix
-
-        triplets = (
-            np.concatenate(self.values),
-            (np.concatenate(self.rows), np.concatenate(self.columns)),
-        )
-        return csr_matrix(triplets, shape=shape)
 
 
 class VectorProgram:
@@ -62,7 +35,7 @@ class VectorProgram:
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self._short = len(grid) + 1  # column of the first S
         self._first = self._short + len(shifts)  # column of the first s
-        self._entries = _Entries([], [], [])
+        self._entries = Triplets()
         for k, rows in enumerate(self.rows):
             at = np.arange(self.starts[k], self.starts[k + 1])
             met = rows.met >= 0

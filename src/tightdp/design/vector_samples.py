@@ -42,8 +42,8 @@ def _rest(ball: str, radius: float, entry: float) -> float:
     return math.sqrt(max(radius * radius - entry * entry, 0.0))
 
 
-def multilinear(point: Point) -> dict[Shift, float]:
-    """Corners of the cell around a point, with falling entries, and their weights.
+def multilinear(point: Point, *, symmetric: bool = True) -> dict[Shift, float]:
+    """Corners of the cell around a point and their weights; ``symmetric``: entries put in order.
 
     >>> multilinear((1.5, 0.0)), multilinear((0.5, 0.5))
     ({(1, 0): 0.5, (2, 0): 0.5}, {(0, 0): 0.25, (1, 0): 0.5, (1, 1): 0.25})
@@ -52,7 +52,8 @@ def multilinear(point: Point) -> dict[Shift, float]:
     parts = [max(x - i, 0.0) for x, i in zip(point, low, strict=True)]
     found: dict[Shift, float] = {}
     for step, weight in _corners(parts):
-        corner = ordered([i + d for i, d in zip(low, step, strict=True)])
+        corner = tuple(i + d for i, d in zip(low, step, strict=True))
+        corner = ordered(corner) if symmetric else corner
         found[corner] = found.get(corner, 0.0) + weight
     return found
 

@@ -50,7 +50,7 @@ from tightdp.design.vector_balls import (
 from tightdp.design.verifier import Document, Refuted, demand, exp_bounds, rational
 
 FORMATS = {2: "tightdp planar design 1", 3: "tightdp cubic design 1"}
-LOSSES = ("l1", "l2")
+POWERS = {"l1": 1, "l2": 2}  # of the sensitivity in the loss
 SCALE = 1 << 48
 MOST_CELLS = 1 << 22  # larger ones would only waste time
 
@@ -93,7 +93,7 @@ class OrbitCells:
 
     def __init__(self, dim: int, half: int, *, centred: bool, window: int | None = None) -> None:
         side = 2 * half + 1 if centred else 2 * half
-        demand(dim in FORMATS and half >= 1 and side**dim <= MOST_CELLS, "too many cells")
+        demand(dim >= 1 and half >= 1 and side**dim <= MOST_CELLS, "too many cells")
         self.dim, self.side = dim, side
         self.margin = 0 if window is None else half - window
         self.first = -2 * half if centred else -2 * half + 1  # twice the first middle
@@ -111,6 +111,11 @@ class OrbitCells:
         return list(product(range(self.margin, self.side - self.margin), repeat=self.dim - 1))
 
     def pairs(self, shift: Shift) -> Counter[tuple[int, int]]:
+        """The meetings of different orbits: a cell that meets its own never falls short."""
+        every = self.meetings(shift).items()
+        return Counter({pair: times for pair, times in every if pair[0] != pair[1]})
+
+    def meetings(self, shift: Shift) -> Counter[tuple[int, int]]:
         """How often orbit ``own`` meets orbit ``met`` under a shift; met = -1: no cell."""
         found: Counter[tuple[int, int]] = Counter()
         n, margin = self.side, self.margin
@@ -123,7 +128,7 @@ class OrbitCells:
             met = [-1] * far + (self._line(there) if inside else none) + [-1] * far
             start = far + margin - shift[-1]
             found.update(zip(own, met[start : start + len(own)], strict=True))
-        return Counter({pair: times for pair, times in found.items() if pair[0] != pair[1]})
+        return found
 
     def _line(self, at: Sequence[int]) -> list[int]:
         start = 0
@@ -166,14 +171,13 @@ class VectorFacts(NamedTuple):
     @property
     def power(self) -> int:
         """Of the sensitivity in the loss."""
-        return 1 if self.loss == "l1" else 2
+        return POWERS[self.loss]
 
 
 def facts_of(document: Document) -> VectorFacts:
     """The statement of a document."""
     dims = {name: dim for dim, name in FORMATS.items()}
     demand(document["format"] in dims, "an unknown format")
-    bound = document["bound"]
     taken = ("ball", "loss", "resolution", "half", "centred", "weights", "atom", "points")
     facts = VectorFacts(
         dim=dims[document["format"]],
@@ -181,21 +185,26 @@ def facts_of(document: Document) -> VectorFacts:
         delta=rational(document["delta"]),
         sensitivity=rational(document["sensitivity"]),
         **{name: document[name] for name in taken},
-        bound=Multipliers(
-            bound["resolution"],
-            bound["half"],
-            bound["window"],
-            [tuple(shift) for shift in bound["shifts"]],
-            bound["multipliers"],
-            bound["row_multipliers"],
-        ),
+        bound=multipliers_of(document["bound"]),
     )
     return checked(facts)
 
 
+def multipliers_of(bound: Document) -> Multipliers:
+    """The proof of a lower bound, in a document."""
+    return Multipliers(
+        bound["resolution"],
+        bound["half"],
+        bound["window"],
+        [tuple(shift) for shift in bound["shifts"]],
+        bound["multipliers"],
+        bound["row_multipliers"],
+    )
+
+
 def checked(facts: VectorFacts) -> VectorFacts:
     """The same facts; refutes what has no meaning, before anything is computed from it."""
-    demand(facts.ball in BALLS and facts.loss in LOSSES, "an unknown ball or loss")
+    demand(facts.ball in BALLS and facts.loss in POWERS, "an unknown ball or loss")
     demand(0 < facts.epsilon <= 1 << 10 and 0 < facts.delta < 1, "epsilon or delta out of range")
     whole = [facts.resolution, facts.half, facts.points]
     demand(all(type(n) is int and n >= 1 for n in whole), "no cells")
@@ -259,24 +268,31 @@ def is_private(facts: VectorFacts, delta: Fraction) -> bool:
 
 def lower_bound(facts: VectorFacts) -> Fraction:
     """What the multipliers prove every private noise to lose at least."""
-    bound = facts.bound
+    about = (facts.dim, facts.ball, facts.loss, facts.epsilon, facts.delta)
+    return unit_bound(facts.bound, *about) * facts.sensitivity**facts.power
+
+
+def unit_bound(
+    bound: Multipliers, dim: int, ball: str, loss: str, epsilon: Fraction, delta: Fraction
+) -> Fraction:
+    """The same for a ball of radius 1."""
     whole = all(type(n) is int for n in (bound.resolution, bound.half, bound.window))
     padded = whole and 0 <= bound.window <= bound.half - bound.resolution and bound.resolution >= 1
     demand(padded, "the lower bound needs a cube that pads its window")
     demand(all(type(x) is int and x >= 0 for x in bound.prices), "a price is not natural")
-    allowed = set(lattice_shifts(facts.ball, Fraction(bound.resolution), facts.dim))
+    allowed = set(lattice_shifts(ball, Fraction(bound.resolution), dim))
     demand(len(set(bound.shifts)) == len(bound.shifts), "a shift is counted twice")
     demand(set(bound.shifts) <= allowed, "a shift is not in the ball")
-    cells = OrbitCells(facts.dim, bound.half, centred=True, window=bound.window)
+    cells = OrbitCells(dim, bound.half, centred=True, window=bound.window)
     own, met = _tally(bound, cells)
-    factor = exp_bounds(facts.epsilon)[1]
-    outside = [2 * (bound.half + 1), *[0] * (facts.dim - 1)]
-    theta = sum((node_loss(d, facts.loss) for d in outside), Fraction(0))
+    factor = exp_bounds(epsilon)[1]
+    outside = [2 * (bound.half + 1), *[0] * (dim - 1)]
+    theta = sum((node_loss(d, loss) for d in outside), Fraction(0))
     for o, (size, far) in enumerate(zip(cells.sizes, cells.middles, strict=True)):
-        cost = sum((node_loss(d, facts.loss) for d in far), Fraction(0))
+        cost = sum((node_loss(d, loss) for d in far), Fraction(0))
         theta = min(theta, cost + (own[o] - factor * met[o]) / (SCALE * size))
-    value = theta - facts.delta * Fraction(sum(bound.prices), SCALE)
-    return max(value, Fraction(0)) * (facts.sensitivity / bound.resolution) ** facts.power
+    value = theta - delta * Fraction(sum(bound.prices), SCALE)
+    return max(value, Fraction(0)) / bound.resolution ** POWERS[loss]
 
 
 def _tally(bound: Multipliers, cells: OrbitCells) -> tuple[list[int], list[int]]:

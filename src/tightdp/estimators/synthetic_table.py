@@ -40,7 +40,8 @@ class SyntheticTable(Untargeted[SyntheticRows]):
     Parameters
     ----------
     delta : float, Fraction or Decimal
-        With a delta the budget is spent in rho, which buys much more of many tables.
+        With a delta the budget is spent in rho where that has less noise, as for many tables; for
+        few the delta is left unspent.
     tables : "auto", or list of lists of columns
         What is released beside one-way tables; "auto" chooses pairs in rounds.
     bins : mapping, optional

@@ -17,6 +17,7 @@ from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import MOST_ENTRIES, Statistic
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design
 from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
@@ -111,7 +112,7 @@ class AdditiveMechanism(Mechanism):
         one person can move; "designed" is the certified least mean error for it
         (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
         to that of every entry; a :class:`~tightdp.VectorDesign` to that of a statistic with as many
-        entries.
+        entries, a :class:`~tightdp.ComposedDesign` to two entries, each with its own law.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
@@ -283,7 +284,9 @@ def _choose(
     """A ball for the whole vector, a law for every entry, or a law for all at once."""
     if isinstance(noise, VectorDesign):
         return VectorNoise(statistic, noise, epsilon, delta)
-    if isinstance(noise, (NoiseLaw, Design)) or (isinstance(noise, str) and noise in FAMILIES):
+    if isinstance(noise, (NoiseLaw, Design, ComposedDesign)) or (
+        isinstance(noise, str) and noise in FAMILIES
+    ):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
         check_choice("noise", noise, (*SHAPES, *FAMILIES))

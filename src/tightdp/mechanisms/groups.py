@@ -22,7 +22,7 @@ from tightdp.errors import FloatArray, check_confidence, check_most, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.mechanism import Mechanism, Reading
-from tightdp.mechanisms.quantiles import KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.quantiles import KNormQuantile, KNormQuantiles, check_work
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import Preview, of_rows
 from tightdp.printed import Axis
@@ -445,7 +445,10 @@ class GroupQuantiles(Mechanism):
             self.one = KNormQuantiles(one, column, shares, epsilon=epsilon)
         self.epsilon, self.neighbors = self.one.epsilon, schema.neighbors
         self.one = self.one.at(self.epsilon / Fraction(ends))
-        check_most("by", len(self.cells), MOST_GROUPED, "groups", "take fewer groups")
+        entries = len(self.cells) * len(self.one.names)  # the ends of intervals are drawn, too
+        check_most("by", entries, MOST_GROUPED, "entries", "take fewer groups, or fewer levels")
+        if isinstance(self.one, KNormQuantiles):  # every group is drawn by itself
+            check_work(schema.rows, len(shares), self.one.cap * len(self.cells))
         self.column = column
         self.groups = tuple(GroupMoments(schema, [], by).groups)
         self.drawn_names = tuple(f"{name} | {g}" for g in self.groups for name in self.one.names)

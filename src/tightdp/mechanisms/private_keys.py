@@ -11,7 +11,15 @@ from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.key_counts import KeyColumn
 from tightdp.data.table import check_public_rows
-from tightdp.errors import FloatArray, Integers, check_choice, check_confidence, check_count, fail
+from tightdp.errors import (
+    FloatArray,
+    Integers,
+    check_choice,
+    check_confidence,
+    check_count,
+    check_most,
+    fail,
+)
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.noise.key_noise import GaussianKeyNoise, KeyNoise
@@ -24,6 +32,9 @@ from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.shared_costs import most_each
 
 NOISES = ("best", "bounded", "gaussian")
+MOST_BOUNDED = (
+    1 << 10
+)  # changes of a person that are composed; Gaussian noise is better long before
 _MARKS = (0.01, 0.25, 0.5, 0.75, 0.99)
 
 
@@ -118,7 +129,9 @@ class PrivateKeys(Mechanism):
     def _choose(self, name: str) -> KeyNoise | GaussianKeyNoise:
         """What is asked for, or what hides fewer keys; where it has less noise, if they tie."""
         found: list[KeyNoise | GaussianKeyNoise] = []
-        if name != "gaussian":
+        if name == "bounded":
+            check_most("rows_per_person", self.changes, MOST_BOUNDED, "changes", "use 'gaussian'")
+        if name == "bounded" or (name == "best" and self.changes <= MOST_BOUNDED):
             each = most_each(self.epsilon, self.delta, self.changes, lossy=True)
             found.append(KeyNoise.of(*each))
         if name == "gaussian" or (name == "best" and self.changes > 1):  # one key: it is the best

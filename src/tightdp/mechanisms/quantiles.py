@@ -388,7 +388,9 @@ class KNormQuantiles(ColumnGradient):
     it m times. For m = 1 it is the law of one quantile between rows.
 
     Ties are broken at random: every row is moved by an independent uniform amount within its grid
-    cell, and what is released is the cell.
+    cell, and what is released is the cell. The sum counts up to a public cap, which is so high
+    (:func:`score_cap`) that tuples beyond it have less than 2**-64 of all weight: what is far away
+    need not be summed.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
@@ -399,13 +401,14 @@ class KNormQuantiles(ColumnGradient):
     :math:`o_j` and :math:`o_{j+1}` changes term j by at most
     :math:`1 - (\tau_{j+1} - \tau_j)` and each other term by at most its
     :math:`\tau_{i+1} - \tau_i`, in sum :math:`2(1 - (\tau_{j+1} - \tau_j))`:
-    :math:`\Delta = 2k(1 - \min_j (\tau_{j+1} - \tau_j))` for k rows per person. 3. This is the
-    exponential mechanism on finitely many tuples, drawn exactly (:class:`JointLaw`). 4. Taking
-    cells is post-processing.
+    :math:`\Delta = 2k(1 - \min_j (\tau_{j+1} - \tau_j))` for k rows per person. A cap makes no
+    difference larger. 3. This is the exponential mechanism on finitely many tuples, drawn exactly
+    (:class:`JointLaw`). 4. Taking cells is post-processing.
     Numerics: ``exact``.
 
-    **Work.** Of the order of n m^2 operations for n rows and m levels, whatever the rows: 99 levels
-    of ten thousand rows take seconds. What would take minutes is refused before it is paid for.
+    **Work.** Of the order of w m^2 operations for m levels and w = min(n, cap) of the n rows,
+    whatever the rows: 99 levels of a million rows take seconds. What would take minutes is refused
+    before it is paid for.
 
     Parameters
     ----------
@@ -442,7 +445,9 @@ class KNormQuantiles(ColumnGradient):
             largest = 2 * schema.rows_per_person * (1 - min(steps))
         self._set_up_column(largest, epsilon)
         self.finer = finer_bits(schema)
-        check_work(schema.rows, len(self.taus))
+        points = (2 * schema.resolution + 1) << self.finer
+        self.cap = score_cap(points, len(self.taus), self.budget.rate)
+        check_work(schema.rows, len(self.taus), self.cap)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -452,7 +457,7 @@ class KNormQuantiles(ColumnGradient):
     def law(self) -> str:
         return (
             f"ordered grid points with weight exp(-{self.budget.rate} * s), s the sum over gaps of "
-            f"the distance of the rows in them from their share"
+            f"the distance of the rows in them from their share, at most {self.cap}"
         )
 
     def label(self) -> str:
@@ -469,6 +474,7 @@ class KNormQuantiles(ColumnGradient):
             (edge + 1) << self.finer,
             self.taus,
             self.budget.rate,
+            self.cap,
         )
 
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
@@ -515,13 +521,31 @@ def check_taus(taus: object) -> list[Fraction]:
     return shares
 
 
-def check_work(rows: int, levels: int) -> None:
-    """Refuse what would take too long or too much memory, from public facts alone."""
-    if levels * rows > MOST_NUMBERS or levels**2 * rows > MOST_WORK:
-        most = max(1, min(MOST_NUMBERS // rows, math.isqrt(MOST_WORK // rows)))
+def score_cap(points: int, levels: int, rate: Fraction) -> int:
+    """A score that is as good as never reached by chance, from public facts alone.
+
+    With so many grid points tuples of that score have together less than 2**-64 of the weight of
+    one that is a few ranks off.
+
+    >>> score_cap(1 << 40, 99, Fraction(1, 4))
+    10121
+    """
+    tuples = math.fsum(math.log((points + i) / (i + 1)) for i in range(levels))
+    return math.ceil((tuples + 64 * math.log(2)) / float(rate)) + 4 * (levels + 1)
+
+
+def check_work(rows: int, levels: int, cap: int) -> None:
+    """Refuse what would take too long or too much memory, from public facts alone.
+
+    At every level a draw works with the rows that are less than the half of ``cap`` ranks away.
+    """
+    pieces = min(rows, cap) + 1
+    if levels * pieces > MOST_NUMBERS or levels**2 * pieces > MOST_WORK:
+        most = max(1, min(MOST_NUMBERS // pieces, math.isqrt(MOST_WORK // pieces)))
         fail(
-            f"`taus` must hold at most {most} levels for {rows} rows: a joint draw works with all "
-            "rows at every level. Release fewer levels, or each by itself (KNormQuantile).",
+            f"`taus` must hold at most {most} levels for {rows} rows at this `epsilon`: a joint "
+            f"draw works with {pieces} of the rows at every level. Release fewer levels, spend "
+            "more, or release each by itself (KNormQuantile).",
             InfeasibleSamplingError,
         )
 

@@ -16,7 +16,6 @@ from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.accounting.conversions import zcdp_rho
 from tightdp.answer import Answer
-from tightdp.data.cell_sides import CellSides
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
@@ -24,12 +23,9 @@ from tightdp.errors import (
     InfeasibleSamplingError,
     Integers,
     amount_within,
-    check_choice,
     check_confidence,
     check_count,
-    check_list,
     fail,
-    shown,
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.exact.tilted import TiltedLaw
@@ -37,7 +33,8 @@ from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
-from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
+from tightdp.mechanisms.table_offer import TableOffer
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -49,10 +46,7 @@ Rows = dict[str, NDArray[Any]]
 MOST_CELLS = 1 << 18
 """Cells of the model, by default: a step of a fit takes some 40 ms."""
 
-_LARGEST_MODEL = 1 << 24
-_MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _MOST_RELEASED = 1 << 17  # entries of a release, each with a name
-_LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
 _MOST_ROUNDS = 1000
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
@@ -79,8 +73,8 @@ class SyntheticRows(Mechanism):
     table would have. (McKenna, Mullins, Sheldon and Miklau, 2022, with a public number of rounds.)
 
     **Privacy.**
-    Statement: a release is epsilon-DP under the neighbour relation of the schema, or, with a
-    ``delta``, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
+    Statement: a release is epsilon-DP under the neighbour relation of the schema, or, where a
+    ``delta`` is spent, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
     Needs: [P1] counts are exact integers of rows in public cells, and a row is in one cell of every
     table; [P2] the noise of a table is private at its share (:class:`CellNoise`); [P3] the choice
     of a round is private at its share; [P4] the shares of all steps add up to at most the whole.
@@ -106,7 +100,8 @@ class SyntheticRows(Mechanism):
     tables : "auto", or list of lists of columns
         What is released beside the one-way tables; "auto" chooses in rounds.
     epsilon, delta : float, Fraction or Decimal
-        With ``delta`` the budget is spent in rho, which buys much more of many tables.
+        With ``delta`` the budget is spent in rho where that has less noise, as for many tables;
+        for few the delta is left unspent.
     columns : sequence of str, optional
         Of which rows are made; by default all.
     bins : mapping, optional
@@ -152,73 +147,18 @@ class SyntheticRows(Mechanism):
         _check_persons(schema)
         self.epsilon = check_epsilon(epsilon)
         self.delta = amount_within("delta", delta, "[0, 1)")
-        self.most_cells = check_count("most_cells", most_cells, most=_LARGEST_MODEL)
-        self.sides = CellSides(schema, bins, columns)
-        self.names = self.sides.names
-        singles: list[Scope] = [(j,) for j in range(len(self.names))]
         if rounds is not None:
             check_count("rounds", rounds, least=0, most=_MOST_ROUNDS)
-        chosen = isinstance(tables, str) if rounds is None else rounds > 0
-        if isinstance(tables, str):
-            check_choice("tables", tables, ["auto"])
-            self.stated = singles
-        else:
-            self.stated = [*singles, *self._asked(tables)]
-        self.offered = self._offered(singles) if chosen else []
-        self._check_cells()
+        choosing = isinstance(tables, str) if rounds is None else rounds > 0
+        self.offer = TableOffer(
+            schema, tables, columns, bins, choosing=choosing, most_cells=most_cells
+        )
+        self.sides, self.names = self.offer.sides, self.offer.names
+        self.stated, self.offered = self.offer.stated, self.offer.offered
         self.spending = self._spending(rounds)
         self._check_released()
 
     # --- public facts -------------------------------------------------------------------------
-
-    def _offered(self, singles: list[Scope]) -> list[Scope]:
-        """What a round chooses from: tables of one and two columns that are not too large."""
-        sides, least = self.sides, model_cells(self.sides.sizes, singles)
-        if least > self.most_cells:
-            fail(
-                f"`most_cells` must be at least {least}, the cells of the one-way tables. Got "
-                f"{self.most_cells}: take fewer bins, or allow more.",
-                InfeasibleSamplingError,
-            )
-        pairs = [
-            pair
-            for pair in itertools.combinations(range(len(self.names)), 2)
-            if sides.cells_of(pair) <= min(_LARGEST_TABLE, self.most_cells)
-        ]
-        return [*singles, *pairs] if pairs else []
-
-    def _asked(self, tables: object) -> list[Scope]:
-        """The stated tables, by the places of their columns."""
-        found: list[Scope] = []
-        for table in check_list("tables", tables, "lists of columns"):
-            columns = [table] if isinstance(table, str) else check_list("tables", table, "names")
-            for name in columns:
-                check_choice("tables", name, self.names)
-            scope = tuple(sorted(self.names.index(name) for name in columns))
-            if not scope or len(set(scope)) < len(scope):
-                fail("`tables` must hold lists of distinct columns.")
-            if scope in found:
-                fail(f"`tables` must be distinct. Twice: {shown(', '.join(columns))}.")
-            if len(scope) > 1:  # those of one column are released anyway
-                found.append(scope)
-        return found
-
-    def _check_cells(self) -> None:
-        """Refuse, from public facts, what cannot be counted, released or fitted."""
-        wanted = model_cells(self.sides.sizes, self.stated)
-        read = sum(map(self.sides.cells_of, {*self.stated, *self.offered}))
-        remedy = "take fewer bins, fewer columns or smaller tables"
-        if wanted > self.most_cells:
-            fail(
-                f"`tables` need a model of {wanted} cells, and `most_cells` allows "
-                f"{self.most_cells}: {remedy}, or allow more.",
-                InfeasibleSamplingError,
-            )
-        if read > _MOST_READ:
-            fail(
-                f"`bins` make tables of {read} cells, and {_MOST_READ} can be counted: {remedy}.",
-                InfeasibleSamplingError,
-            )
 
     def _check_released(self) -> None:
         entries = self._lengths()[-1]
@@ -230,19 +170,21 @@ class SyntheticRows(Mechanism):
             )
 
     def _spending(self, rounds: int | None) -> TableShares:
-        """Who gets what; with a delta in rho. [P4]"""
-        gaussian = self.delta > 0
-        amount = zcdp_rho(self.epsilon, self.delta) if gaussian else self.epsilon
-        cells = self.sides.cells_of
-        return table_shares(
-            amount,
-            self.neighbors,
-            gaussian=gaussian,
-            stated=[cells(table) for table in self.stated],
-            offered=[cells(table) for table in self.offered if len(table) > 1],
-            rows=self.schema.rows,
-            rounds=rounds,
-        )
+        """Who gets what: in epsilon, or with a delta in rho, where that has less noise. [P4]"""
+        offer = self.offer
+        pure = offer.shares(self.epsilon, False, rounds)
+        if not self.delta:
+            return pure
+        rho = zcdp_rho(self.epsilon, self.delta)
+        concentrated = offer.shares(rho, True, rounds)
+        alike = max(pure.rounds, concentrated.rounds) if self.offered else None
+        sizes = [
+            offer.noise(offer.shares(a, g, alike)) for a, g in ((self.epsilon, False), (rho, True))
+        ]
+        if sizes[0] > sizes[1]:
+            return concentrated
+        self.delta = Fraction(0)  # what is not spent is not claimed
+        return pure
 
     @property
     def cost(self) -> Cost:
@@ -253,15 +195,10 @@ class SyntheticRows(Mechanism):
     def settled_options(self) -> dict[str, Any]:
         return {"rounds": self.spending.rounds} if self.offered else {}
 
-    @property
-    def width(self) -> int:
-        """Cells that a round releases: those of the largest table that it may choose."""
-        return max(map(self.sides.cells_of, self.offered), default=0)
-
     def _lengths(self) -> list[int]:
         """Where the entries of every stated table and every round end."""
         stated = [self.sides.cells_of(table) for table in self.stated]
-        return list(itertools.accumulate([*stated, *[1 + self.width] * self.spending.rounds]))
+        return list(itertools.accumulate([*stated, *[1 + self.offer.width] * self.spending.rounds]))
 
     @property
     def law(self) -> str:
@@ -289,13 +226,8 @@ class SyntheticRows(Mechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    @property
-    def _counted(self) -> list[Scope]:
-        """The tables that are read: each once."""
-        return list(dict.fromkeys([*self.stated, *self.offered]))
-
     def integer_sums(self) -> Sequence[IntegerSum]:
-        return [self.sides.counts(self._counted)]
+        return [self.sides.counts(self.offer.counted)]
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         cells = self.sides.cells_of
@@ -305,7 +237,7 @@ class SyntheticRows(Mechanism):
         further = (
             []
             if chosen is None
-            else [_plain(chosen.sample(self.width, rng)) for _ in range(rounds)]
+            else [_plain(chosen.sample(self.offer.width, rng)) for _ in range(rounds)]
         )
 
         def finish(table: TableLike, progress: bool) -> Draft:
@@ -327,8 +259,8 @@ class SyntheticRows(Mechanism):
         (wanted,) = self.integer_sums()
         sums = wanted.read(frame, progress=progress)
         whole = np.array([min(count, _MOST_COUNT) for count in sums], dtype=np.int64)
-        ends = itertools.accumulate(map(self.sides.cells_of, self._counted))
-        return dict(zip(self._counted, np.split(whole, list(ends)[:-1]), strict=True))
+        ends = itertools.accumulate(map(self.sides.cells_of, self.offer.counted))
+        return dict(zip(self.offer.counted, np.split(whole, list(ends)[:-1]), strict=True))
 
     def _rounds(
         self,
@@ -349,7 +281,7 @@ class SyntheticRows(Mechanism):
             start = fit.weights
             able, law = self.choices(counts, fit, [table.columns for table in noisy], place)
             scope = able[law.draw(rng)]
-            cells = np.zeros(self.width, dtype=np.int64)
+            cells = np.zeros(self.offer.width, dtype=np.int64)
             cells[: self.sides.cells_of(scope)] = counts[scope]
             released = [c + z for c, z in zip(cells.tolist(), noise, strict=True)]
             found.append([self.offered.index(scope), *released])
@@ -371,7 +303,7 @@ class SyntheticRows(Mechanism):
         """
         assert self.spending.chosen is not None
         cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
-        allowed = self.most_cells * (place + 1) // self.spending.rounds
+        allowed = self.offer.most_cells * (place + 1) // self.spending.rounds
         able = [
             scope
             for scope in self.offered
@@ -428,7 +360,7 @@ class SyntheticRows(Mechanism):
         for table, noise in zip(self.stated, self.spending.stated, strict=True):
             out.append(np.full(self.sides.cells_of(table), half[noise]))
         if self.spending.chosen is not None:
-            each = np.append(np.nan, np.full(self.width, half[self.spending.chosen]))
+            each = np.append(np.nan, np.full(self.offer.width, half[self.spending.chosen]))
             out += [each] * self.spending.rounds
         return np.concatenate(out)
 

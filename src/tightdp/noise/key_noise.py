@@ -221,8 +221,10 @@ class GaussianKeyNoise:
         return None
 
     def half_width(self, confidence: float, keys: int) -> float:
-        """For so many keys at once."""
-        return float(self.vector.reach(confidence, keys)[0]) + 0.5
+        """For so many keys at once; rounding counts, too."""
+        tail = -math.expm1(math.log(confidence) / keys) / 2
+        far = -float(self.vector.sigma) * float(scipy.special.ndtri(tail))
+        return far + 1 / self.resolution + 0.5
 
     def mean_square(self) -> float:
         """Of the noise and of rounding."""

@@ -29,6 +29,9 @@ SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, 
 
 def draw(section: Section) -> str:
     """The picture of a release: bars for counts, rows for values with units of their own."""
+    if not section.answer.names:  # no key was safe to show
+        said = "Nothing appears: no key has enough rows."
+        return _svg(40, [_text(_LEFT, 24, said, fill=MUTED)], f"Values of {section.name}")
     if section.layout == "bars":
         few = len(section.answer.names) <= _MOST_ROWS
         return _bars(section) if few else _columns(section)

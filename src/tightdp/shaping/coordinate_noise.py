@@ -18,8 +18,16 @@ from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
+from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design, design_noise
-from tightdp.errors import FloatArray, amount_within, check_choice, exact_amount, fail
+from tightdp.errors import (
+    DimensionError,
+    FloatArray,
+    amount_within,
+    check_choice,
+    exact_amount,
+    fail,
+)
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
@@ -89,7 +97,9 @@ class CoordinateNoise:
     :math:`(\sum_{j \in J} \epsilon_j, \sum_{j \in J} \delta_j)`-DP for the t entries J that cost
     most. A named law is made for a budget: every entry gets the same epsilon and delta, by these
     sums or by the exact composition theorem (Kairouz and others, 2017)
-    (:mod:`tightdp.shaping.shared_costs`), whichever leaves less noise.
+    (:mod:`tightdp.shaping.shared_costs`), whichever leaves less noise. Two laws that were designed
+    together are proved together (:class:`~tightdp.ComposedDesign`) for two entries that both may
+    move, on any grid of whole steps a cell [P3].
     """
 
     def __init__(
@@ -100,7 +110,9 @@ class CoordinateNoise:
         self.moved = min(len(statistic), statistic.touched() * rows)  # [P1]
         if isinstance(noise, Design):
             noise = noise.noise
-        if isinstance(noise, NoiseLaw):
+        if isinstance(noise, ComposedDesign):
+            self._take_both(noise, epsilon, delta)
+        elif isinstance(noise, NoiseLaw):
             self._take(noise, epsilon, delta)
         else:
             self._make(noise, epsilon, delta)
@@ -165,6 +177,24 @@ class CoordinateNoise:
             )
         what = f"the law on {self.moved} moving entries"
         check_paid(epsilon, delta, (self.epsilon, self.delta), what)
+
+    def _take_both(self, design: ComposedDesign, epsilon: Number | None, delta: Number) -> None:
+        """Two laws that are private together, each scaled to its entry."""
+        if len(self.statistic) != 2 or design.ball != "linf":
+            fail(
+                "`statistic` must have two entries for noises that were designed together, and the "
+                f"design must let both move (ball='linf'). Got {len(self.statistic)} entries and "
+                f"ball={design.ball!r}.",
+                DimensionError,
+            )
+        design.verify()  # [P3]
+        self.bits = self._design_bits()
+        steps = self._steps()
+        pairs = list(zip(design.noises, steps, strict=True))
+        self.factor = math.lcm(*(finer_lattice(law, [moved]) for law, moved in pairs))
+        self.laws = [on_lattice(law, self.factor * moved) for law, moved in pairs]
+        self.epsilon, self.delta = design.epsilon, design.delta
+        check_paid(epsilon, delta, (self.epsilon, self.delta), "the design")
 
     def _worst(self, parts: list[Fraction]) -> Fraction:
         return sum(sorted(parts)[-self.moved :], Fraction(0))

@@ -1,0 +1,182 @@
+"""Rows made from private tables beside AIM and MST: tables, a classifier, and time.
+
+    python benchmarks/synthetic_rows.py [--out FILE] [--quick] [--sets adult ...]
+        [--peer PYTHON --pgm FOLDER] [--made FOLDER] [--limit SECONDS]
+
+``FOLDER`` of ``--pgm`` is a checkout of github.com/ryan112358/private-pgm, and ``PYTHON`` an
+interpreter that can import its package (JAX 0.4, numpy below 2, pandas below 2.3). AIM and MST run
+there as their authors publish them: all pairs as the workload, model size 80, 1,000 iterations
+(MST: 10,000), double precision. They are run for at most ``--limit`` seconds each; what they made
+is kept in the folder ``--made`` and not run again. Nothing is written without ``--out``.
+
+All spend (epsilon, 1e-9) under add-remove, on the same cells. Distances are total variations
+between tables of the fitted rows and of as many synthetic ones, on average over all pairs, and over
+all triples, which nobody was asked for. A gradient-boosted classifier is fitted to synthetic rows
+and scored (area under the ROC curve) on held-out real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import platform
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from synthetic_sets import ROW_SETS, Codes, RowSet
+
+import tightdp as tdp
+
+DELTA = 1e-9
+EPSILONS = (0.5, 1.0, 3.0)
+DATA = Path(__file__).parents[2] / "shared" / "data" / "uci"
+HEAD = "| set | epsilon | method | two-way | three-way | classifier | seconds |"
+PEER = """
+import itertools, json, sys, time
+folder, data, method, epsilon, delta, seed, out = sys.argv[1:]
+sys.path[:0] = [folder + "/src", folder + "/mechanisms"]
+import numpy as np
+from mbi import Dataset
+rows = Dataset.load(data + ".csv", data + ".json")
+np.random.seed(int(seed))
+start = time.time()
+if method == "MST":
+    from mst import MST
+    made = MST(rows, float(epsilon), float(delta))
+else:
+    from aim import AIM
+    work = [(pair, 1.0) for pair in itertools.combinations(rows.domain, 2)]
+    mechanism = AIM(float(epsilon), float(delta), np.random, max_model_size=80, max_iters=1000)
+    made = mechanism.run(rows, work)[1]
+seconds = time.time() - start
+made.df.to_csv(out + ".csv", index=False)
+json.dump({"seconds": seconds}, open(out + ".json", "w"))
+"""
+
+
+def variation(real: Codes, made: Codes, sizes: list[int], order: int) -> float:
+    """Total variation of tables of so many columns, on average over all of them."""
+    far = []
+    for some in itertools.combinations(range(len(sizes)), order):
+        shape = [sizes[j] for j in some]
+        shares = [
+            np.bincount(
+                np.ravel_multi_index(tuple(rows[:, j] for j in some), shape),
+                minlength=int(np.prod(shape)),
+            )
+            / len(rows)
+            for rows in (real, made)
+        ]
+        far.append(float(np.abs(shares[0] - shares[1]).sum()) / 2)
+    return float(np.mean(far))
+
+
+def score(fitted: Codes, held: Codes, target: int) -> float:
+    """The area under the curve, on held-out rows, of a classifier that was fitted to others."""
+    others = [j for j in range(fitted.shape[1]) if j != target]
+    if len(np.unique(fitted[:, target])) < 2:
+        return 0.5
+    model = HistGradientBoostingClassifier(max_iter=100, random_state=0)
+    model.fit(fitted[:, others], fitted[:, target])
+    chances = np.zeros((len(held), int(held[:, target].max()) + 1))
+    chances[:, model.classes_] = model.predict_proba(held[:, others])
+    if chances.shape[1] == 2:
+        return float(roc_auc_score(held[:, target], chances[:, 1]))
+    chances = (chances + 1e-9) / (chances + 1e-9).sum(axis=1, keepdims=True)
+    return float(roc_auc_score(held[:, target], chances, multi_class="ovr"))
+
+
+def ours(facts: RowSet, fit: pd.DataFrame, epsilon: float, seed: int, **options: Any) -> Any:
+    """Codes of synthetic rows, and seconds from the table to rows."""
+    start = time.time()
+    rows = len(fit)
+    model = tdp.SyntheticTable(
+        facts.schema(rows), epsilon, bins=facts.bins, random_state=seed, **options
+    ).fit(fit)
+    made = model.sample(rows, random_state=seed)
+    seconds = time.time() - start
+    return facts.codes(made, rows), seconds
+
+
+def peers(given: argparse.Namespace, name: str, codes: Codes, epsilon: float) -> dict[str, Any]:
+    """What AIM and MST make of the rows, or have made before; None of what took too long."""
+    facts, found = ROW_SETS[name], {}
+    for method in ("MST", "AIM"):
+        out = Path(given.made) / f"{name}-{method}-{epsilon:g}"
+        if not out.with_suffix(f"{out.suffix}.csv").is_file() and given.peer:
+            base = Path(given.made) / name
+            table = pd.DataFrame(codes, columns=list(facts.columns))
+            table.to_csv(f"{base}.csv", index=False)
+            sides = dict(zip(facts.columns, facts.sizes(), strict=True))
+            Path(f"{base}.json").write_text(json.dumps(sides), encoding="utf-8")
+            words = [given.pgm, str(base), method, str(epsilon), str(DELTA), "1", str(out)]
+            command = ["env", "JAX_PLATFORMS=cpu", "JAX_ENABLE_X64=1", given.peer, "-c", PEER]
+            try:
+                subprocess.run([*command, *words], check=False, timeout=given.limit)
+            except subprocess.TimeoutExpired:
+                print(
+                    f"{name}, {epsilon:g}: {method} was stopped after {given.limit} s", flush=True
+                )
+        path = Path(f"{out}.csv")
+        if path.is_file():
+            seconds = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))["seconds"]
+            found[method] = pd.read_csv(path)[list(facts.columns)].to_numpy(np.int64), seconds
+    return found
+
+
+def measured(given: argparse.Namespace) -> list[str]:
+    """A row for every set, epsilon and method."""
+    lines = []
+    for name in given.sets:
+        facts = ROW_SETS[name]
+        fit, rest = facts.split(Path(given.data))
+        sizes, target = facts.sizes(), list(facts.columns).index(facts.target)
+        real, held = facts.codes(fit, len(fit)), facts.codes(rest, len(rest))
+        lines.append(
+            f"| {name} | - | the rows themselves | 0 | 0 | {score(real, held, target):.3f} | |"
+        )
+        for epsilon in given.epsilons:
+            made = {}
+            for seed in range(1, given.repeat + 1):
+                made[f"tightdp, {seed}"] = ours(facts, fit, epsilon, seed, delta=DELTA)
+            if not given.quick:
+                made["tightdp, delta = 0"] = ours(facts, fit, epsilon, 1)
+            made |= peers(given, name, real, epsilon)
+            for method, (codes, seconds) in made.items():
+                two, three = (variation(real, codes, sizes, k) for k in (2, 3))
+                far = f"{two:.4f} | {three:.4f} | {score(codes, held, target):.3f}"
+                lines.append(f"| {name} | {epsilon:g} | {method} | {far} | {seconds:.0f} |")
+                print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sets", nargs="*", default=list(ROW_SETS), choices=list(ROW_SETS))
+    parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--data", default=str(DATA))
+    parser.add_argument("--peer")
+    parser.add_argument("--pgm")
+    parser.add_argument("--made", default=tempfile.gettempdir())
+    parser.add_argument("--limit", type=float, default=7200.0)
+    given = parser.parse_args()
+    machine = f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}"
+    text = "\n".join([HEAD, "|---" * 7 + "|", *measured(given), "", f"Measured on {machine}.", ""])
+    print(text)
+    if given.out:
+        Path(given.out).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Which tables are released, or offered to rounds that choose: places, sizes and limits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tightdp.data.cell_sides import CellSides
+from tightdp.errors import (
+    InfeasibleSamplingError,
+    check_choice,
+    check_count,
+    check_list,
+    fail,
+    shown,
+)
+from tightdp.inference.junction_trees import Scope, model_cells
+from tightdp.mechanisms.table_schedule import TableShares, table_shares
+from tightdp.schema import Schema
+
+LARGEST_MODEL = 1 << 24
+_MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
+_LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
+
+
+class TableOffer:
+    """Tables of a schema's columns: those that are stated, and those that rounds may choose.
+
+    Parameters
+    ----------
+    schema : Schema
+    tables : "auto", or list of lists of columns
+        What is stated beside one-way tables; nothing with "auto".
+    columns, bins :
+        As for :class:`~tightdp.data.cell_sides.CellSides`.
+    choosing : bool
+        Whether there are rounds.
+    most_cells : int
+        Of the model that tables make together.
+
+    Examples
+    --------
+    >>> from tightdp import Category
+    >>> facts = {name: Category(["x", "y"], other="x") for name in "abc"}
+    >>> offer = TableOffer(Schema(facts, rows=9), [["a", "c"]], choosing=True, most_cells=100)
+    >>> offer.stated, len(offer.offered), offer.width
+    ([(0,), (1,), (2,), (0, 2)], 6, 4)
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        tables: object,
+        columns: Sequence[str] | None = None,
+        bins: Mapping[str, Any] | None = None,
+        *,
+        choosing: bool,
+        most_cells: int,
+    ) -> None:
+        self.schema = schema
+        self.most_cells = check_count("most_cells", most_cells, most=LARGEST_MODEL)
+        self.sides = CellSides(schema, bins, columns)
+        self.names = self.sides.names
+        singles: list[Scope] = [(j,) for j in range(len(self.names))]
+        self.stated = singles
+        if isinstance(tables, str):
+            check_choice("tables", tables, ["auto"])
+        else:
+            self.stated = [*singles, *self._asked(tables)]
+        self.offered = self._offered(singles) if choosing else []
+        self._check_cells()
+
+    def _asked(self, tables: object) -> list[Scope]:
+        """The stated tables, by the places of their columns."""
+        found: list[Scope] = []
+        for table in check_list("tables", tables, "lists of columns"):
+            columns = [table] if isinstance(table, str) else check_list("tables", table, "names")
+            for name in columns:
+                check_choice("tables", name, self.names)
+            scope = tuple(sorted(self.names.index(name) for name in columns))
+            if not scope or len(set(scope)) < len(scope):
+                fail("`tables` must hold lists of distinct columns.")
+            if scope in found:
+                fail(f"`tables` must be distinct. Twice: {shown(', '.join(columns))}.")
+            if len(scope) > 1:  # those of one column are released anyway
+                found.append(scope)
+        return found
+
+    def _offered(self, singles: list[Scope]) -> list[Scope]:
+        """What a round chooses from: tables of one and two columns that are not too large."""
+        sides, least = self.sides, model_cells(self.sides.sizes, singles)
+        if least > self.most_cells:
+            fail(
+                f"`most_cells` must be at least {least}, the cells of the one-way tables. Got "
+                f"{self.most_cells}: take fewer bins, or allow more.",
+                InfeasibleSamplingError,
+            )
+        pairs = [
+            pair
+            for pair in itertools.combinations(range(len(self.names)), 2)
+            if sides.cells_of(pair) <= min(_LARGEST_TABLE, self.most_cells)
+        ]
+        return [*singles, *pairs] if pairs else []
+
+    def _check_cells(self) -> None:
+        """Refuse, from public facts, what cannot be counted, released or fitted."""
+        wanted = model_cells(self.sides.sizes, self.stated)
+        read = sum(map(self.sides.cells_of, {*self.stated, *self.offered}))
+        remedy = "take fewer bins, fewer columns or smaller tables"
+        if wanted > self.most_cells:
+            fail(
+                f"`tables` need a model of {wanted} cells, and `most_cells` allows "
+                f"{self.most_cells}: {remedy}, or allow more.",
+                InfeasibleSamplingError,
+            )
+        if read > _MOST_READ:
+            fail(
+                f"`bins` make tables of {read} cells, and {_MOST_READ} can be counted: {remedy}.",
+                InfeasibleSamplingError,
+            )
+
+    @property
+    def counted(self) -> list[Scope]:
+        """The tables that are read: each once."""
+        return list(dict.fromkeys([*self.stated, *self.offered]))
+
+    @property
+    def width(self) -> int:
+        """Cells that a round releases: those of the largest table that it may choose."""
+        return max(map(self.sides.cells_of, self.offered), default=0)
+
+    @property
+    def middle(self) -> float:
+        """Cells of a table of several columns that rounds may choose, on average."""
+        return float(np.mean([self.sides.cells_of(t) for t in self.offered if len(t) > 1]))
+
+    def shares(self, amount: Fraction, gaussian: bool, rounds: int | None) -> TableShares:
+        """What every table gets of an amount of epsilon, or of rho."""
+        cells = self.sides.cells_of
+        return table_shares(
+            amount,
+            self.schema.neighbors,
+            gaussian=gaussian,
+            stated=[cells(table) for table in self.stated],
+            offered=[cells(table) for table in self.offered if len(table) > 1],
+            rows=self.schema.rows,
+            rounds=rounds,
+        )
+
+    def noise(self, shares: TableShares) -> float:
+        """The expected size of the noise of all stated and chosen tables."""
+        cells = self.sides.cells_of
+        pairs = zip(self.stated, shares.stated, strict=True)
+        size = sum(cells(table) * noise.mean_size for table, noise in pairs)
+        if shares.chosen is None:
+            return size
+        return size + shares.rounds * self.middle * shares.chosen.mean_size
