@@ -137,6 +137,17 @@ def test_promises_in_rho_are_stated_at_a_delta():
     assert "rho" not in plain.to_dict()["guarantee"]
 
 
+@pytest.mark.parametrize("part", ["epsilon", "delta", "rho", "rho_delta", "mu_squared", "mu_delta"])
+@pytest.mark.parametrize("bad", [-1, Fraction(-1, 10**9), float("nan"), float("inf"), "1", True])
+def test_no_cost_gives_anything_back(part, bad):
+    """A negative amount would refill a ledger."""
+    whole = {name: Fraction(1) for name in ("epsilon", "rho", "mu_squared")}
+    whole |= {name: Fraction(0) for name in ("delta", "rho_delta", "mu_delta")}
+    with pytest.raises(tdp.ParameterError, match=part):
+        Cost(**{**whole, part: bad})
+    assert Cost(**{**whole, part: 0.25}) == Cost(**{**whole, part: Fraction(1, 4)})
+
+
 def test_bad_amounts_are_refused():
     for bad in ({"epsilon": -1}, {"epsilon": float("nan")}, {"epsilon": 1, "delta": 1}):
         with pytest.raises(tdp.ParameterError):

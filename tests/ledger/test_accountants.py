@@ -183,6 +183,7 @@ def test_disjoint_parts_cost_the_largest_rho():
         ({"rho": float("nan")}, "`rho`"),
         ({"epsilon": 1, "slack": 0.1}, "`slack` must be 0"),
         ({"epsilon": 1, "delta": 1e-6, "accountant": "renyi"}, "`accountant`"),
+        ({"epsilon": 1, "delta": 1e-6, "accountant": "pld"}, "it is no cap"),
     ],
 )
 def test_bad_terms_are_refused_and_leave_no_file(terms, words, tmp_path):
