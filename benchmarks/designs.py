@@ -306,7 +306,11 @@ def together() -> list[str]:
             f"{float(found.adaptive_delta):.4f} | {took:.1f} | {' | '.join(ratios)} |"
         )
         print(rows[-1], flush=True)
-    return [*rows, "", "In brackets: times the loss of the pair.", ""]
+    note = (
+        "In brackets: times the loss of the pair. Halves are not the best split where one release "
+        "counts more: part of what is gained there is the split."
+    )
+    return [*rows, "", note, ""]
 
 
 def space() -> list[str]:

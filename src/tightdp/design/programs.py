@@ -191,7 +191,7 @@ class ShiftProgram:
 
     with a slack for each positive part. Shifts join when they are violated, first with the rows at
     which mass falls away from the centre, then with all. Those that turn out slack leave it, once:
-    at 400 cells a third of the time; all shifts are looked at before an answer is given, and again
+    30 % less time at 400 cells; all shifts are looked at before an answer is given, and again
     by the verifier. Any subset gives a valid lower bound.
     Symmetric programs are folded: one variable for i and its mirror image.
 
