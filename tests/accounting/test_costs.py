@@ -98,8 +98,8 @@ def test_a_discrete_gaussian_has_its_exact_rho():
 def test_entries_of_a_vector_add_in_rho():
     schema = tdp.Schema({name: tdp.Interval(0, 1) for name in "abcd"}, rows=100)
     gaussian = tdp.AdditiveMechanism(tdp.Sums(schema), noise="gaussian", epsilon=1, delta=1e-6)
-    laws = gaussian.noise.laws
-    assert gaussian.cost.rho == sum(law.concentrated() for law in laws)
+    moved = (2 * gaussian.resolution) ** 2  # of every entry, squared
+    assert gaussian.cost.rho == sum(moved / (2 * each) for each in gaussian.noise.variances)
     assert gaussian.cost.rho < Cost.of(1).rho
     laplace = tdp.AdditiveMechanism(tdp.Sums(schema), noise="laplace", epsilon=1)
     assert float(laplace.cost.rho) == pytest.approx(4 * (1 / 4) ** 2 / 2)
