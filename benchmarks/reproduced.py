@@ -23,6 +23,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not installed
 
 from reproduce import Result, experiment_names, quote_table, reproduce
+from reproduce.results import KINDS
 
 Timed = tuple[Result, float, float]
 
@@ -51,6 +52,27 @@ def shrink(picture: Path, target: Path) -> None:
         )
 
 
+def compared(results: list[Result]) -> list[str]:
+    """What the numbers of every figure were compared with, as a table in Markdown."""
+    lines = [
+        "| figure | numbers | formula | bounds | print | independent | yes or no | printed (met) "
+        "| widest error, % | order only |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in results:
+        quotes = result.quotes
+        kinds = [sum(quote.kind == kind for quote in quotes) for kind in KINDS]
+        printed = [quote for quote in quotes if quote.meets_print is not None]
+        met = sum(bool(quote.meets_print) for quote in printed)
+        narrow = [quote.width for quote in quotes if not quote.order_only]
+        counts = " | ".join(map(str, kinds))
+        lines.append(
+            f"| `{result.name}` | {len(quotes)} | {counts} | {len(printed)} ({met}) "
+            f"| {100 * max(narrow, default=0.0):.2g} | {sum(q.order_only for q in quotes)} |"
+        )
+    return lines
+
+
 def report(found: list[Timed], wall: float, processes: int) -> list[str]:
     quotes = [quote for result, *_ in found for quote in result.quotes]
     good = sum(quote.within for quote in quotes)
@@ -73,6 +95,7 @@ def report(found: list[Timed], wall: float, processes: int) -> list[str]:
             f"| {result.name} | {result.source} | {len(result.quotes)} | {within} "
             f"| {used:.1f} | {clock:.1f} |"
         )
+    lines += ["", *compared([result for result, *_ in found])]
     lines += [
         "",
         "*paper*: what is printed, where it is a number of its own. *expected*: the printed, exact "

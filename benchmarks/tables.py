@@ -76,15 +76,17 @@ def flag_rows(draws: int) -> list[list[object]]:
         rng = np.random.default_rng(d)
         people = {name: rng.choice(["no", "yes"], 1000, p=[0.9, 0.1]) for name in book.schema}
         truth = tdp.Tables(flags(d), 2, epsilon=1000, noise="cube").release(people, rng=1).value
-        errors = [book.release(people, rng=i).value - truth for i in range(draws)]
-        measured = float(np.mean(np.sum(np.square(errors), axis=1)))
+        seeds = range(1000 * d, 1000 * d + draws)
+        errors = [book.release(people, rng=seed).value - truth for seed in seeds]
+        squares = np.sum(np.square(errors), axis=1)
+        measured, unsure = squares.mean(), squares.std() / np.sqrt(draws)
         lossy = tdp.Tables(flags(d), 2, epsilon=1, delta=1e-6, noise="gaussian").compare()
         out.append(
             [
                 d,
                 book.book.strategy,
                 f"{compared.totals[book.book.strategy]:.5g}",
-                f"{measured:.5g}",
+                f"{measured:.5g} ({unsure:.2g})",
                 f"1/{compared.ratio(LAPLACE):.1f}",
                 f"{lossy.totals['gaussian'] / compared.totals[book.book.strategy]:.2f}",
                 "yes" if book.book.resolution == 1 else "no",
@@ -241,7 +243,7 @@ def main() -> None:
                 "d",
                 "noise",
                 "total variance",
-                "measured",
+                "measured (standard error)",
                 "of Laplace on cells",
                 "best Gaussian at 1e-6, over it",
                 "integers",

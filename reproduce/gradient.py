@@ -9,6 +9,7 @@ not private (E26), and the numbers for that scaling are kept for comparison.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -78,8 +79,13 @@ class _DistanceFigure(Experiment):
                 erratum = _ERRATA.get(series, "E26" if treatment == "largest" else "")
                 what = f"mean distance, {series}, {treatment}, {row['rows']:,} rows"
                 ours = row["value"], row["error"]
-                out.append(simulated_quote(what, ours, expected, erratum=erratum))
+                quote = simulated_quote(what, ours, expected, erratum=erratum)
+                out.append(replace(quote, error=quote.error + self.rounding(series, row["rows"])))
         return out
+
+    def rounding(self, series: str, rows: int) -> float:
+        """How far the lattice of a mechanism may move a distance; nothing by default."""
+        return 0.0
 
     def draw(self, rows: list[Row]) -> Any:
         ax = axes_for(None, (8.0, 6.4))
@@ -378,6 +384,14 @@ class MedianFigure(_DistanceFigure):
             10: (1.275, 0.021), 100: (0.7509, 0.0133), 1000: (0.2714, 0.0075),
             10_000: (0.0832, 0.0023), 100_000: (0.0290, 0.0011)},
     }  # fmt: skip
+
+    def rounding(self, series: str, rows: int) -> float:
+        """Half the diagonal of a cell of the lattice, which work that is sure to end makes coarser
+        for more rows: from 100,000 on coarser than the noise."""
+        if series != "noise":
+            return 0.0
+        grid = KNormQuantileRegression(unit_schema(rows, 1), epsilon=_EPSILON).grid
+        return float(MEDIAN_CLIP * np.sqrt(2) * 0.5 ** (grid + 1))
 
     def compute(self, cell: Cell, rng: RandomSource) -> Outcome:
         rows = cell["rows"]

@@ -15,6 +15,8 @@ from tightdp.design.composed import design_composed_noise
 from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design, design_noise, load_design
 from tightdp.design.problem import NoiseProblem
+from tightdp.design.radial_bound import RadialBound
+from tightdp.design.radial_search import bound_radial_noise
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.design.range_search import design_data_dependent_noise
 from tightdp.design.suboptimality import suboptimality
@@ -74,7 +76,8 @@ from tightdp.geometry.zonotopes import Zonotope
 from tightdp.inference.copies import combined_interval
 from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound, power_bound
-from tightdp.mechanisms.additive import AdditiveMechanism, DataDependentMechanism
+from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import ExponentialMechanism, SquaredLossMean
 from tightdp.mechanisms.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
@@ -96,6 +99,7 @@ from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.table_noise import TableNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
@@ -240,6 +244,8 @@ __all__ = [  # noqa: RUF022
     "VectorDesign",
     "design_planar_noise",
     "PlanarDesign",
+    "bound_radial_noise",
+    "RadialBound",
     "design_data_dependent_noise",
     "DataDependentDesign",
     # Laws of noise
@@ -254,6 +260,7 @@ __all__ = [  # noqa: RUF022
     "Gaussian",
     "AnalyticGaussian",
     "DiscreteGaussian",
+    "RoundedGaussian",
     "PiecewiseNoise",
     "TableNoise",
     "RangeNoise",

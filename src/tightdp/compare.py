@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import TightdpError, check_instance, check_probability, fail
+from tightdp.mechanisms.additive import SPARING, SPENDING
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import html_table, most, percent, text_table
-from tightdp.shaping.ball_noise import SHAPES
-from tightdp.shaping.coordinate_noise import LOSSY, PURE
 
 _FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
@@ -118,7 +117,8 @@ def compare_noise(
     request : Request
         Of a kind that has a choice of noise: see :func:`tightdp.plans.request`.
     noises : iterable of str, optional
-        By default all shapes, and the laws for single entries that the delta allows.
+        By default all shapes, Gaussians and laws that epsilon and delta allow; those of delta = 0
+        are shown beside those that spend it.
     confidence : float
 
     Examples
@@ -141,7 +141,7 @@ def compare_noise(
     refused: dict[str, str] = {}
     for name in names:
         try:
-            previews[name] = request.using(noise=name).preview(level)
+            previews[name] = _with(request, name).preview(level)
         except TightdpError as error:
             if name == chosen:
                 raise
@@ -165,4 +165,11 @@ def _candidates(request: Request) -> tuple[str, ...]:
         return option.choices
     if "delta" not in request.kind.options:
         return _LINEAR
-    return tuple(LOSSY) if request.options.get("delta") else (*SHAPES, *PURE)
+    return (*SPENDING, *SPARING) if request.options.get("delta") else SPARING
+
+
+def _with(request: Request, name: str) -> Request:
+    """The request with another noise; one that has no use for a delta spends none."""
+    if request.options.get("delta") and name in SPARING and name not in SPENDING:
+        return request.using(noise=name, delta=0)
+    return request.using(noise=name)

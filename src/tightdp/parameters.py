@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -38,6 +38,8 @@ class Recorded:
     """
 
     parameters: str = ""
+    later: Collection[str] = ()
+    """Parameters that were added: with None for them the text is that of before."""
     _given: Mapping[str, Any]
 
     def rebuilt(self, **changes: object) -> Self:
@@ -79,7 +81,8 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
                 bound.arguments[name] = tuple(value)
         init(*bound.args, **bound.kwargs)
         self._given = dict(list(bound.arguments.items())[1:])
-        self.parameters = _call(type(self).__name__, list(self._given.items()))
+        told = [(k, v) for k, v in self._given.items() if v is not None or k not in self.later]
+        self.parameters = _call(type(self).__name__, told)
 
     return __init__
 

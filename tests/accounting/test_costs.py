@@ -98,8 +98,8 @@ def test_a_discrete_gaussian_has_its_exact_rho():
 def test_entries_of_a_vector_add_in_rho():
     schema = tdp.Schema({name: tdp.Interval(0, 1) for name in "abcd"}, rows=100)
     gaussian = tdp.AdditiveMechanism(tdp.Sums(schema), noise="gaussian", epsilon=1, delta=1e-6)
-    laws = gaussian.noise.laws
-    assert gaussian.cost.rho == sum(law.concentrated() for law in laws)
+    moved = (2 * gaussian.resolution) ** 2  # of every entry, squared
+    assert gaussian.cost.rho == sum(moved / (2 * each) for each in gaussian.noise.variances)
     assert gaussian.cost.rho < Cost.of(1).rho
     laplace = tdp.AdditiveMechanism(tdp.Sums(schema), noise="laplace", epsilon=1)
     assert float(laplace.cost.rho) == pytest.approx(4 * (1 / 4) ** 2 / 2)
@@ -135,6 +135,17 @@ def test_promises_in_rho_are_stated_at_a_delta():
     assert tdp.Release.from_dict(release.to_dict()).guarantee == said
     plain = tdp.KNormMedian(schema, "a", epsilon=2).release({"a": np.zeros(11)})
     assert "rho" not in plain.to_dict()["guarantee"]
+
+
+@pytest.mark.parametrize("part", ["epsilon", "delta", "rho", "rho_delta", "mu_squared", "mu_delta"])
+@pytest.mark.parametrize("bad", [-1, Fraction(-1, 10**9), float("nan"), float("inf"), "1", True])
+def test_no_cost_gives_anything_back(part, bad):
+    """A negative amount would refill a ledger."""
+    whole = {name: Fraction(1) for name in ("epsilon", "rho", "mu_squared")}
+    whole |= {name: Fraction(0) for name in ("delta", "rho_delta", "mu_delta")}
+    with pytest.raises(tdp.ParameterError, match=part):
+        Cost(**{**whole, part: bad})
+    assert Cost(**{**whole, part: 0.25}) == Cost(**{**whole, part: Fraction(1, 4)})
 
 
 def test_bad_amounts_are_refused():

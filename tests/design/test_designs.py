@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.design import losses
+from tightdp.design import losses, programs
 from tightdp.design.bounds import lower_bound, upper_bound
 from tightdp.design.cutting_planes import CutProgram, partition_bound
 from tightdp.design.designs import _solved, design_noise
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import Lattice, ShiftProgram
 from tightdp.design.search import support_units
+from tightdp.design.verifier import exp_bounds, shortfall
 from tightdp.errors import ParameterError
 
 # Certified optima (sensitivity 1; middles of intervals narrower than 1 %).
@@ -595,3 +596,46 @@ def test_the_lower_bound_of_uneven_partitions_is_false(reach, claimed):
     private = design_noise(epsilon=5, delta=0.05, gap=0.1)
     assert private.certificate.verify()
     assert private.upper < 0.082 < bound  # a noise that the "bound" forbids
+
+
+# --- shifts that leave the program ----------------------------------------------------------------
+
+
+def _program(cells: int = 12) -> programs.ShiftProgram:
+    at = np.arange(-3 * cells, 3 * cells)
+    lattice = programs.Lattice(
+        first=-3 * cells, last=3 * cells, window=(-3 * cells, 3 * cells), mirror=-1, shifts=cells
+    )
+    cost = np.abs(at + 0.5) / cells
+    facts = {"factor": math.exp(1.0), "delta": 0.2, "cost": cost, "folded": True}
+    return programs.ShiftProgram(lattice, atom_cost=0.0, **facts)
+
+
+def test_the_optimum_is_the_same_without_slack_shifts(monkeypatch):
+    values, sizes = [], []
+    for share in (math.inf, programs._IDLE, 0.0):
+        monkeypatch.setattr(programs, "_IDLE", share)
+        found = _program().solve(tolerance=1e-9)
+        values.append(found.value)
+        sizes.append(len(found.prices))
+        assert found.excess <= 1e-9  # over all shifts, not only those in the program
+    assert values == pytest.approx([values[0]] * 3, rel=1e-7)
+    assert sizes[1] <= sizes[0]
+
+
+def test_a_dropped_shift_that_is_never_looked_at_again_is_caught(monkeypatch):
+    """Planted fault: the program believes that only the longest move matters."""
+    honest = programs.ShiftProgram.shortfall
+    monkeypatch.setattr(
+        programs.ShiftProgram,
+        "shortfall",
+        lambda self, masses, m: honest(self, masses, m) * (m == 12),
+    )
+    monkeypatch.setattr(programs, "_FIRST", 1)
+    weights = [int(mass * 2**40) for mass in _program().solve(tolerance=1e-9).masses]
+    factor = exp_bounds(Fraction(1))[0]
+    lost = max(shortfall(weights, m, factor) / sum(weights) for m in range(1, 13))
+    assert lost > Fraction(1, 5)
+    assert shortfall(weights, 12, factor) / sum(weights) <= Fraction(1, 5) * (
+        1 + Fraction(1, 10**6)
+    )

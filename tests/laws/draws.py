@@ -33,6 +33,7 @@ from tightdp.noise.lattice_laws import (
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.table_noise import TableNoise
 
 Make = Callable[[Any, int], Any]  # from epsilon and a sensitivity
@@ -55,6 +56,7 @@ LAWS: dict[type[NoiseLaw], Make] = {
         epsilon=e, sensitivity=s, width=max(1, 2 * s // 3), core=max(1, s // 2), delta=0.02
     ),
     DiscreteGaussian: lambda e, s: DiscreteGaussian(epsilon=e, delta=0.01, sensitivity=s),
+    RoundedGaussian: lambda e, s: RoundedGaussian(sigma2=3 * s * s, sensitivity=s, delta=0.01),
     TableNoise: lambda e, s: TableNoise(
         [1, 3, 9, 3, 1], start=-2, points=min(s, 1 << 40), epsilon=e, sensitivity=s
     ),

@@ -21,9 +21,9 @@ import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments
 from tightdp.data.histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.mechanisms.additive import DataDependentMechanism
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
+from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
 from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
@@ -193,6 +193,7 @@ LAWS = {
     "tulap": 1e-3,
     "truncated-laplace": 1e-3,
     "gaussian": 1e-3,
+    "discrete-gaussian": 1e-3,
     "designed": 1e-3,
 }
 
@@ -208,6 +209,15 @@ def additive_cases() -> Iterator[Case]:
     for noise, delta in LAWS.items():
         yield Case(f"sums, {noise}", additive(noise, STATISTICS["sums"], delta))
         yield Case(f"table, {noise}", additive(noise, STATISTICS["table"], delta))
+    for name in ("sums", "table", "products"):
+        for noise in ("l2", "best"):
+            yield Case(f"{name}, {noise} with delta", additive(noise, STATISTICS[name], 1e-3))
+    yield Case(
+        "products, own gaussian",
+        lambda facts: tdp.AdditiveMechanism(
+            STATISTICS["products"](facts), noise=tdp.RoundedGaussian(sigma2=2500), delta=1e-3
+        ),
+    )
 
 
 @cache

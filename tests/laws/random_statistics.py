@@ -39,6 +39,8 @@ from tightdp.mechanisms.means import RowsWhere
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise
+from tightdp.shaping.gaussian_noise import GaussianNoise
+from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.moment_noise import Part
 from tightdp.shaping.vector_noise import VectorNoise
 
@@ -368,7 +370,7 @@ def plane(ball: str) -> Any:
 
 
 PURE = (*SHAPES, "laplace", "staircase", "tulap", "own ball")
-LOSSY = ("truncated-laplace", "tulap", "gaussian")
+LOSSY = ("truncated-laplace", "tulap", "gaussian", "discrete-gaussian", "l2")
 DELTA = 1e-3
 QUICK = (*PURE, "split triangle", "split cylinder", "split box", "own law", "plane l2")
 
@@ -459,6 +461,13 @@ def inside(mechanism: Any, moves: Any) -> Any:
     if isinstance(choice, CoordinateNoise):
         most = np.array([law.sensitivity for law in choice.laws])
         return (np.abs(moves) <= most).all(axis=1) & ((moves != 0).sum(axis=1) <= choice.moved)
+    if isinstance(choice, L2Noise):  # by the rate that is drawn with: 1 / (eta |n d|) is the scale
+        length = np.linalg.norm(moves.astype(np.float64) * np.array(choice.roots), axis=1)
+        return length**2 <= choice.moves.square * (1 + 1e-12)
+    if isinstance(choice, GaussianNoise):  # by the variances that are drawn with
+        precision = [1 / variance for variance in choice.variances]
+        squares = np.array([[Fraction(int(d) ** 2) for d in move] for move in moves]) @ precision
+        return squares <= choice.mu2
     if isinstance(choice, VectorNoise):
         power = {"l1": 1, "l2": 2, "linf": np.inf}[choice.design.ball]
         length = np.linalg.norm(moves.astype(np.float64), power, axis=1)

@@ -63,6 +63,20 @@ def test_what_is_booked_is_what_is_promised(case, relation, seed):
     assert (MARK in str(release)) == (MARK in str(ledger)) == approximate
 
 
+@pytest.mark.parametrize(("case", "relation"), RELATED, ids=str)
+def test_what_is_booked_in_rho_is_what_the_mechanism_knows(case, relation, seed):
+    """Never more than its epsilon and delta imply, and in the unit of the ledger."""
+    mechanism = case.build(relation)
+    cost, implied = mechanism.cost, tdp.Cost.of(mechanism.epsilon, mechanism.delta)
+    assert (cost.epsilon, cost.delta) == (mechanism.epsilon, mechanism.delta)
+    assert (cost.rho, cost.rho_delta) <= (implied.rho, implied.rho_delta)
+    assert (cost.mu_squared, cost.mu_delta) <= (implied.mu_squared, implied.mu_delta)
+    assert cost.rho > 0
+    ledger = tdp.Ledger(rho=99, slack=0.5, neighbors=relation)
+    mechanism.release(table(seed), ledger=ledger)
+    assert (ledger.spent.rho, ledger.spent.delta) == (cost.rho, cost.rho_delta)
+
+
 @pytest.mark.parametrize(("case", "relation"), ROUGH, ids=str)
 def test_what_is_not_proved_needs_a_permission(case, relation, seed):
     assert not booked_unproved(case, relation, seed)

@@ -37,7 +37,7 @@ DRAWS = 2_000
 FEW_DRAWS = 400  # for means and variances, whose intervals are made one by one
 SHAPES = ("best", "hull", "l1", "l2", "linf")
 PURE = ("laplace", "staircase", "tulap")
-LOSSY = ("truncated-laplace", "gaussian", "designed")
+LOSSY = ("truncated-laplace", "gaussian", "discrete-gaussian", "designed")
 
 Reads = Callable[[AdditiveMechanism, Release], Release]
 

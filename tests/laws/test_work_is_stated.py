@@ -1,12 +1,11 @@
 """Law: no draw without a bound on its work that is known, and refused, before payment.
 
 The table "Draws that end" of CONTRIBUTING.md has a row for every mechanism that can be built. Its
-second column says one of three things, and each is held to it here:
+second column says one of two things, and each is held to it here:
 
 - ``fixed``: what is drawn does not look at the rows, or as often for all tables of one size;
 - ``refused``: the amount of work may depend on the rows, up to a public bound, and here is a
-  request beyond the bound, which the constructor refuses;
-- ``open``: no useful bound is proved. One mechanism is left.
+  request beyond the bound, which the constructor refuses.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from tightdp.mechanisms.groups import GroupQuantiles
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
-OPEN = {"KolmogorovSample"}  # a set that may only shrink
 
 FACTS = schema("replace-one")
 MANY = tdp.Schema({c: tdp.Interval(-1, 1) for c in "abcy"}, rows=10**6)
@@ -75,8 +73,7 @@ def stated() -> dict[str, str]:
 
 def test_every_mechanism_states_its_work() -> None:
     assert set(stated()) == {kind.__name__ for kind in mechanisms()}
-    assert set(stated().values()) == {"fixed", "refused", "open"}
-    assert {name for name, word in stated().items() if word == "open"} == OPEN
+    assert set(stated().values()) == {"fixed", "refused"}
 
 
 def test_the_table_names_files_that_are_there() -> None:
@@ -90,7 +87,7 @@ def test_the_table_names_files_that_are_there() -> None:
 
 def test_every_bound_has_a_request_beyond_it() -> None:
     bounded = {name for name, word in stated().items() if word == "refused"}
-    assert bounded <= {kind.__name__ for kind in BEYOND} <= bounded | OPEN
+    assert bounded == {kind.__name__ for kind in BEYOND}
 
 
 @pytest.mark.parametrize("kind", BEYOND, ids=lambda kind: kind.__name__)

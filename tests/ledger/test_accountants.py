@@ -83,6 +83,17 @@ def test_caps_are_what_the_conversions_say():
     assert Ledger(rho=0.5).caps == Budget(Fraction(1, 2), unit="rho")
 
 
+@pytest.mark.parametrize("accountant", ["zcdp", "gaussian"])
+@pytest.mark.parametrize("epsilon", [1e-6, 1, 50, 2**20])
+@pytest.mark.parametrize("delta", [5e-324, 1e-100, 1e-12, 0.9])
+def test_caps_at_the_ends_of_what_can_be_stated(accountant, epsilon, delta):
+    """A cap that is made can be opened again: it is worth no more than it says."""
+    with Ledger(epsilon=epsilon, delta=delta, accountant=accountant) as ledger:
+        left = ledger.remaining
+        assert left.amount > 0
+        assert ledger.how_many(Cost.gaussian(left.mu_squared, delta=1e-6, epsilon=1)) == 1
+
+
 def test_as_many_counts_fit_as_the_mathematics_allows():
     """Spent one by one, until the ledger refuses."""
     for std, least in ((10, 41), (30, 370)):
@@ -183,6 +194,7 @@ def test_disjoint_parts_cost_the_largest_rho():
         ({"rho": float("nan")}, "`rho`"),
         ({"epsilon": 1, "slack": 0.1}, "`slack` must be 0"),
         ({"epsilon": 1, "delta": 1e-6, "accountant": "renyi"}, "`accountant`"),
+        ({"epsilon": 1, "delta": 1e-6, "accountant": "pld"}, "it is no cap"),
     ],
 )
 def test_bad_terms_are_refused_and_leave_no_file(terms, words, tmp_path):

@@ -80,9 +80,10 @@ def test_windows_leave_out_nothing_below_the_cap(cap: int, seed: int) -> None:
     assert max(w.stop - w.start for w in capped._windows) <= cap + 1
 
 
-def joint_loss(rows: Any, moved: Any, rate: Fraction) -> float:
+def joint_loss(rows: Any, moved: Any, rate: Fraction, cap: int | None = None) -> float:
     laws = [
-        JointLaw(np.sort(np.array(r, dtype=np.int64)), 0, 7, THREE, rate) for r in (rows, moved)
+        JointLaw(np.sort(np.array(r, dtype=np.int64)), 0, 7, THREE, rate, cap)
+        for r in (rows, moved)
     ]
     one, two = (enumerated(law)[1] for law in laws)
     return float(np.abs(np.log(one / two)).max())
@@ -96,7 +97,8 @@ def test_joint_losses(seed: int) -> None:
         rows = rng.integers(0, 7, 6)
         moved = rows.copy()
         moved[0] = rng.integers(0, 7)
-        most = max(most, joint_loss(rows, moved, Fraction(1, 4)))
+        for cap in (None, 2, 4):
+            most = max(most, joint_loss(rows, moved, Fraction(1, 4), cap))
         broken = max(broken, joint_loss(rows, moved, Fraction(1, 2)))
         added = max(added, joint_loss(rows, rows[1:], 1 / (4 * steps)))
     assert most <= 1 + 1e-9

@@ -10,11 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from lattice_fit import chi_square
 from path_laws import compositions, law, misfit, path_weight
 from scipy.stats import chi2
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
+from tightdp.exact import band_levels
 from tightdp.exact.band_levels import BandLevels
 from tightdp.exact.band_paths import BandPaths
 from tightdp.exact.enclosures import exp_up
@@ -317,7 +319,7 @@ def test_atoms_need_a_smaller_sample_than_smooth_columns(seed) -> None:
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
     found = {}
     for size in (100, None):
-        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
+        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size, most_work=1 << 50)
         levels, bits = mechanism.law_on(table), source(seed)
         apart = [levels.paths.distance(levels.draw(bits)) for _ in range(10)]
         found[mechanism.size] = np.mean(apart) / (rows * mechanism.size)
@@ -333,7 +335,7 @@ def test_ten_atoms_need_the_root(seed) -> None:
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
     found = {}
     for size in (10_000, None):
-        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size)
+        mechanism = KolmogorovSample(schema, "x", cells, epsilon=1.0, size=size, most_work=1 << 50)
         levels = mechanism.law_on(table)
         found[mechanism.size] = levels.paths.distance(levels.draw(source(seed)))
         found[mechanism.size] /= rows * mechanism.size
@@ -346,7 +348,8 @@ def test_what_is_refused_would_take_hours_and_what_is_not_takes_seconds() -> Non
     """Public facts alone: the largest sample of a million rows passes at any epsilon."""
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1_000_000)
     for epsilon in (0.01, 0.1, 1.0, 10.0):
-        assert KolmogorovSample(schema, "x", 1000, epsilon=epsilon, size=10_000).size == 10_000
+        options = {"epsilon": epsilon, "size": 10_000, "most_work": 1 << 62}
+        assert KolmogorovSample(schema, "x", 1000, **options).size == 10_000
         with pytest.raises(InfeasibleSamplingError):
             KolmogorovSample(schema, "x", 1000, epsilon=epsilon / 100, size=1_000_000)
 
@@ -378,7 +381,7 @@ def test_what_passes_rounds_little_whatever_the_table() -> None:
 def test_the_largest_samples_have_no_slow_fractions(seed) -> None:
     """Factorials of a million digits are never brought to lowest terms."""
     schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1000, neighbors="add-remove")
-    mechanism = KolmogorovSample(schema, "x", 2, epsilon=1.0, size=1 << 18)
+    mechanism = KolmogorovSample(schema, "x", 2, epsilon=1.0, size=1 << 18, most_work=1 << 62)
     levels = mechanism.law_on([1, 0])
     assert levels is not None
     assert levels.draw(source(seed)).sum() == 1 << 18
@@ -396,3 +399,39 @@ def test_many_cells_are_stored_without_their_zeros():
     again = tdp.Release.from_json(text)
     np.testing.assert_array_equal(again.covariance, release.covariance)
     assert again.integers == release.integers
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_even_blocks_have_the_law_and_few_proposals(wrong, seed):
+    """The way out after many refusals, by enumeration; another rate is noticed."""
+    rate, size = Fraction(1, 3), 4
+    paths = BandPaths(np.array([2, 2, 5, 7]), size)
+    points = [c for c in itertools.product(range(size + 1), repeat=4) if sum(c) == size]
+    true = float(rate) * (1.5 if wrong else 1.0)
+    logs = np.array(
+        [-true * paths.distance(np.array(c)) - sum(map(math.lgamma, np.array(c) + 1.0))
+         for c in points]
+    )  # fmt: skip
+    even, bits = BandLevels(paths, rate, even=True), source(seed)
+    drawn = [tuple(even.draw(bits).tolist()) for _ in range(2000)]
+    p = chi_square(points, logs - np.log(np.exp(logs).sum()), lambda i: drawn[i], len(drawn))
+    assert p < 1e-5 if wrong else p > 1e-5
+    for rows in ([0, 9, 9], [9, 9, 9], [1, 2, 9]):  # few proposals, whatever the rows
+        even = BandLevels(BandPaths(np.array(rows), 3), rate, even=True)
+        assert sum(even._trial(bits) is not None for _ in range(400)) > 400 / 30
+
+
+def test_after_many_refusals_even_blocks_draw(monkeypatch, seed):
+    monkeypatch.setattr(band_levels, "_PATIENCE", 0)
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=1000)
+    mechanism = KolmogorovSample(schema, "x", 20, epsilon=1)
+    release = mechanism.release({"x": np.repeat([0.1, 0.7], 500)}, rng=seed)
+    assert release.value.sum() == mechanism.size
+
+
+def test_work_beyond_what_is_accepted_is_refused():
+    schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10**6)
+    with pytest.raises(InfeasibleSamplingError, match="most_work"):
+        KolmogorovSample(schema, "x", 1000, epsilon=1, size=10_000)
+    many = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=10**9, neighbors="add-remove")
+    assert 500 < KolmogorovSample(many, "x", 1000, epsilon=1).size < 2000  # what can be promised

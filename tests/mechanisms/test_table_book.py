@@ -389,6 +389,9 @@ def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
     assert next(line for line in shown if line.startswith("nobody")).split()[-1] == "-"
     assert "-: the noise is more than 0.5 of the count" in shown[-1]
     assert "<td>-</td>" in release._repr_html_()
+    answer = book(suppress=0.5).answer(release)
+    assert (np.isnan(answer.value) == release.hidden).all()
+    assert "-: the noise is more than 0.5 of the count" in answer.text()
 
 
 def test_frames_have_all_cells(seed):

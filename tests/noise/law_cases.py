@@ -22,6 +22,7 @@ from tightdp.noise.lattice_laws import (
 )
 from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.piecewise import PiecewiseNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.table_noise import TableNoise
 
 LEVEL = 1e-6  # below it a law is refused
@@ -86,6 +87,12 @@ def gaussian_mass(sigma2, reach=400):
     weights = {z: math.exp(-z * z / (2 * sigma2)) for z in range(-reach, reach + 1)}
     total = math.fsum(weights.values())
     return {z: w / total for z, w in weights.items()}
+
+
+def rounded_mass(sigma2, reach=400):
+    sigma = math.sqrt(sigma2)
+    near = {z: stats.norm.sf(abs(z) - 0.5, scale=sigma) for z in range(-reach, reach + 1)}
+    return {z: p - stats.norm.sf(abs(z) + 0.5, scale=sigma) for z, p in near.items()}
 
 
 # --- the table of laws ----------------------------------------------------------------------------
@@ -259,6 +266,12 @@ LATTICE = [
         lambda s: DiscreteGaussian(epsilon=0.8, delta=0.01, sensitivity=s),
         10,
         lambda law: gaussian_mass(float(law.sigma2)),
+    ),
+    Case(
+        "rounded gaussian",
+        lambda s: RoundedGaussian(sigma2=Fraction(11 * s * s, 3), sensitivity=s, delta=0.01),
+        10,
+        lambda law: rounded_mass(float(law.sigma2)),
     ),
     Case(
         "table",

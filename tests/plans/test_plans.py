@@ -36,7 +36,7 @@ RELEASES = {
     "logistic_regression": 'target = "answer"\nfeatures = ["age", "region"]\ninterval_share = 0.2',
     "naive_bayes": 'target = "answer"\nfeatures = ["age", "region"]',
     "density": 'columns = ["age", "answer"]\nbins = 4',
-    "tables": 'tables = ["answer", ["answer", "age"]]\nbins.age = [0, 20, 60, 100]\nwhole = true',
+    "tables": 'tables = ["answer", ["answer", "age"]]\nbins.age = [0, 20, 60, 100]\nsuppress = 0.2',
     "quantile_regression": 'target = "pay"\nfeatures = ["age"]\ntau = 0.5',
 }
 

@@ -70,6 +70,7 @@ from tightdp.accounting.normal_bounds import log_bounds
 from tightdp.errors import amount_within, check_choice, fail
 
 UNITS = {"sum": "epsilon", "zcdp": "rho", "gaussian": "mu_squared"}
+_FOR_PLANS = ("pld", "prv", "fourier")
 _STEPS = 12  # rates of an odometer, each half of the one before in what it is best for
 _BITS = 96
 
@@ -112,6 +113,12 @@ class Cap:
         slack: Number = 0,
     ) -> Cap:
         """The cap that a caller states: an epsilon with its delta, or a rho."""
+        if accountant in _FOR_PLANS:
+            fail(
+                f"`accountant` must be one of {', '.join(UNITS)}. Got {accountant!r}, which is for "
+                "a list of releases that was fixed beforehand: where the next question depends on "
+                "the last answer it is no cap. `ledger.tight_epsilon` is for reports of such lists."
+            )
         check_choice("accountant", accountant, UNITS)
         spare = amount_within("slack", slack, "[0, 1)")
         if rho is not None:

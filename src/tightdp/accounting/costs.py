@@ -75,6 +75,12 @@ class Cost:
     mu_delta: Fraction
     mu_squared: Fraction = _Implied()  # type: ignore[assignment]
 
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            given = self.__dict__[part.name]
+            if given is not None:
+                object.__setattr__(self, part.name, fraction_within(part.name, given, "[0, inf)"))
+
     # --- what is promised, and what follows from it ---------------------------------------------
 
     @classmethod

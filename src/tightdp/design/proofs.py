@@ -7,13 +7,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tightdp.design import composed_verifier, range_verifier, vector_verifier, verifier
+from tightdp.design import (
+    composed_verifier,
+    radial_bound,
+    range_verifier,
+    vector_verifier,
+    verifier,
+)
 from tightdp.design.verifier import Refuted
 from tightdp.privacy import text_down, text_up
 
 _VERIFIERS: dict[str, Any] = {
     composed_verifier.FORMAT: composed_verifier,
     range_verifier.FORMAT: range_verifier,
+    radial_bound.FORMAT: radial_bound,
     **dict.fromkeys(vector_verifier.FORMATS.values(), vector_verifier),
 }
 

@@ -27,6 +27,7 @@ from tightdp.estimators.private_estimator import Untargeted
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.kolmogorov import (
+    MOST_WORK,
     JointKolmogorov,
     KolmogorovSample,
     listed_size,
@@ -90,6 +91,8 @@ class SyntheticSample(Untargeted[Drawn]):
         as points, at most 1,000, and 3 (from three columns on, 2) on each of several axes.
     smoothing : {"linear", "none"}
         For "histogram".
+    most_work : int
+        For one column and "kolmogorov": see :class:`~tightdp.KolmogorovSample`.
 
     Attributes
     ----------
@@ -115,6 +118,7 @@ class SyntheticSample(Untargeted[Drawn]):
     size: int | None = parameter(default=None, kw_only=False)
     bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
     smoothing: str = "linear"
+    most_work: int = MOST_WORK
 
     _leading = ("epsilon", "bounds", "method", "size", "bins")
 
@@ -181,7 +185,9 @@ class SyntheticSample(Untargeted[Drawn]):
             most = public_size(schema, check_epsilon(self.epsilon), 2)
             bins = max(2, min(most if self.size is None else self.size, _FINEST))
         (name,) = schema
-        return KolmogorovSample(schema, name, bins, epsilon=self.epsilon, size=self.size)
+        return KolmogorovSample(
+            schema, name, bins, epsilon=self.epsilon, size=self.size, most_work=self.most_work
+        )
 
     def _grid(self, schema: Schema) -> JointKolmogorov:
         """Several columns: a list."""

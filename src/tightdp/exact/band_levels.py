@@ -9,6 +9,22 @@ has exactly the law; floats only choose the blocks, that is, how long it takes.
 
 Blocks end just before a distance that some path can have: between two such distances all levels
 have the same paths, however many there are, and a block of them wastes nothing.
+
+How many proposals these blocks take is foreseen by floats, and not proved for every table. So after
+a fixed number of refusals the same law is drawn by even blocks, whose number is proved.
+
+**Even.** Let N(q) be the weight of the paths within q, and blocks :math:`[a_i, a_{i+1})` of length
+:math:`l = \lfloor 1/r \rfloor`, or 1, with bands in full, whose proposals weigh N at the last level
+of the block, up to rounding. What block i proposes is at most :math:`N(a_{i+1})\,e^{-ra_i}s`,
+:math:`s = \sum_{0 \le j < l} e^{-rj}`, as N does not fall. What block i + 1 keeps is at least
+:math:`N(a_{i+1})\,e^{-ra_{i+1}}s`, and :math:`a_{i+1} = a_i + l` with :math:`rl \le 1` (where r > 1
+every level is a block, and wastes nothing). So all blocks but the last propose at most e times what
+is kept. The last one and the tail: at the largest distance there is, the tail keeps what it has;
+after :math:`k \ln m + 31` nats all paths together weigh less than :math:`e^{-30}` of the first
+block, which holds one of at most :math:`m^k` samples. Levels keep at least :math:`(1 - 1/e)/2` of
+their coins, and the law of the blocks one proposal in three: 30 proposals on average, at most, for
+every table. There are :math:`k \ln m + 33` blocks at most, and a band in full takes (states)**2
+steps for each of m cells (:func:`most_steps`).
 """
 
 from __future__ import annotations
@@ -28,8 +44,23 @@ from tightdp.randomness import RandomSource
 _TAIL = 30.0  # nats below the heaviest block at which the tail may begin
 _REJECTED = 40.0  # proposals for a draw, at most about this many; a third of it is common
 _BLOCKS = 4000
+_PATIENCE = 4000  # refused proposals, a hundred times those foreseen
 _KEPT = 8  # bands for further proposals
 _BITS = 100  # of the weight of the heaviest block
+
+
+def most_steps(size: int, cells: int, rate: Fraction, rows: int, *, known: bool) -> float:
+    r"""A bound on the steps of all bands in full [Even], from public facts.
+
+    Levels reach up to :math:`n/2` and the blocks beyond, and states are levels divided by n. If the
+    number of rows is only a bound, bands may be as wide as the sample is large.
+
+    >>> most_steps(100, 50, Fraction(1, 200), 10_000, known=True) < 10**8
+    True
+    """
+    blocks = min(size * math.log(cells) + 33, float(rate * rows * size) + 2)
+    wide = 3 + 2 * blocks * max(1.0, float(1 / rate)) / rows
+    return blocks * cells * (min(size + 1, wide) if known else size + 1) ** 2
 
 
 class BandLevels:
@@ -40,6 +71,8 @@ class BandLevels:
     paths : BandPaths
     rate : Fraction
         r > 0.
+    even : bool
+        Blocks of one length, and bands in full: slower, with a proved bound on proposals.
 
     Examples
     --------
@@ -49,10 +82,11 @@ class BandLevels:
     2
     """
 
-    def __init__(self, paths: BandPaths, rate: Fraction) -> None:
-        self.paths, self.rate = paths, rate
+    def __init__(self, paths: BandPaths, rate: Fraction, *, even: bool = False) -> None:
+        self.paths, self.rate, self._even = paths, rate, even
+        self._make = paths.full_band if even else paths.band
         self._known: dict[int, float] = {}
-        self._ends = self._refined(self._doubled())
+        self._ends = self._short() if even else self._refined(self._doubled())
         self._starts = [paths.least, *(end + 1 for end in self._ends)]
         self._reach = max(1, math.ceil(1 / rate))  # blocks of the tail: r times it is at least ln 2
         self._bands: dict[int, Band] = {}
@@ -62,9 +96,20 @@ class BandLevels:
 
     def _log_weight(self, level: int) -> float:
         """Log of the weight of all paths within a level."""
+        if self._even:  # all levels between two distances have the same paths
+            level = self.paths.last_distance(level)
         if level not in self._known:
-            self._known[level] = self.paths.band(level).log_total
+            self._known[level] = self._make(level).log_total
         return self._known[level]
+
+    def _short(self) -> list[int]:
+        """Ends of blocks of length 1/r, up to where what follows weighs next to nothing [Even]."""
+        last, length = self.paths.rows * self.paths.size, max(1, math.floor(1 / self.rate))
+        nats = self.paths.size * math.log(self.paths.cells) + _TAIL + 1
+        count = math.ceil(nats / (float(self.rate) * length))
+        ends = [self.paths.least + length * (i + 1) - 1 for i in range(count)]
+        inside = [end for end in ends if end < last]
+        return inside if len(inside) == count else [*inside, last]
 
     def _upper(self, start: int, end: int) -> float:
         """Log of the weight of all proposals in a block."""
@@ -149,14 +194,24 @@ class BandLevels:
 
     def _band(self, i: int) -> Band:
         if i not in self._bands:
-            if len(self._bands) >= _KEPT:  # bands are large; those in use come again and again
+            if len(self._bands) >= (
+                1 if self._even else _KEPT
+            ):  # bands are large; those in use come again and again
                 self._bands.pop(next(iter(self._bands)))
-            self._bands[i] = self.paths.band(self._ends[i])
+            self._bands[i] = self._make(self._ends[i])
         return self._bands[i]
 
     def draw(self, rng: RandomSource) -> NDArray[np.int64]:
-        """The counts of one sample."""
-        return until_accepted(lambda: self._trial(rng))
+        """The counts of one sample.
+
+        After many refusals the same law is drawn by even blocks: refusals tell nothing of it.
+        """
+        if self._even:
+            return until_accepted(lambda: self._trial(rng))
+        for _ in range(_PATIENCE):
+            if (counts := self._trial(rng)) is not None:
+                return counts
+        return BandLevels(self.paths, self.rate, even=True).draw(rng)
 
     def _trial(self, rng: RandomSource) -> NDArray[np.int64] | None:
         i = self._law.draw(rng)

@@ -61,6 +61,7 @@ _TAILS = 45.0, 150.0, 600.0  # steps and states of e^-45 of the heaviest are bou
 _REST = 1e-9  # where bounds have grown so large against the heaviest state, they are sharpened
 _TINY = 1e-300  # far above the smallest doubles, whose rounding is not relative
 _NARROW = 256  # states that are kept even where they weigh nothing
+_CHUNK = 1 << 20  # pairs of states that are summed at a time
 _FLATTEST = 0.1  # points that a string without slope is taken to gain on the whole grid
 
 
@@ -103,11 +104,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PlainRow:
+    """The log weights of all states low..high of one grid point, as they are."""
+
+    low: int
+    high: int
+    values: FloatArray
+
+    def logs(self, upto: int) -> FloatArray:
+        """Log weights of the states low..upto."""
+        return self.values[: upto - self.low + 1].copy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Band:
     """The skeleton of a band: its points 0..G, the rows of all but the last, their steps."""
 
     points: Integers
-    rows: tuple[Row, ...]
+    rows: tuple[Row | PlainRow, ...]
     log_total: float  # log of U_G(k): the weight of all paths in the band, hardly more
 
 
@@ -170,10 +184,7 @@ class BandPaths:
 
     def band(self, distance: int) -> Band:
         """All paths within a distance that is not below ``least``, and some beyond."""
-        low = np.maximum(-((distance - self.centre) // self.rows), 0).astype(np.int64)
-        high = np.minimum((self.centre + distance) // self.rows, self.size).astype(np.int64)
-        low[0] = high[0] = 0
-        low[-1] = high[-1] = self.size
+        low, high = self._edges(distance)
         knots, heights = taut_string(low, high)
         points = skeleton(low, high, knots, heights)
         cells = np.diff(points)
@@ -187,6 +198,43 @@ class BandPaths:
             if worst < _REST:
                 break
         return Band(points, rows, log_total)
+
+    def full_band(self, distance: int) -> Band:
+        """All paths within a distance and none beyond: every point, every state, every step.
+
+        Slower, but nothing is bounded: its total is the weight of the paths, up to rounding, and
+        all its proposals lie within the distance.
+        """
+        low, high = self._edges(distance)
+        row, rows = PlainRow(0, 0, np.zeros(1)), []
+        for first, last in zip(low[1:].tolist(), high[1:].tolist(), strict=True):
+            rows.append(row)
+            row = PlainRow(first, last, self._summed(row, first, last))
+        return Band(np.arange(self.cells + 1), tuple(rows), float(row.values[0]))
+
+    def _summed(self, row: PlainRow, low: int, high: int) -> FloatArray:
+        """The log weights of the states low..high of the next point."""
+        before, parts = np.arange(row.low, row.high + 1), []
+        chunk = max(1, _CHUNK // len(before))
+        for start in range(low, high + 1, chunk):
+            states = np.arange(start, min(start + chunk, high + 1))
+            steps = states[:, None] - before
+            terms = np.where(
+                steps >= 0, row.values - self.log_factorials[np.maximum(steps, 0)], -np.inf
+            )
+            top = terms.max(axis=1)
+            safe = np.where(top > -np.inf, top, 0.0)
+            with np.errstate(divide="ignore"):
+                parts.append(safe + np.log(np.exp(terms - safe[:, None]).sum(axis=1)))
+        return np.concatenate(parts)
+
+    def _edges(self, distance: int) -> tuple[Integers, Integers]:
+        """The least and the largest state of every point within a distance."""
+        low = np.maximum(-((distance - self.centre) // self.rows), 0).astype(np.int64)
+        high = np.minimum((self.centre + distance) // self.rows, self.size).astype(np.int64)
+        low[0] = high[0] = 0
+        low[-1] = high[-1] = self.size
+        return low, high
 
     def _count(
         self, steps: list[tuple[int, int, float, float]], tail: float

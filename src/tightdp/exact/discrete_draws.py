@@ -37,7 +37,7 @@ from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fraction_within
 from tightdp.exact.rates import check_rate
 from tightdp.exact.rejection import LEAST_SHARE
-from tightdp.exact.undecided_bits import log_exceeds, log_level
+from tightdp.exact.undecided_bits import log_exceeds, log_exceeds_at, log_level
 from tightdp.randomness import RandomSource, Shape, Words
 
 Mask = NDArray[np.bool_]
@@ -163,17 +163,85 @@ def discrete_gaussians(
     def propose(count: int) -> WideIntegers:
         y = discrete_laplaces(1, t, count, rng, filtered=filtered)
 
-        def exponent(i: int) -> tuple[int, int]:  # (|y| - variance/t)**2 / (2 variance)
-            return (abs(int(y[i])) * b * t - a) ** 2, 2 * a * b * t * t
+        words = rng.words(y.size)
+
+        def decide(i: int) -> bool:  # the exponent is (|y| - variance/t)**2 / (2 variance)
+            num, den = (abs(int(y[i])) * b * t - a) ** 2, 2 * a * b * t * t
+            return num == 0 or log_exceeds(int(words[i]) >> 1, 63, num, den, rng)
 
         # x = (|y| - centre)**2 * half errs by less than 2**-49 (1 + x): the difference d errs by
         # 2**-52 (|y| + centre) at most, and 2 half |d| (|y| + centre) <= 2x + 2|d|/t <= 4x + 1
         # since centre = sigma**2/t, half = 1/(2 sigma**2), sigma < t and |d|/t <= sqrt(2x).
         near = (np.abs(y).astype(np.float64) - centre) ** 2 * half if filtered else None
-        return y[_exceed(rng.words(y.size), near, exponent, rng)]
+        return y[_exceed(words, near, decide)]
 
     # Three in four proposals stay, a few less for small sigma; blocks fit the cache.
     return collect(propose, _count(shape), 0.79, cells=_BLOCK).reshape(shape)
+
+
+def rounded_gaussians(
+    sigma2: Number, shape: Shape, rng: RandomSource, *, filtered: bool = True
+) -> WideIntegers:
+    r"""Independent normal variables of variance sigma2, each rounded to the nearest integer.
+
+    Nothing real is computed: of V only the cell [k, k + 1) / c of abs(V) is found that decides the
+    rounding, c an even number of cells per unit, and of the place u of V in its cell only as many
+    bits are drawn as decide whether it is kept.
+    Proof: let :math:`s = c^2\sigma^2` and t = floor(sqrt(s)) + 1. The cell k is geometric with
+    ratio :math:`e^{-1/t}`, u is uniform, and both are kept with probability :math:`e^{-x}`,
+
+    .. math:: x = \frac{(k+u)^2}{2s} - \frac kt + \frac{s}{2t^2}
+              = \frac{(k + u - s/t)^2}{2s} + \frac ut \ge 0 ,
+
+    which leaves the density :math:`\propto e^{-(k+u)^2/(2s)}` of :math:`k + u = c|V|`. The sign is
+    a fair coin. Half-integers are edges of cells, c being even, so k alone decides the rounding.
+
+    Parameters
+    ----------
+    sigma2 : int, Fraction, Decimal or float
+        The variance before rounding, > 0, taken exactly.
+    shape, rng, filtered
+        As in :func:`geometrics`.
+
+    Examples
+    --------
+    >>> from tightdp.randomness import source
+    >>> bool(abs(rounded_gaussians(Fraction(10), 1000, source(1))).max() < 40)
+    True
+    """
+    variance = fraction_within("sigma2", sigma2, "(0, inf)")
+    cells = 2 * (math.isqrt(math.ceil(1 / variance) - 1) + 1)  # 2 if sigma >= 1, else >= 2 / sigma
+    scaled = variance * cells * cells
+    t = math.isqrt(math.floor(scaled)) + 1
+    filtered = filtered and not t >> 400
+    centre, half = (float(scaled / t), float(1 / (2 * scaled))) if filtered else (0, 0)
+
+    def propose(count: int) -> WideIntegers:
+        sizes, places, words = rng.words(count), rng.words(count), rng.words(count)
+        k = levels(sizes, 1, t, rng, filtered=filtered)
+
+        def decide(i: int) -> bool:
+            first = int(k[i])
+            least = scaled / (2 * t * t) - Fraction(first, t)
+            return log_exceeds_at(
+                int(words[i]) >> 1,
+                int(places[i]),
+                lambda u: (first + u) ** 2 / (2 * scaled) + least,
+                rng,
+            )
+
+        near = None
+        if filtered:
+            # The error of x is that of discrete_gaussians, where y = k + u, and 2**-52 for u / t.
+            u = places.astype(np.float64) * 2.0**-64
+            near = (k.astype(np.float64) + u - centre) ** 2 * half + u / float(t)
+        kept = _exceed(words, near, decide)
+        wide = k[kept] if cells < 1 << 61 else k[kept].astype(object)
+        size = (wide + cells // 2) // cells
+        _sign(size, sizes[kept])
+        return size
+
+    return collect(propose, _count(shape), 0.7, cells=_BLOCK).reshape(shape)
 
 
 # --- rejection ------------------------------------------------------------------------------------
@@ -285,17 +353,12 @@ def _wide_filter(
     return np.concatenate(still)
 
 
-def _exceed(
-    words: Words,
-    exponents: FloatArray | None,
-    exact: Callable[[int], tuple[int, int]],
-    rng: RandomSource,
-) -> Mask:
+def _exceed(words: Words, exponents: FloatArray | None, decide: Callable[[int], bool]) -> Mask:
     """Whether -ln U >= exponent, where the floats err by at most 2**-48 (1 + exponent).
 
     The error of the logarithm is that of :func:`_double_filter`, below 2**-45 as y < 8.4; twice the
-    sum of both is less than 2**-43 + 2**-46 exponent. ``exact`` gives the exponent of an index as a
-    fraction when the filter leaves it open, or when there are no floats.
+    sum of both is less than 2**-43 + 2**-46 exponent. ``decide`` answers for an index in integers
+    when the filter leaves it open, or when there are no floats.
     """
     if exponents is None:
         answers = undecided = np.ones(words.size, dtype=np.bool_)
@@ -305,8 +368,7 @@ def _exceed(
         answers = gap > 0
         undecided = ~(np.abs(gap) > 2.0**-43 + exponents * 2.0**-46) | (words < _TINY_WORD)
     for i in np.flatnonzero(undecided).tolist():
-        num, den = exact(i)
-        answers[i] = num == 0 or log_exceeds(int(words[i]) >> 1, 63, num, den, rng)
+        answers[i] = decide(i)
     return answers
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +116,31 @@ def _(body: PolytopeBody, blocks: Blocks, *, paired: bool) -> int | None:
     facets = max((-(-int(r) // int(b)) for r, b in zip(reach, body.right, strict=True)), default=0)
     box = farthest_level(BoxBody(body.half.tolist(), body.den), blocks, paired=paired)
     return None if box is None else max(facets, box)
+
+
+def largest_square(weights: Sequence[int], blocks: Blocks, *, paired: bool) -> int:
+    """A bound on the sum of ``weights[j] * d[j]**2`` over all moves d: weighted round bodies.
+
+    >>> counts = [(np.arange(3), np.eye(3, dtype=int))]
+    >>> largest_square([1, 1, 4], counts, paired=True), largest_square([1] * 3, counts, paired=True)
+    (5, 2)
+    """
+    total = 0
+    for places, points in blocks:
+        squares = partial(weighted_squares, weights=[weights[j] for j in places])
+        total += _longest(points, paired, squares, power=2)
+    return total
+
+
+def weighted_squares(z: WideIntegers, weights: Sequence[int]) -> WideIntegers:
+    """The sum of ``weights[j] * z[j]**2`` for every row, as Python integers where they are long.
+
+    >>> weighted_squares(np.array([[3, -1], [0, 2]]), [1, 10]).tolist()
+    [19, 40]
+    """
+    most = max(map(int, weights)) * z.shape[1]
+    wide = roomy(z, math.isqrt((1 << 61) // most))
+    return np.asarray((wide * wide) @ np.array(weights, dtype=wide.dtype), dtype=object)
 
 
 def _longest(

@@ -129,6 +129,29 @@ def log_exceeds(value: int, bits: int, num: int, den: int, rng: RandomSource) ->
     return settle(value, ask, rng, bits)
 
 
+def log_exceeds_at(
+    value: int, place: int, exponent: Callable[[Fraction], Fraction], rng: RandomSource
+) -> bool:
+    """Whether -ln U >= exponent(W), of two uniform numbers and an increasing function.
+
+    63 bits of U and 64 of W are known; of both more are drawn until it is settled.
+
+    >>> from tightdp.randomness import source
+    >>> log_exceeds_at(1 << 61, 1 << 63, lambda w: w, source(1))  # 2 ln 2 against 1/2
+    True
+    """
+    bits, known = 63, 64
+    while True:
+        low, high, shift = _minus_log_bounds(value, bits)
+        if low >= exponent(Fraction(place + 1, 1 << known)) * (1 << shift):
+            return True
+        if high is not None and high < exponent(Fraction(place, 1 << known)) * (1 << shift):
+            return False
+        fresh = [int.from_bytes(rng.words(known // 64).tobytes(), "little") for _ in range(2)]
+        value, place = value << known | fresh[0], place << known | fresh[1]
+        bits, known = bits + known, 2 * known
+
+
 def _minus_log_bounds(value: int, bits: int) -> tuple[int, int | None, int]:
     """``(low, high, shift)``: low <= -ln U * 2**shift <= high, and high None for no bound.
 

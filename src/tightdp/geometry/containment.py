@@ -65,8 +65,10 @@ def largest_gauge(inner: NormBall, outer: NormBall, *, enough: float | None = np
     if inner.rank > outer.rank:  # a flat body holds nothing that is less flat
         axes = inner._support_points(np.eye(inner.dim))
         return GaugeRange(np.inf, np.inf, axes[int(outer._gauge(axes).argmax())])
-    rules = _reduced, _lp_in_lp, _ellipsoids, _by_arcs, _by_facets, _by_vertices, _unconditional
-    for rule in rules:
+    found = _reduced(inner, outer, None if enough is None else np.inf)
+    if found is not None:
+        return found
+    for rule in (_lp_in_lp, _ellipsoids, _by_arcs, _by_facets, _by_vertices, _unconditional):
         found = rule(inner, outer)
         if found is not None:
             return found
@@ -125,34 +127,35 @@ def verdict(reach: GaugeRange) -> Containment:
 # --- exact rules ------------------------------------------------------------------------------
 
 
-def _reduced(inner: NormBall, outer: NormBall) -> GaugeRange | None:
+def _reduced(inner: NormBall, outer: NormBall, enough: float | None) -> GaugeRange | None:
     """Peel structure off the outer body, or split both into blocks."""
     if inner.lies_inside(outer):
         return GaugeRange(1.0, 1.0, inner._support_points(np.eye(inner.dim)[:1])[0])
     if isinstance(outer, Intersection):
-        return _maximum([largest_gauge(inner, part) for part in outer.balls])
+        return _maximum([largest_gauge(inner, part, enough=enough) for part in outer.balls])
     if isinstance(outer, Scaled) and np.ptp(outer.factor) == 0:
-        reach = largest_gauge(inner, outer.ball)
+        reach = largest_gauge(inner, outer.ball, enough=enough)
         factor = outer.factor[0]
         return GaugeRange(reach.lower / factor, reach.upper / factor, reach.point)
     if isinstance(inner, Scaled) and np.ptp(inner.factor) == 0:
-        reach = largest_gauge(inner.ball, outer)
+        reach = largest_gauge(inner.ball, outer, enough=enough)
         factor = inner.factor[0]
         return GaugeRange(reach.lower * factor, reach.upper * factor, reach.point * factor)
     if isinstance(outer, LinearImage) and outer.rank == outer.dim and inner.rank == inner.dim:
-        reach = largest_gauge(inner.image(outer._inverse), outer.ball)
+        reach = largest_gauge(inner.image(outer._inverse), outer.ball, enough=enough)
         upper = reach.upper * (1 + outer.rounding)
         return GaugeRange(reach.lower, upper, outer.matrix @ reach.point)
     if isinstance(inner, Product):
-        return _blockwise(inner, outer)
+        return _blockwise(inner, outer, enough)
     return None
 
 
-def _blockwise(inner: Product, outer: NormBall) -> GaugeRange | None:
+def _blockwise(inner: Product, outer: NormBall, enough: float | None) -> GaugeRange | None:
     """Products in products are compared block by block, in l_p balls by adding p-th powers."""
     dims = [ball.dim for ball in inner.balls]
     if isinstance(outer, Product) and [ball.dim for ball in outer.balls] == dims:
-        parts = [largest_gauge(k, h) for k, h in zip(inner.balls, outer.balls, strict=True)]
+        pairs = zip(inner.balls, outer.balls, strict=True)
+        parts = [largest_gauge(k, h, enough=enough) for k, h in pairs]
         best = int(np.argmax([part.lower for part in parts]))
         point = np.concatenate(
             [part.point if i == best else 0 * part.point for i, part in enumerate(parts)]
@@ -162,7 +165,7 @@ def _blockwise(inner: Product, outer: NormBall) -> GaugeRange | None:
     if isinstance(outer, LpBall):
         radii = np.split(outer.radius, np.cumsum(dims)[:-1])
         parts = [
-            largest_gauge(k, LpBall(k.dim, outer.p, r))
+            largest_gauge(k, LpBall(k.dim, outer.p, r), enough=enough)
             for k, r in zip(inner.balls, radii, strict=True)
         ]
         lower = lp_norm(np.array([[part.lower for part in parts]]), outer.p)[0]

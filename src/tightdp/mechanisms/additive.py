@@ -1,10 +1,9 @@
-"""Additive mechanisms: an exact integer statistic plus exact noise, of one law or one by range."""
+"""The additive mechanism: an exact integer statistic plus exact noise, by name, shape or law."""
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
@@ -22,29 +21,54 @@ from tightdp.design.designs import Design
 from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import (
     FloatArray,
+    InfeasibleSamplingError,
+    ParameterError,
+    UndecidedError,
     check_choice,
     check_confidence,
     check_instance,
-    check_length,
     check_most,
     fail,
+    quoted,
 )
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
-from tightdp.noise.range_noise import RangeNoise
+from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
-from tightdp.shaping.coordinate_noise import FAMILIES, CoordinateNoise, check_share
+from tightdp.shaping.coordinate_noise import (
+    FAMILIES,
+    LOSSY,
+    PURE,
+    CoordinateNoise,
+    check_share,
+)
 from tightdp.shaping.coverage import Covering, certify_moves
+from tightdp.shaping.gaussian_noise import (
+    GAUSSIANS,
+    GaussianNoise,
+    gaussian_noise,
+    given_gaussian,
+)
+from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.vector_noise import VectorNoise
 
-_WORTH = 0.99
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
-_FINEST = 1 << 20  # lattice points per unit of the scaled statistic
+_EXPLAINED = (BallNoise, GaussianNoise)  # whose words leave something out
+
+NAMES = tuple(dict.fromkeys([*SHAPES, *FAMILIES, *GAUSSIANS]))
+SPENDING = ("best", "l2", *LOSSY, "designed", *GAUSSIANS)
+"""Names that can make use of a delta."""
+SPARING = (*SHAPES, *PURE)
+"""Names that need none."""
+
+_WORTH = 0.99
+_FEW = 2  # entries that a row moves, up to which laws for single entries may be the best
+_EQUAL = 1 - 1e-6  # a delta must buy more than that
 
 
 class PreparedNoise(Covering, Protocol):
@@ -81,16 +105,20 @@ class AdditiveMechanism(Mechanism):
 
     **Privacy.**
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
-    person with at most ``rows_per_person`` rows; delta is 0 for balls.
+    person with at most ``rows_per_person`` rows; delta is 0 for balls. Gaussian noise is rho-zCDP,
+    and rounded Gaussian noise :math:`\mu`-Gaussian DP (``cost``).
     Needs: [P1] the ball contains the sensitivity space, or the laws cover the moves of their
-    entries (certified at construction, :mod:`tightdp.shaping.coverage`); [P2] t(X) is the exact
-    integer vector of quantised rows; [P3] the noise has its stated law.
+    entries, or the length of all moves (certified at construction,
+    :mod:`tightdp.shaping.coverage`); [P2] t(X) is the exact integer vector of quantised rows; [P3]
+    the noise has its stated law.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) / resolution within the
     sensitivity space, r times as far for r rows of a person [P2]. A ball: their integer difference
     has level at most L, and :class:`~tightdp.LatticeNoise` is epsilon-DP for it [P1, P3]. Laws: at
     most t entries move, each law is private for the move of its entry, and the t costliest are
     composed: by sums, or exactly for laws made for a budget. A design in the plane: its ball,
-    scaled, holds the sensitivity space. Numerics: ``exact``.
+    scaled, holds the sensitivity space. Gaussians: the square of every move, weighed by the inverse
+    variances, is at most :math:`\mu^2` (:class:`~tightdp.shaping.gaussian_noise.GaussianNoise`).
+    Numerics: ``exact``.
     Order of events: parameters, column names and types are checked, the ledger is charged, the
     noise is drawn, and only then are rows read; what fails later stays paid for.
 
@@ -104,19 +132,29 @@ class AdditiveMechanism(Mechanism):
     ----------
     statistic : Statistic
     noise : str, NormBall, law or Design
-        A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), or a law for
-        every entry ("laplace", "staircase", "tulap", "truncated-laplace", "gaussian", "designed",
-        a law or a design). "hull" is the convex hull of the sensitivity space; "best" the feasible
-        shape, or the staircase, with the least predicted variance; a ball of your own must contain
-        the space, which is proved or refused. A named law shares the budget among the entries that
-        one person can move; "designed" is the certified least mean error for it
-        (:func:`~tightdp.design_noise`). A law or design of your own is scaled from its sensitivity
-        to that of every entry; a :class:`~tightdp.VectorDesign` to that of a statistic with as many
-        entries, a :class:`~tightdp.ComposedDesign` to two entries, each with its own law.
+        A shape for the whole vector ("hull", "best", "l1", "l2", "linf" or a ball), Gaussian noise
+        for the whole vector ("gaussian", "discrete-gaussian" or a
+        :class:`~tightdp.RoundedGaussian` of a variance of your own), or a law for every entry
+        ("laplace", "staircase", "tulap", "truncated-laplace", "designed", a law or a design).
+        "hull" is the convex hull of the sensitivity space; "best" the noise with the least
+        predicted variance: a feasible shape or the staircase, and with a delta the l2 mechanism,
+        Gaussian noise and laws for entries as well. A ball of your own must contain the space,
+        which is proved or refused. "l2" with a delta is the l2 mechanism
+        (:mod:`~tightdp.noise.l2_curve`). Gaussian noise is scaled to the longest move of the
+        vector, with weights for the entries that make the total variance least. A named law shares
+        the budget among the entries that one person can move; "designed" is the certified least
+        mean error for it (:func:`~tightdp.design_noise`). A law or design of your own is scaled
+        from its sensitivity to that of every entry; a :class:`~tightdp.VectorDesign` to that of a
+        statistic with as many entries, a :class:`~tightdp.ComposedDesign` to two entries, each with
+        its own law.
     epsilon : float, Fraction or Decimal
         A float means its shortest decimal. With a law of your own it may be left out.
     delta : float, Fraction or Decimal
-        For "truncated-laplace", "tulap", "gaussian" and "designed"; balls spend none.
+        For "truncated-laplace", "tulap", "designed", "l2", Gaussian noise and "best", which spends
+        it only where that is worth it; other balls spend none.
+    rho : float, Fraction or Decimal, optional
+        For "gaussian" and "discrete-gaussian" instead of epsilon, which is then read off at delta,
+        or at 1e-6.
 
     Examples
     --------
@@ -128,7 +166,13 @@ class AdditiveMechanism(Mechanism):
     >>> lossy = AdditiveMechanism(Counts(schema), noise="gaussian", epsilon=1.0, delta=1e-6)
     >>> print(lossy.guarantee())
     epsilon = 1, delta = 1e-06, replace-one neighbours, exact
+    >>> from tightdp import RoundedGaussian
+    >>> yearly = AdditiveMechanism(Counts(schema), noise=RoundedGaussian(sigma2=900))
+    >>> yearly.cost.mu_squared, yearly.cost.rho
+    (Fraction(1, 450), Fraction(1, 900))
     """
+
+    later = ("rho",)
 
     def __init__(
         self,
@@ -137,11 +181,12 @@ class AdditiveMechanism(Mechanism):
         noise: object = "hull",
         epsilon: Number | None = None,
         delta: Number = 0,
+        rho: Number | None = None,
     ) -> None:
         check_instance("statistic", statistic, Statistic)
         fewer = "take fewer bins, categories or levels"
         check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
-        self._adopt(statistic, _choose(statistic, noise, epsilon, delta))
+        self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
@@ -149,6 +194,7 @@ class AdditiveMechanism(Mechanism):
         self._choice = choice
         self.epsilon, self.delta = choice.epsilon, choice.delta
         self.bits, self.noise = choice.bits, choice.draws
+        self.in_rho = isinstance(choice, GaussianNoise) and choice.in_rho
         self._known_errors: dict[float, tuple[FloatArray, FloatArray]] = {}
 
     def _certify(self, statistic: Statistic, choice: PreparedNoise) -> str:
@@ -246,7 +292,7 @@ class AdditiveMechanism(Mechanism):
         return repr(self.statistic)
 
     def shape_facts(self) -> list[str]:
-        return self._choice.facts() if isinstance(self._choice, BallNoise) else []
+        return self._choice.facts() if isinstance(self._choice, _EXPLAINED) else []
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)
@@ -278,10 +324,23 @@ class AdditiveMechanism(Mechanism):
         return Draft.of(names, value, noisy, self.resolution, error, axes)
 
 
-def _choose(
-    statistic: Statistic, noise: object, epsilon: Number | None, delta: Number
+# --- the noise ------------------------------------------------------------------------------------
+
+
+def choose_noise(
+    statistic: Statistic,
+    noise: object,
+    epsilon: Number | None,
+    delta: Number,
+    rho: Number | None = None,
 ) -> PreparedNoise:
-    """A ball for the whole vector, a law for every entry, or a law for all at once."""
+    """A ball or a Gaussian for the whole vector, or laws for every entry or all at once."""
+    if isinstance(noise, str) and noise in GAUSSIANS:
+        return gaussian_noise(statistic, noise, epsilon, delta, rho)
+    if rho is not None:
+        fail(f"`rho` is a budget for noise of the names {quoted(GAUSSIANS)}: leave it out.")
+    if isinstance(noise, RoundedGaussian):
+        return given_gaussian(statistic, noise, epsilon, delta)
     if isinstance(noise, VectorDesign):
         return VectorNoise(statistic, noise, epsilon, delta)
     if isinstance(noise, (NoiseLaw, Design, ComposedDesign)) or (
@@ -289,18 +348,52 @@ def _choose(
     ):
         return CoordinateNoise(statistic, noise, epsilon, delta)
     if not isinstance(noise, NormBall):
-        check_choice("noise", noise, (*SHAPES, *FAMILIES))
+        check_choice("noise", noise, NAMES)
     if epsilon is None:
         fail("`epsilon` must be given: it is how much privacy the release spends.")
-    if check_share(delta):
-        fail(
-            "`delta` must be 0 for noise shaped like a ball, which spends none. Leave it out, or "
-            "choose noise='designed', 'truncated-laplace', 'tulap' or 'gaussian'."
-        )
-    ball = BallNoise(statistic, noise, epsilon)
+    lost = check_share(delta)
+    if isinstance(noise, str) and noise == "l2" and lost:
+        return L2Noise(statistic, epsilon, delta)
     if isinstance(noise, str) and noise == "best":
-        return _least(ball, _laws(statistic, ball.epsilon))
-    return ball
+        return _best(statistic, epsilon, lost)
+    if lost:
+        fail(
+            "`delta` must be 0 for noise shaped like this ball, which spends none. Leave it out, "
+            f"or choose one of {', '.join(map(repr, SPENDING))}."
+        )
+    return BallNoise(statistic, noise, epsilon)
+
+
+def _best(statistic: Statistic, epsilon: Number, delta: Fraction) -> PreparedNoise:
+    """The noise with the least predicted variance; shapes of delta = 0 always take part."""
+    ball = BallNoise(statistic, "best", epsilon)
+    best = _least(ball, _laws(statistic, ball.epsilon))
+    if not delta:
+        return best
+    least = float(np.trace(best.covariance()))
+    for noise in _spending(statistic, ball.epsilon, delta):
+        found = float(np.trace(noise.covariance()))
+        if found < _EQUAL * least:
+            best, least = noise, found
+    return best
+
+
+def _spending(statistic: Statistic, epsilon: Fraction, delta: Fraction) -> list[PreparedNoise]:
+    """What a delta may buy."""
+    found: list[PreparedNoise] = [
+        gaussian_noise(statistic, name, epsilon, delta) for name in GAUSSIANS
+    ]
+    with suppress(InfeasibleSamplingError, UndecidedError):  # too long, or delta gains nothing
+        found.append(L2Noise(statistic, epsilon, delta))
+    for name in LOSSY if _shares(statistic) <= _FEW else ():
+        with suppress(ParameterError):  # a share beyond what the law takes
+            found.append(CoordinateNoise(statistic, name, epsilon, delta))
+    return found
+
+
+def _shares(statistic: Statistic) -> int:
+    """How many entries one person moves, at most."""
+    return min(len(statistic), statistic.touched() * statistic.schema.rows_per_person)
 
 
 def _laws(statistic: Statistic, epsilon: Fraction) -> list[CoordinateNoise]:
@@ -309,7 +402,7 @@ def _laws(statistic: Statistic, epsilon: Fraction) -> list[CoordinateNoise]:
     Independent geometric noise is that of the l1 ball. What can be less is a staircase, and it is
     from an epsilon of about 1 for each entry that a row moves; one entry is always worth a try.
     """
-    shares = min(len(statistic), statistic.touched() * statistic.schema.rows_per_person)
+    shares = _shares(statistic)
     if shares > 1 and epsilon < shares:
         return []
     return [CoordinateNoise(statistic, "staircase", epsilon, 0)]
@@ -328,148 +421,3 @@ def _least(ball: BallNoise, laws: list[CoordinateNoise]) -> PreparedNoise:
             if len(law.laws) == 1 or widths[0] <= widths[1]:
                 return law
     return ball
-
-
-class RangeDesign(Protocol):
-    """What the mechanism needs of a design; :class:`~tightdp.DataDependentDesign` has it."""
-
-    @property
-    def epsilon(self) -> Fraction: ...
-    @property
-    def delta(self) -> Fraction: ...
-    @property
-    def sensitivity(self) -> Fraction: ...
-    @property
-    def low(self) -> Fraction: ...
-    @property
-    def resolution(self) -> int: ...
-
-    def noise(self, points: int = 1) -> RangeNoise: ...
-    def verify(self) -> bool: ...
-
-
-class DataDependentMechanism(Mechanism):
-    r"""Releases :math:`t(X) + Z_g`: the law of the noise depends on the interval g of :math:`t(X)`.
-
-    **Privacy.**
-    Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
-    person with at most ``rows_per_person`` rows.
-    Needs: [P1] the design's proof, checked again at construction; [P2] t(X) is the exact integer of
-    quantised rows, clamped to the public range; [P3] ``reach`` cells of ``points`` integers hold
-    the largest change of t(X).
-    Proof: neighbours move t(X), also clamped, by at most its integer sensitivity [P2], which is at
-    most ``reach * points`` [P3]; :class:`~tightdp.RangeNoise` is
-    (epsilon, delta)-DP for it [P1]. Which interval was met stays inside: the random integers are
-    drawn before the data are read, and the stated errors are those of the worst interval.
-    Numerics: ``exact``.
-    Order of events: as in :class:`~tightdp.AdditiveMechanism`. The ``covariance`` of a release is
-    the mean square error in the worst interval: the error in the one that was met is not public.
-
-    Parameters
-    ----------
-    statistic : Statistic
-        With one entry.
-    design : DataDependentDesign
-        For the sensitivity of the statistic in the units of its releases.
-
-    Examples
-    --------
-    >>> from tightdp import Interval, Schema, Sums, design_data_dependent_noise
-    >>> sums = Sums(Schema({"x": Interval(0, 10)}, rows=20))
-    >>> design = design_data_dependent_noise(
-    ...     epsilon=1.0, delta=0.01, sensitivity=10, query_range=(0, 200), resolution=2)
-    >>> mechanism = DataDependentMechanism(sums, design=design)
-    >>> release = mechanism.release({"x": [5.0] * 20}, rng=1)
-    >>> 0 < float(release.noise_std[0]) < 25
-    True
-    """
-
-    def __init__(self, statistic: Statistic, *, design: RangeDesign) -> None:
-        check_instance("statistic", statistic, Statistic)
-        check_length("statistic", len(statistic), 1, "entry")
-        if not hasattr(design, "verify") or not hasattr(design, "low"):
-            fail(f"`design` must be a DataDependentDesign. Got {type(design).__name__}.")
-        design.verify()  # [P1]
-        self.statistic, self.design = statistic, design
-        self.neighbors = statistic.schema.neighbors
-        self.epsilon, self.delta = design.epsilon, design.delta
-        self.bits = statistic.bits_within(_FINEST)
-        origin, unit = (float(statistic.recover(np.array([s]))[0]) for s in (0.0, 1.0))
-        self._slope = unit - origin
-        if not self._slope > 0:
-            fail("`statistic` must grow with its scaled values.")
-        rows = statistic.schema.rows_per_person
-        change = float(statistic.sensitivity_space().sensitivity(p=1)) * rows
-        self._check_sensitivity(change * self._slope)
-        steps = math.ceil(Fraction(change) * self.resolution)
-        self.noise = design.noise(-(-steps // design.resolution))  # [P3]
-        start = (design.low - Fraction(origin)) / Fraction(self._slope) * self.resolution
-        self.first = math.floor(start)
-
-    def _check_sensitivity(self, change: float) -> None:
-        given = float(self.design.sensitivity)
-        if abs(given - change) > 1e-9 * change:
-            fail(
-                "`design` must be made for the sensitivity of the statistic, "
-                f"{change:.10g}. Got a design for {given:.10g}."
-            )
-
-    # --- facts known in advance ---------------------------------------------------------------
-
-    @property
-    def resolution(self) -> int:
-        """Lattice points per unit of the scaled statistic."""
-        return self.statistic.resolution(self.bits)
-
-    @property
-    def law(self) -> str:
-        """The exact law of the noise, in words."""
-        digest = hashlib.sha256(repr(self.noise.tables).encode()).hexdigest()[:16]
-        return (
-            f"{len(self.noise.tables)} tables {digest} of {len(self.noise.tables[0])} cells of "
-            f"{self.noise.points} integers from cell {self.noise.start}, for values from "
-            f"{self.first} cut at cells {list(self.noise.edges)}, in units of 1/{self.resolution}"
-        )
-
-    def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Mean square and half-width in the worst interval, in user units.
-
-        The half-width counts the noise, and what rows lose by being rounded to the grid, at worst.
-        """
-        scale = self._slope / self.resolution
-        square = float(self.noise.second_moments().max()) * scale**2
-        lost = self._slope * lost_to_the_grid(self.statistic, self.bits)
-        return np.array([[square]]), self.noise.half_width(confidence) * scale + lost
-
-    def half_widths(self, confidence: float) -> FloatArray:
-        return self._errors(confidence)[1]
-
-    def preview(self, confidence: float = 0.95) -> Preview:
-        """The error in the interval of the range where it is largest; costs nothing."""
-        level = check_confidence(confidence)
-        covariance, half = self._errors(level)
-        std, said = np.sqrt(np.diag(covariance)), (self.guarantee(), self.law)
-        return Preview(self.statistic.names, std, half, level, *said, "a value where noise is most")
-
-    def at(self, epsilon: Number) -> DataDependentMechanism:
-        fail("A designed noise has one epsilon: design another one (design_data_dependent_noise).")
-
-    # --- the release --------------------------------------------------------------------------
-
-    def label(self) -> str:
-        return repr(self.statistic)
-
-    def check(self, frame: TableLike) -> None:
-        check_frame(frame, self.statistic.schema, self.statistic.columns)
-        check_public_rows(frame, self.statistic.schema)
-        warn_of_delta(self.delta, self.statistic.schema)
-
-    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
-        drawn = self.noise.prepare(rng)[0]  # before the data are read
-        covariance, half = self._errors(confidence)
-        exact = self.statistic.measure(frame, bits=self.bits, progress=progress)[0]
-        query = self.noise.clamp(int(exact) - self.first)  # [P2]
-        noisy = self.first + query + self.noise.noise(query, drawn)
-        value = self.statistic.recover(np.array([noisy / self.resolution]))
-        error = Known(covariance=covariance, half_width=half)
-        return Draft.of(self.statistic.names, value, (noisy,), self.resolution, error)

@@ -38,7 +38,7 @@ from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 
-NOISES = ("best", "hull", *FAMILIES)
+NOISES = ("best", "hull", *FAMILIES, "gaussian")
 _WORTH = 0.99
 
 

@@ -320,6 +320,11 @@ class KNormGeometricMedian(RowSumGradient):
         """The rate r of the weights exp(-r * level) of the last look."""
         return self._rate(self.looks[-1])
 
+    def exponential_shares(self) -> Sequence[Fraction]:
+        if self.parts > 1:
+            return ()
+        return tuple(look.epsilon / self.epsilon for look in self.looks)
+
     def _rate(self, look: LatticeLook) -> Fraction:
         return look.epsilon / (2 * self.sensitivity)  # [P2]
 

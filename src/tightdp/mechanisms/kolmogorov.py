@@ -24,12 +24,13 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.exact.band_levels import BandLevels
+from tightdp.exact.band_levels import BandLevels, most_steps
 from tightdp.exact.band_paths import BandPaths, any_sample
 from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview, of_rows, spread
+from tightdp.privacy import Neighbors
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import DEPENDS, Draft, Release
@@ -43,6 +44,7 @@ _SEED = 20_260_101  # of simulated samples for previews
 _LONGEST = 1 << 62  # sizes beyond are no sizes
 _CELLS = 10_000  # a release holds a matrix of so many rows
 MOST_SAMPLES = 20_000
+MOST_WORK = 1 << 43  # steps that no table tried has come near
 _WORD = 1 << 62
 
 
@@ -65,8 +67,9 @@ class KolmogorovSample(Mechanism):
     rows). 2. This is the exponential mechanism with that score; the factor 2 pays for its
     normaliser. 3. Counts stand for :math:`k!/\prod c_j!` samples, and paths of cumulative counts
     are drawn with that weight, exactly (:mod:`tightdp.exact.band_levels`) [P2].
-    Numerics: ``exact``. The running time depends on the data: where an observer can time single
-    releases, answer at fixed times.
+    Numerics: ``exact``. The running time depends on the data, within a public bound: 4,000 refused
+    proposals, then at most 30 on average, after as many steps as ``most_work`` allows. Where an
+    observer can time single releases, answer at fixed times.
 
     **Erratum.** The paper asks for k "big enough". The uniform law of z wins when k grows beyond
     o(n): with two cells, n = 100 and epsilon = 1 the mean distance is .037 at k = 22 and .300 at
@@ -113,6 +116,9 @@ class KolmogorovSample(Mechanism):
         At most 262,144, and less on many cells: 47,000 on 1,000 and 11,000 on 10,000, which are
         the most. Public facts decide before anything is paid, the same for all tables.
     epsilon : float, Fraction or Decimal
+    most_work : int
+        Steps that a draw may take, for tables on which the usual way refuses 4,000 proposals. All
+        tables tried took a fraction of a percent of them; a larger sample asks for more.
 
     Examples
     --------
@@ -141,15 +147,32 @@ class KolmogorovSample(Mechanism):
         *,
         epsilon: Number,
         size: int | None = None,
+        most_work: int = MOST_WORK,
     ) -> None:
         self.statistic = Histogram(schema, column, bins)
         self.schema, self.neighbors = schema, schema.neighbors
         self.epsilon = check_epsilon(epsilon)
         if size is None:
             size = public_size(schema, self.epsilon, len(self.statistic))
+            while size > 1 and self._steps(size) > MOST_WORK:
+                size = max(1, size * 7 // 8)
         self.size = check_count("size", size, most=_LONGEST)
         self.rate = self.epsilon / (2 * self.size * schema.rows_per_person)
         self._check_work()
+        steps = self._steps(self.size)
+        if steps > check_count("most_work", most_work, most=_LONGEST):
+            fail(
+                f"`size` = {self.size} on `bins` = {len(self.statistic)} may take {steps:.1e} "
+                f"steps, for tables that nobody has met, and at most {most_work} are accepted: "
+                "take a smaller sample, or state with `most_work` how many you accept.",
+                InfeasibleSamplingError,
+            )
+
+    def _steps(self, size: int) -> float:
+        """The most work of a draw, whatever the table."""
+        rate = self.epsilon / (2 * size * self.schema.rows_per_person)
+        known = self.neighbors is Neighbors.REPLACE_ONE
+        return most_steps(size, len(self.statistic), rate, self.schema.rows, known=known)
 
     def exponential_shares(self) -> Sequence[Fraction]:
         return (Fraction(1),)

@@ -46,7 +46,7 @@ from tightdp.shaping.book_noise import (
 )
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.coverage import BY_STRUCTURE, EXACT
-from tightdp.shaping.reach import PUBLIC_SEED, how_many, simultaneous
+from tightdp.shaping.reach import PUBLIC_SEED, how_many, one_by_one, simultaneous
 from tightdp.table_books import BookComparison, BookPreview, TableBook
 from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.residuals import Columns, Workload
@@ -442,6 +442,7 @@ class Tables(Reading):
 
     def start(self, frame: TableLike, **options: Any) -> Started:
         self.book.check_booked(options.get("ledger"))
+        self._errors(check_confidence(options.get("confidence", 0.95)))  # before it is paid for
         return super().start(frame, **options)
 
     def at(self, epsilon: Number) -> Self:
@@ -498,10 +499,7 @@ class Tables(Reading):
         found = np.concatenate([table[:, order] for table, order in each], axis=1)
         spread = np.sqrt(self.variances())
         together = simultaneous(found, spread, confidence)
-        alone = [
-            simultaneous(found[:, [j]], spread[[j]], confidence)[0] for j in range(len(spread))
-        ]
-        return together, np.minimum(alone, together)
+        return together, np.minimum(one_by_one(found, confidence), together)
 
     def preview(self, confidence: float = 0.95) -> BookPreview:
         """The error of every table, from public facts alone; costs nothing."""
@@ -598,7 +596,17 @@ class Tables(Reading):
         if level != release.confidence:
             half = self.half_widths(level)
             release = replace(release, half_width=half, confidence=level, ends=None)
-        return Answer.of(self.read(release))
+        found = self.read(release)
+        answer = Answer.of(found)
+        if not isinstance(found, TableBook) or not found.hidden.any():
+            return answer
+        rule = f"-: the noise is more than {self.suppress:g} of the count"
+        return replace(
+            answer,
+            value=np.where(found.hidden, np.nan, answer.value),
+            interval=np.where(found.hidden[:, None], np.nan, answer.interval),
+            about=f"{answer.about}; {rule}",
+        )
 
 
 def _fields(release: Release) -> dict[str, Any]:

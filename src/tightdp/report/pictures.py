@@ -155,9 +155,10 @@ def _scale(values: np.ndarray) -> tuple[float, list[float]]:
 
 def _bars(section: Section) -> str:
     answer, step = section.answer, 30
-    known = [name not in answer.unknown for name in answer.names]
-    low, high = np.where(np.array(known), np.asarray(answer.interval).T, answer.value)
-    top, ticks = _scale(np.maximum(high, answer.value))
+    shown = np.nan_to_num(answer.value)  # a count that is not printed has no bar
+    known = [name not in answer.unknown for name in answer.names] & ~np.isnan(answer.value)
+    low, high = np.where(known, np.asarray(answer.interval).T, shown)
+    top, ticks = _scale(np.maximum(high, shown))
     left, right = _margin(answer.names), _RIGHT + 60
     per = (right - left) / top
     bottom = 10 + step * len(answer.names)
@@ -170,7 +171,7 @@ def _bars(section: Section) -> str:
         ]
     for i, name in enumerate(answer.names):
         y = 10 + step * i + step / 2
-        value, a, b = (max(float(v), 0.0) for v in (answer.value[i], low[i], high[i]))
+        value, a, b = (max(float(v), 0.0) for v in (shown[i], low[i], high[i]))
         body += [
             _text(left - 12, y + 4, _fitting(name, left), "end"),
             _box(left, y - 9, per * value, 18, COOL),
@@ -188,7 +189,7 @@ def _whisker(a: float, b: float, y: float) -> list[str]:
 def _columns(section: Section) -> str:
     """Many cells: thin columns, named at the ends."""
     answer = section.answer
-    value = np.maximum(np.asarray(answer.value, dtype=np.float64), 0.0)
+    value = np.maximum(np.nan_to_num(np.asarray(answer.value, dtype=np.float64)), 0.0)
     top, ticks = _scale(value)
     left, right, bottom = 60, _WIDTH - 10, 220
     width = (right - left) / len(value)

@@ -30,7 +30,7 @@ from tightdp.workloads.planner import NoisePlan
 from tightdp.workloads.residuals import Columns, Workload, frame_square
 from tightdp.workloads.strategies import Strategy, reaches, told
 
-_MOST_SUMMING = 512  # cells of a table whose noise adds up to zero
+_MOST_SUMMING = 128  # cells of a table whose noise adds up to zero
 _MOST_SUMMED = 600  # dimensions up to which variances are summed over the lattice
 _ROUNDED = 1 + 2.0**-40  # what sums of some thousand doubles lose, many times over
 _WORD = 1 << 62

@@ -29,7 +29,6 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.rates import check_epsilon
-from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     DiscreteTulap,
@@ -73,18 +72,10 @@ def _tulap(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
     return DiscreteTulap(epsilon=epsilon, delta=delta, sensitivity=steps)
 
 
-def _gaussian(epsilon: Number, delta: float, steps: int) -> LatticeLaw:
-    return DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=steps)
-
-
 Maker = Callable[[Fraction, float, int], LatticeLaw]
 
 PURE: dict[str, Maker] = {"laplace": _geometric, "staircase": _staircase, "tulap": _tulap}
-LOSSY: dict[str, Maker] = {
-    "truncated-laplace": _truncated,
-    "tulap": _tulap,
-    "gaussian": _gaussian,
-}
+LOSSY: dict[str, Maker] = {"truncated-laplace": _truncated, "tulap": _tulap}
 FAMILIES = (*dict.fromkeys([*PURE, *LOSSY]), "designed")
 
 

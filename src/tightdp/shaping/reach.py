@@ -234,6 +234,18 @@ def simultaneous(errors: FloatArray, spread: FloatArray, confidence: float) -> F
     return upwards(float(np.partition(worst, rank - 1)[rank - 1]) * spread)
 
 
+def one_by_one(errors: FloatArray, confidence: float) -> FloatArray:
+    """For every entry a size that it stays within, each for itself; see :func:`simultaneous`.
+
+    >>> one_by_one(np.arange(20_000.0)[:, None], 0.95) >= 19_000
+    array([ True])
+    """
+    rank = _rank(len(errors), confidence)
+    if rank is None:
+        return np.full(errors.shape[1], np.inf)
+    return upwards(np.partition(np.abs(errors), rank - 1, axis=0)[rank - 1])
+
+
 @lru_cache(maxsize=256)
 def _rank(draws: int, confidence: float) -> int | None:
     """The least k with P(Binomial(draws, confidence) >= k) within the risk; None if there is none.

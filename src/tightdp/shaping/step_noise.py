@@ -32,7 +32,7 @@ from tightdp.shaping.coordinate_noise import (
 )
 from tightdp.shaping.shared_costs import check_composed, most_each
 
-NOISES = ("best", *FAMILIES)
+NOISES = ("best", *FAMILIES, "gaussian")
 Answer = Callable[[int], int]
 """From an exact query to the released integer; its randomness has been drawn."""
 

@@ -76,12 +76,13 @@ def plan(work: Workload, neighbors: Neighbors, public: Columns = ()) -> NoisePla
     (True, [(0,), (0, 1), (1,)])
     """
     key = (work.key, neighbors, public)
-    if key not in _FOUND:
+    found = _FOUND.get(key)
+    if found is None:
         found = _planned(work, neighbors, public)
         for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
             _FOUND.pop(oldest, None)  # another thread may have been quicker
         _FOUND[key] = found
-    return _FOUND[key]
+    return found
 
 
 def _planned(work: Workload, neighbors: Neighbors, public: Columns) -> NoisePlan:

@@ -116,12 +116,13 @@ def told(
 def strategies(work: Workload, neighbors: Neighbors, public: Columns = ()) -> list[Strategy]:
     """All strategies for a workload, by their predicted totals; found once."""
     key = (work.key, neighbors, public)
-    if key not in _FOUND:
+    found = _FOUND.get(key)
+    if found is None:
         found = Chooser(work, neighbors, public).ranked()
         for oldest in list(_FOUND)[: max(0, len(_FOUND) - _REMEMBERED + 1)]:
             _FOUND.pop(oldest, None)  # another thread may have been quicker
         _FOUND[key] = found
-    return list(_FOUND[key])
+    return list(found)
 
 
 class Chooser:
