@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from tightdp.accounting.caps import UNITS, Cap
-from tightdp.accounting.conversions import gaussian_dp_delta, zcdp_delta
+from tightdp.accounting.conversions import bits_for, gaussian_dp_delta, zcdp_delta
 from tightdp.accounting.costs import Cost
 from tightdp.errors import LedgerError, check_instance, encodes, fail
 from tightdp.ledger.amounts import SYMBOLS, Budget, from_text, shown, to_text
@@ -322,8 +322,12 @@ def _check_worth(cap: Cap) -> None:
     """Refuse a file whose cap is above what it says that it is worth."""
     if cap.epsilon is None or cap.delta is None:
         return
-    convert = zcdp_delta if cap.accountant == "zcdp" else gaussian_dp_delta
-    if convert(cap.epsilon, cap.amount) + cap.slack > cap.delta:
+    if cap.accountant == "zcdp":
+        delta = zcdp_delta(cap.epsilon, cap.amount)
+    else:
+        bits = bits_for(cap.delta - cap.slack)
+        delta = gaussian_dp_delta(cap.epsilon, cap.amount, bits)
+    if delta + cap.slack > cap.delta:
         fail("The ledger has a cap above the epsilon and delta that it states.", LedgerError)
 
 
