@@ -134,7 +134,7 @@ def power_bound(
     if rho is not None:
         power = np.vectorize(_coin, otypes=[float])(levels, check_positive("rho", rho))
         return power if np.ndim(alpha) else float(power)
-    epsilon, delta = _budget(epsilon or 0, delta)
+    epsilon, delta = _budget(epsilon, delta)
     # for large epsilon the first bound is infinite where alpha > 0, and delta where alpha = 0
     with np.errstate(over="ignore"):
         first = np.where(levels > 0, np.exp(epsilon) * np.where(levels > 0, levels, 1.0), 0.0)
@@ -216,7 +216,7 @@ def guess_bound(
             middle = (low + high) / 2
             low, high = (middle, high) if _coins_close(1 - middle, middle, most) else (low, middle)
         return high
-    epsilon, delta = _budget(epsilon or 0, delta)
+    epsilon, delta = _budget(epsilon, delta)
     small = math.exp(-epsilon)
     return (1.0 + delta * small) / (1.0 + small)
 
@@ -303,7 +303,7 @@ def check_one(epsilon: object, rho: object, mu: object) -> None:
         fail("`epsilon`, `rho` or `mu` must be given, one of them: a guarantee is in one unit.")
 
 
-def _budget(epsilon: Number, delta: Number) -> tuple[float, float]:
+def _budget(epsilon: Number | None, delta: Number) -> tuple[float, float]:
     slack = check_within("delta", delta, "[0, 1)")
     return check_positive("epsilon", epsilon), slack
 

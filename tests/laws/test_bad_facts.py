@@ -100,8 +100,8 @@ RUBBISH: dict[str, Any] = {
 # what the package makes and nobody calls: reports and results, read from files or returned
 RESULTS = {
     "AuditReport", "Certificate", "ComposedDesign", "DataDependentDesign", "Design", "Finding",
-    "NormRanking", "Plan", "PlanarDesign", "Preview", "Release", "Report", "Structure", "TableBook",
-    "TableCheck", "VectorDesign", "WorstEvent",
+    "NormRanking", "Plan", "PlanarDesign", "Preview", "RadialBound", "Release", "Report",
+    "Structure", "TableBook", "TableCheck", "VectorDesign", "WorstEvent",
 }  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -122,6 +122,12 @@ VALID: dict[str, Any] = {
 }  # fmt: skip
 
 WITH: dict[str, dict[str, Any]] = {
+    "Cost": {"rho": Fraction(1, 2), "rho_delta": Fraction(0), "mu_delta": Fraction(0)},
+    "Ledger": {"epsilon": 1},
+    "explain": {"epsilon": 1},
+    "guess_bound": {"epsilon": 1},
+    "power_bound": {"epsilon": 1},
+    "RoundedGaussian": {"sigma2": 900},
     "combined_interval": {"estimates": [1.0, 2.0], "variances": [0.1, 0.1]},
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},

@@ -51,7 +51,7 @@ class JunctionTree:
     --------
     >>> tree = JunctionTree([2, 3, 4], [(0, 1), (1, 2)])
     >>> [clique.columns for clique in tree.cliques], tree.cells
-    ([(1, 2), (1, 0)], 18)
+    ([(0, 1), (1, 2)], 18)
     """
 
     def __init__(self, sizes: Sequence[int], tables: Iterable[Sequence[int]]) -> None:

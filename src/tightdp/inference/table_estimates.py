@@ -27,6 +27,7 @@ from tightdp.workloads.residuals import (
 )
 
 MOST_SQUARE = 1024  # cells of a table whose covariance is a matrix
+_LEAST = 1e-200  # a variance that underflows at a huge epsilon still has an inverse
 
 
 class TableReader:
@@ -52,7 +53,7 @@ class TableReader:
         known: Mapping[Columns, FloatArray],
     ) -> None:
         self.counts, self.work, self.known = counts, work, known
-        self._variances = [np.asarray(v, dtype=np.float64) for v in variances]
+        self._variances = [np.maximum(np.asarray(v, dtype=np.float64), _LEAST) for v in variances]
         wanted = [some for some in work.residuals if some not in known]
         self._sources: dict[Columns, list[int]] = {
             some: [k for k, part in enumerate(counts.parts) if _tells(part[0], part[1], some)]

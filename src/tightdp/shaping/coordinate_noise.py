@@ -27,6 +27,7 @@ from tightdp.errors import (
     check_choice,
     exact_amount,
     fail,
+    shown,
 )
 from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice_laws import (
@@ -50,6 +51,7 @@ from tightdp.shaping.reach import (
 )
 from tightdp.shaping.shared_costs import most_each
 
+_LEAST_DELTA = Fraction(1, 2**1074)
 _SLACK = 2.0**-40  # relative rounding of a support function
 _LEAST_VARIANCE = 1e-40  # of integers: what huge epsilons leave is noise, but no double
 DESIGN_STEPS = 1 << 38  # lattice points per unit that tables of designs can do with
@@ -367,8 +369,11 @@ def _mean_error(made: tuple[int, list[LatticeLaw]]) -> float:
 
 
 def check_share(delta: Number) -> Fraction:
-    """An exact delta in [0, 1)."""
-    return amount_within("delta", delta, "[0, 1)")
+    """An exact delta in [0, 1), not smaller than a double can be: that would buy nothing."""
+    lost = amount_within("delta", delta, "[0, 1)")
+    if 0 < lost < _LEAST_DELTA:
+        fail(f"`delta` must be 0, or at least 2**-1074. Got {shown(delta)}.")
+    return lost
 
 
 def check_paid(
