@@ -142,7 +142,7 @@ def gaussian_dp_epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     >>> 0.9999 < spent < 1.0001
     True
     """
-    bits = _bits_for(delta)
+    bits = bits_for(delta)
     if gaussian_dp_delta(Fraction(0), mu_squared, bits) <= delta:
         return Fraction(0)
     mu, log_delta = math.sqrt(mu_squared), _log_float(delta)
@@ -157,7 +157,7 @@ def gaussian_dp_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> 0.2499 < gaussian_dp_mu_squared(Fraction(1), Fraction("0.006829596")) < 0.2501
     True
     """
-    bits, spent, log_delta = _bits_for(delta), float(epsilon), _log_float(delta)
+    bits, spent, log_delta = bits_for(delta), float(epsilon), _log_float(delta)
     near = _crossing(lambda mu: _log_delta(spent, mu) - log_delta) ** 2
     return _end(lambda m: gaussian_dp_delta(epsilon, m, bits) <= delta, near, largest=True)
 
@@ -219,7 +219,8 @@ def _exponent(x: Fraction) -> int:
     return x.numerator.bit_length() - x.denominator.bit_length()
 
 
-def _bits_for(delta: Fraction) -> int:
+def bits_for(delta: Fraction) -> int:
+    """How many bits tell what is below a delta from what is above it, however small it is."""
     return _BITS + max(0, -_exponent(delta))
 
 
