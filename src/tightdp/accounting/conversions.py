@@ -220,7 +220,7 @@ def _exponent(x: Fraction) -> int:
 
 
 def bits_for(delta: Fraction) -> int:
-    """How many bits tell what is below a delta from what is above it, however small it is."""
+    """Bits with which a tail is told from such a delta."""
     return _BITS + max(0, -_exponent(delta))
 
 

@@ -19,9 +19,9 @@ _UNITS = 10**6  # shares are so many parts of a budget, rounded down
 _ROOT_BITS = 64
 _FIRST = tuple(Fraction(i, 20) for i in range(2, 13))  # parts that one-way tables may have
 _WELL = 0.02  # total variation from which on noise is small enough for a stated table
-_MOST_ROUNDS = 3  # for each column
+_MOST_ROUNDS = 3  # for each stated table
 _CHOOSING, _CHOOSING_RHO = Fraction(1, 5), Fraction(1, 10)  # of a round, for its choice
-_WORTH = 0.1  # total variation that noise may cost a chosen table of middling size
+_WORTH = 0.08  # total variation that noise may cost a chosen table of middling size
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def table_shares(
 
     Stated tables have the whole amount where nothing is offered. Else they have the least part with
     which noise costs them a fiftieth of total variation, from a tenth to six tenths. Rounds are as
-    many as leave a chosen table of middling size a tenth, at least one, at most three for each
+    many as leave a chosen table of middling size a twelfth, at least one, at most three for each
     stated table and one for each that is offered.
     """
     moved = neighbors.rows_apart
