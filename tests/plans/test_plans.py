@@ -37,8 +37,8 @@ RELEASES = {
     "naive_bayes": 'target = "answer"\nfeatures = ["age", "region"]',
     "density": 'columns = ["age", "answer"]\nbins = 4',
     "tables": 'tables = ["answer", ["answer", "age"]]\nbins.age = [0, 20, 60, 100]\nsuppress = 0.2',
-    "synthetic_rows": "bins.age = 4\nbins.pay = 4\nrounds = 1",
     "quantile_regression": 'target = "pay"\nfeatures = ["age"]\ntau = 0.5',
+    "synthetic_rows": 'columns = ["age", "region", "answer"]\nbins.age = 4\nrounds = 2',
 }
 
 

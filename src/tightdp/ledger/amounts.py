@@ -199,7 +199,7 @@ def check_any_cap(accountant: str | None, **stated: Any) -> Cap:
     if accountant in (None, "sum") and stated["rho"] is None and not slack:
         caps = check_cap(stated["epsilon"], stated["delta"])
         return Cap("sum", caps.amount, caps.delta, caps.amount, caps.delta)
-    kept = accountant or ("sum" if stated["rho"] is None else "zcdp")
+    kept = ("sum" if stated["rho"] is None else "zcdp") if accountant is None else accountant
     cap = Cap.stated(kept, **stated)
     if _up(cap.amount) != cap.amount or _up(cap.slack) != cap.slack:
         fail("`rho` and `slack` must be rationals of moderate size: use floats or decimals.")

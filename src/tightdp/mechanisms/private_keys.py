@@ -38,6 +38,9 @@ MOST_BOUNDED = (
 _MARKS = (0.01, 0.25, 0.5, 0.75, 0.99)
 
 
+MOST_KEYS = 1 << 62  # that may be asked for: more than any table has
+
+
 class PrivateKeys(Mechanism):
     r"""Releases the keys of a column and their noisy counts, each if its noisy count is large.
 
@@ -121,7 +124,8 @@ class PrivateKeys(Mechanism):
         if not self.delta:
             fail("`delta` must be above 0: without it no key that nobody listed could appear.")
         self.keys = KeyColumn(schema, column)
-        self.column, self.most = column, None if most is None else check_count("most", most)
+        self.column = column
+        self.most = None if most is None else check_count("most", most, most=MOST_KEYS)
         ends = 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
         self.changes = ends * schema.rows_per_person
         self.noise = self._choose(check_choice("noise", noise, NOISES))
