@@ -107,7 +107,6 @@ class TableMechanism(AdditiveMechanism):
     ) -> None:
         self.schema = check_schema(schema)
         self.budget = budget = _budget(epsilon, delta, rho)
-        self.in_rho = rho is not None
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
         self.public, self.known = _public_table(public, self.schema, self.sides)
@@ -118,6 +117,7 @@ class TableMechanism(AdditiveMechanism):
             self.plan = choice.plan
         self.strategy = choice.strategy.name if isinstance(choice, ShapedNoise) else "gaussian"
         self._adopt(choice.counts, choice)
+        self.in_rho = rho is not None  # whatever the noise says of itself
 
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
