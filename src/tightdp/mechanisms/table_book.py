@@ -107,10 +107,11 @@ class TableMechanism(AdditiveMechanism):
     ) -> None:
         self.schema = check_schema(schema)
         self.budget = budget = _budget(epsilon, delta, rho)
-        self.in_rho = rho is not None
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
         self.public, self.known = _public_table(public, self.schema, self.sides)
+        if all(set(table) <= set(self.public) for table in self.asked):
+            fail("`public` holds all that is asked for in `tables`: there is nothing to release.")
         self.plan: NoisePlan | None = None
         name = check_choice("noise", noise, NOISES)
         choice = _chosen(self, name, budget)
@@ -118,6 +119,7 @@ class TableMechanism(AdditiveMechanism):
             self.plan = choice.plan
         self.strategy = choice.strategy.name if isinstance(choice, ShapedNoise) else "gaussian"
         self._adopt(choice.counts, choice)
+        self.in_rho = rho is not None
 
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
@@ -300,7 +302,9 @@ def _public_table(
             f'{{("region", "sex"): [[...], [...]]}}. Got {quoted(public)}.'
         )
     ((key, counts),) = public.items()
-    names = (key,) if isinstance(key, str) else tuple(key)
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, tuple) or not names or len(set(names)) < len(names):
+        fail(f"`public` must name distinct columns, one or a tuple of them. Got {quoted(key)}.")
     places = [sides.names.index(check_choice("public", name, sides.names)) for name in names]
     shape = tuple(sides.sizes[j] for j in places)
     table = check_array("public", counts, len(shape))
@@ -590,12 +594,22 @@ class Tables(Reading):
             total = int(np.clip(round(float(np.mean([p.sum() for p in parts]))), 0, total))
         return np.concatenate([whole_counts(part, total) for part in parts])
 
+    def _at(self, release: Release, confidence: float) -> Release:
+        """The same release at another level: intervals stay around what was not rounded."""
+        if not isinstance(release, TableBook):
+            return self.at_level(release, confidence)
+        together, alone = self._errors(confidence)
+        ends = None
+        if release.ends is not None:
+            middle = release.ends.mean(axis=1)
+            ends = np.column_stack([middle - together, middle + together])
+        return replace(release, half_width=together, alone=alone, ends=ends, confidence=confidence)
+
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The cells of all tables; their intervals can be asked for at any level."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         if level != release.confidence:
-            half = self.half_widths(level)
-            release = replace(release, half_width=half, confidence=level, ends=None)
+            release = self._at(release, level)
         found = self.read(release)
         answer = Answer.of(found)
         if not isinstance(found, TableBook) or not found.hidden.any():
