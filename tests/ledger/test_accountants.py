@@ -214,11 +214,15 @@ def test_disjoint_parts_cost_the_largest_rho():
         ({"epsilon": 1, "rho": 1}, "stated alone"),
         ({"rho": 1, "delta": 1e-6}, "stated alone"),
         ({"rho": 1, "accountant": "gaussian"}, "stated alone"),
+        ({"rho": 1, "accountant": "sum"}, "stated alone"),
         ({"rho": 0}, "`rho`"),
         ({"rho": float("nan")}, "`rho`"),
         ({"epsilon": 1, "slack": 0.1}, "`slack` must be 0"),
         ({"epsilon": 1, "delta": 1e-6, "accountant": "renyi"}, "`accountant`"),
         ({"epsilon": 1, "delta": 1e-6, "accountant": "pld"}, "it is no cap"),
+        ({"epsilon": 1, "delta": 1e-6, "accountant": ""}, "`accountant`"),
+        ({"epsilon": 1, "delta": 1e-6, "accountant": np.array(["zcdp", "sum"])}, "`accountant`"),
+        ({"epsilon": 1, "delta": 1e-6, "slack": np.zeros(2)}, "`slack`"),
     ],
 )
 def test_bad_terms_are_refused_and_leave_no_file(terms, words, tmp_path):
@@ -270,6 +274,18 @@ def test_a_cap_that_is_worth_more_than_it_says_is_refused(tmp_path, monkeypatch)
         Ledger(epsilon=1, delta=1e-6, accountant="zcdp", path=tmp_path / "ledger.db")
 
 
+@pytest.mark.parametrize(
+    ("accountant", "epsilon", "delta"),
+    [("gaussian", 1, 1e-60), ("gaussian", 3, 1e-31), ("zcdp", 1e-12, 1e-20), ("zcdp", 1, 1e-300)],
+)
+def test_a_cap_with_a_small_delta_can_be_opened_again(accountant, epsilon, delta, tmp_path):
+    terms = {"epsilon": epsilon, "delta": delta, "accountant": accountant}
+    with Ledger(**terms, path=tmp_path / "ledger.db") as made:
+        made.spend(epsilon / 2**20)
+    with Ledger(**terms, path=tmp_path / "ledger.db") as ledger:
+        assert ledger.verify().counter == 2
+
+
 # --- what is left, and what was lost --------------------------------------------------------------
 
 
@@ -315,6 +331,22 @@ def test_the_odometer_is_above_the_plan_and_grows():
     slack.spend(Cost.of(0.1, 1e-9))
     with pytest.raises(ParameterError, match="`delta` must be above"):
         slack.odometer(1e-7)
+
+
+def test_an_odometer_counts_the_slack_from_the_first_release_on():
+    """Else who buys a failure only where the loss was low gets delta twice."""
+    terms = {"epsilon": 3, "delta": 1e-6, "slack": 9e-7}
+    for accountant in ("zcdp", "gaussian"):
+        ledger = Ledger(**terms, accountant=accountant)
+        ledger.spend(0.25)
+        plain = Ledger(epsilon=3, delta=1e-6, accountant=accountant)
+        plain.spend(0.25)
+        assert ledger.odometer() > plain.odometer()
+        before, spent = ledger.odometer(), ledger.spent.amount
+        ledger.spend(Cost.of(Fraction(1, 10**9), 1e-9))
+        assert ledger.odometer() - before < 10 * (ledger.spent.amount - spent) + Fraction(1, 10**9)
+        with pytest.raises(ParameterError, match="`delta` must be above"):
+            Ledger(**terms, accountant=accountant).odometer(9e-7)
 
 
 def test_a_budget_in_one_unit_says_so_when_asked_for_another():

@@ -366,6 +366,16 @@ def test_tables_without_a_row_have_a_model():
     assert 1 <= model.model_.total <= 50
 
 
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_noise_that_underflows_leaves_a_model(names):
+    """At the largest epsilon the variance of a cell is below every double."""
+    levels = {name: tdp.Category(["x", "y"], other="x") for name in names}
+    schema = tdp.Schema(levels, 50, neighbors="add-remove")
+    model = tdp.SyntheticTable(schema, epsilon=1024).fit({name: ["x", "y"] * 25 for name in names})
+    assert model.model_.counts((0,)) == pytest.approx([25, 25], abs=0.1)
+    assert len(model.sample(20, copies=2)) == 2
+
+
 def test_previews_say_what_noise_costs(seed):
     """The total variation of released one-way tables, over 60 releases: on average as foreseen."""
     schema, rows = tdp.Schema(WIDE, 400), dependent(400, seed)

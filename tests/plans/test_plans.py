@@ -38,6 +38,7 @@ RELEASES = {
     "density": 'columns = ["age", "answer"]\nbins = 4',
     "tables": 'tables = ["answer", ["answer", "age"]]\nbins.age = [0, 20, 60, 100]\nsuppress = 0.2',
     "quantile_regression": 'target = "pay"\nfeatures = ["age"]\ntau = 0.5',
+    "synthetic_rows": 'columns = ["age", "region", "answer"]\nbins.age = 4\nrounds = 2',
 }
 
 

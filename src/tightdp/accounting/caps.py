@@ -47,6 +47,9 @@ and together cost up to twice the delta.
 R_n}` is a supermartingale, L the privacy loss and R the sum of rho so far. By Ville's inequality,
 outside of an event of chance :math:`\beta`, :math:`L_n \le (1+\lambda)R_n + \ln(1/\beta)/\lambda`
 at all times n at once: what is spent may be read off at any moment, also one that answers chose.
+The slack is part of delta from the first release on, whether it is used or not: a bound with all of
+delta as :math:`\beta` until somebody buys a failure would fail with a chance of up to
+:math:`\delta + d`, for an analyst who buys it where the bound still held.
 """
 
 from __future__ import annotations
@@ -146,7 +149,7 @@ class Cap:
     def _in_rho(
         cls, accountant: str, epsilon: Number | None, delta: Number, rho: Number, slack: Fraction
     ) -> Cap:
-        if epsilon is not None or delta or accountant == "gaussian":
+        if epsilon is not None or delta or accountant != "zcdp":
             fail(
                 "`rho` must be stated alone, with accountant='zcdp': a cap is in one unit. "
                 "`slack` is the delta that releases beside it may spend."
@@ -183,12 +186,12 @@ class Cap:
     def odometer(self, amount: Fraction, slack: Fraction, delta: Fraction) -> Fraction | None:
         """An epsilon of which it holds at all times at once that no more is lost, but for delta.
 
-        None where delta does not cover the releases that have one of their own. The rates are those
+        None where delta does not cover those that may have one of their own. The rates are those
         that are best at the cap, its half, its quarter ...; each pays for its share of delta.
         """
-        beside = self.slack if slack else Fraction(0)  # none has failed if none could
-        if self.accountant == "sum":
-            return amount if beside <= delta else None
+        if self.accountant == "sum":  # surely, as long as none could fail
+            return amount if not slack or self.slack <= delta else None
+        beside = self.slack
         if not beside < delta:
             return None
         rho, most = (x / 2 if self.accountant == "gaussian" else x for x in (amount, self.amount))

@@ -15,7 +15,7 @@ from typing import Any
 from tightdp.accepted import Number
 from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
-from tightdp.errors import amount_within, fail
+from tightdp.errors import amount_within, check_instance, fail
 from tightdp.privacy import Neighbors, text_down, text_up
 
 DENOMINATOR_BITS = 2048  # every float has a denominator of at most 1074 bits
@@ -193,10 +193,12 @@ def check_cap(epsilon: Number, delta: Number) -> Budget:
 
 def check_any_cap(accountant: str | None, **stated: Any) -> Cap:
     """The cap of a ledger that adds what it is asked to add: see :meth:`Cap.stated`."""
-    if accountant in (None, "sum") and stated["rho"] is None and stated["slack"] == 0:
+    named = accountant is None or check_instance("accountant", accountant, str, words="a text")
+    spare = amount_within("slack", stated["slack"], "[0, 1)")
+    if named in (True, "sum") and stated["rho"] is None and not spare:
         caps = check_cap(stated["epsilon"], stated["delta"])
         return Cap("sum", caps.amount, caps.delta, caps.amount, caps.delta)
-    kept = accountant or ("sum" if stated["rho"] is None else "zcdp")
+    kept = ("sum" if stated["rho"] is None else "zcdp") if accountant is None else accountant
     cap = Cap.stated(kept, **stated)
     if _up(cap.amount) != cap.amount or _up(cap.slack) != cap.slack:
         fail("`rho` and `slack` must be rationals of moderate size: use floats or decimals.")

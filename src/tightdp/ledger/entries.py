@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from tightdp.accounting.caps import UNITS, Cap
-from tightdp.accounting.conversions import bits_for, gaussian_dp_delta, zcdp_delta
+from tightdp.accounting.conversions import bits_for, gaussian_dp_delta, zcdp_delta, zcdp_rho
 from tightdp.accounting.costs import Cost
 from tightdp.errors import LedgerError, check_instance, encodes, fail
 from tightdp.ledger.amounts import SYMBOLS, Budget, from_text, shown, to_text
@@ -322,12 +322,15 @@ def _check_worth(cap: Cap) -> None:
     """Refuse a file whose cap is above what it says that it is worth."""
     if cap.epsilon is None or cap.delta is None:
         return
-    if cap.accountant == "zcdp":
-        delta = zcdp_delta(cap.epsilon, cap.amount)
+    left = cap.delta - cap.slack
+    if left > 0 and cap.accountant == "zcdp":
+        # two searches for an order, either of which proves it: they end a hair apart
+        holds = zcdp_delta(cap.epsilon, cap.amount) <= left or (
+            cap.amount <= zcdp_rho(cap.epsilon, left)
+        )
     else:
-        bits = bits_for(cap.delta - cap.slack)
-        delta = gaussian_dp_delta(cap.epsilon, cap.amount, bits)
-    if delta + cap.slack > cap.delta:
+        holds = left > 0 and (gaussian_dp_delta(cap.epsilon, cap.amount, bits_for(left)) <= left)
+    if not holds:
         fail("The ledger has a cap above the epsilon and delta that it states.", LedgerError)
 
 

@@ -17,6 +17,7 @@ from tightdp.randomness import RandomSource
 
 _UNITS = 10**6  # shares are so many parts of a budget, rounded down
 _ROOT_BITS = 64
+_LEAST_VARIANCE = 1e-30  # where doubles underflow, at rates that no longer protect anybody
 _FIRST = tuple(Fraction(i, 20) for i in range(2, 13))  # parts that one-way tables may have
 _WELL = 0.02  # total variation from which on noise is small enough for a stated table
 _MOST_ROUNDS = 3  # for each stated table
@@ -54,11 +55,11 @@ class CellNoise:
 
     @property
     def variance(self) -> float:
-        """Of one cell; that of the Gaussian law is at most its parameter."""
+        """Of one cell; that of the Gaussian law is at most its parameter. Never 0: fits divide."""
         if self.gaussian:
-            return float(self.scale)
+            return max(float(self.scale), _LEAST_VARIANCE)
         rate = float(self.scale)
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+        return max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, _LEAST_VARIANCE)
 
     @property
     def mean_size(self) -> float:
