@@ -402,6 +402,23 @@ def test_whole_counts_are_not_negative_and_keep_their_intervals(seed):
     np.testing.assert_allclose(whole.table("region").interval, real.table("region").interval)
 
 
+def test_an_answer_has_the_intervals_of_its_release(seed):
+    """Also where the cells of the one table are what was measured."""
+    table = people(np.random.default_rng(seed))
+    made = Tables(schema(), [["sex", "region"]], epsilon=0.1, whole=True)
+    assert made.names == made.book.statistic.names
+    release = made.release(table, rng=seed)
+    np.testing.assert_array_equal(made.answer(release).interval, release.interval)
+    assert made.read(release) is release
+
+
+def test_cells_of_all_tables_have_names_of_their_own():
+    two = tdp.Category(["x", "y"], other="x")
+    facts = tdp.Schema({"a": two, "a[x]:b": two, "b": two}, rows=10)
+    with pytest.raises(ParameterError, match="Two entries would have the name 'a\\[x\\]:b\\[x\\]'"):
+        Tables(facts, 2, epsilon=1)
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_another_level_has_the_intervals_of_a_release_at_that_level(whole, seed):
     table = people(np.random.default_rng(seed))
@@ -489,6 +506,7 @@ def wide(columns: int, levels: int) -> tdp.Schema:
         (["sex"], {"bins": {"sex": 3}}, "is a category"),
         ([("age", 3), "sex"], {}, "pairs of a name and bins"),
         ([[("age", 3)], ["sex", ("age", 4)]], {}, "the same bins"),
+        ([[("age", 3)], ["sex", ("age", [[0], [1, 2]])]], {}, "the same bins"),
         (["sex"], {"noise": "gaussian"}, "`delta` > 0"),
         (["sex"], {"noise": "tables"}, "is not for these tables"),
     ],

@@ -14,7 +14,13 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.statistics import Statistic
-from tightdp.data.table_counts import TableColumns, TableCounts, cell_names, read_tables
+from tightdp.data.table_counts import (
+    TableColumns,
+    TableCounts,
+    cell_names,
+    distinct_quickly,
+    read_tables,
+)
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -428,8 +434,8 @@ class Tables(Reading):
         self.contents: tuple[tuple[Axis, ...], ...] = tuple(
             tuple(sides.axes[j] for j in table) for table in self.book.asked
         )
-        self.names = tuple(
-            itertools.chain.from_iterable(cell_names(axes) for axes in self.contents)
+        self.names = distinct_quickly(
+            tuple(itertools.chain.from_iterable(cell_names(axes) for axes in self.contents))
         )
         self._reader = self.book.reader()
         self._order = _as_asked(self.book.work, self.book.asked)
@@ -554,8 +560,9 @@ class Tables(Reading):
 
     def read(self, release: Release) -> Release:
         """The tables of a release of coordinates."""
-        if release.names != self.book.statistic.names:
-            return release  # read already
+        read = isinstance(release, TableBook)  # cells may be what was measured, by the same names
+        if read or release.names != self.book.statistic.names:
+            return release
         value = self._flat(self._reader.tables(release.value[None, :]))
         together, alone = self._errors(release.confidence)
         ends = None
