@@ -374,3 +374,12 @@ def test_no_error_is_larger_than_the_bounds_leave(seed):
         assert found.half_width.max() <= most
     errors = realised(request("mean", few, epsilon=0.01), {"age": np.full(50, 100.0)}, 40, seed)
     assert np.abs(errors).max() <= 100
+
+
+def test_a_budget_in_rho_alone_is_split():
+    schema = Schema({"age": Interval(0, 100)}, rows=5000)
+    wishes = dict.fromkeys(["May", "June"], Sums(schema, ["age"]))
+    split = split_budget(wishes, rho=0.125, errors=dict.fromkeys(wishes, 500))
+    assert sum(part**2 / 2 for part in split.epsilon.values()) <= Fraction(1, 8)
+    with pytest.raises(ParameterError, match="stated alone"):
+        split_budget(wishes, rho=0.125, accountant="sum", errors=dict.fromkeys(wishes, 500))

@@ -362,7 +362,7 @@ def split_budget(
     assume_rows: bool = False,
     delta: Number = 0,
     rho: Number | None = None,
-    accountant: str = "sum",
+    accountant: str | None = None,
     slack: Number = 0,
 ) -> BudgetSplit:
     """Shares of a total budget such that all releases miss their wishes by about one factor.

@@ -125,7 +125,7 @@ class TableMechanism(AdditiveMechanism):
             self.plan = choice.plan
         self.strategy = choice.strategy.name if isinstance(choice, ShapedNoise) else "gaussian"
         self._adopt(choice.counts, choice)
-        self.in_rho = rho is not None
+        self.in_rho = rho is not None  # whatever the noise says of itself
 
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
