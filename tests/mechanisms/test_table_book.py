@@ -12,6 +12,7 @@ import pytest
 import tightdp as tdp
 from tightdp.data.table_counts import TableCounts
 from tightdp.errors import ParameterError, UncoveredMoveError
+from tightdp.mechanisms.mechanism import Together
 from tightdp.mechanisms.table_book import TableMechanism, Tables
 from tightdp.release import Release
 from tightdp.shaping.book_noise import GaussianBookNoise, ShapedNoise
@@ -276,6 +277,27 @@ def test_what_a_public_table_may_be():
         Tables(schema(), ASKED, epsilon=1, public={"planet": counts})
 
 
+@pytest.mark.parametrize("key", [3, (), ("sex", "sex"), frozenset(["sex"])])
+def test_a_public_table_names_distinct_columns(key):
+    with pytest.raises(ParameterError, match="must name distinct columns"):
+        Tables(schema(), ASKED, epsilon=1, public={key: [[1000, 0], [0, 1000]]})
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}, {"rho": 1}])
+def test_tables_that_are_public_are_not_released(budget):
+    both = {("region", "sex"): [[1000, 600], [300, 90], [10, 0], [0, 0]]}
+    with pytest.raises(ParameterError, match="nothing to release"):
+        Tables(schema(), [["sex"], ["sex", "region"]], public=both, **budget)
+
+
+def test_a_promise_about_some_neighbours_is_not_booked_beside_others():
+    part = publicly("best", [1600, 390, 10, 0])
+    assert part.given == part.source.given != ""
+    with pytest.raises(ParameterError, match="must promise to all neighbours"):
+        Together([part.source])
+    assert Together([book().source]).given == ""
+
+
 # --- how much noise ---------------------------------------------------------------------------
 
 
@@ -380,6 +402,35 @@ def test_whole_counts_are_not_negative_and_keep_their_intervals(seed):
     np.testing.assert_allclose(whole.table("region").interval, real.table("region").interval)
 
 
+def test_an_answer_has_the_intervals_of_its_release(seed):
+    """Also where the cells of the one table are what was measured."""
+    table = people(np.random.default_rng(seed))
+    made = Tables(schema(), [["sex", "region"]], epsilon=0.1, whole=True)
+    assert made.names == made.book.statistic.names
+    release = made.release(table, rng=seed)
+    np.testing.assert_array_equal(made.answer(release).interval, release.interval)
+    assert made.read(release) is release
+
+
+def test_cells_of_all_tables_have_names_of_their_own():
+    two = tdp.Category(["x", "y"], other="x")
+    facts = tdp.Schema({"a": two, "a[x]:b": two, "b": two}, rows=10)
+    with pytest.raises(ParameterError, match="Two entries would have the name 'a\\[x\\]:b\\[x\\]'"):
+        Tables(facts, 2, epsilon=1)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_another_level_has_the_intervals_of_a_release_at_that_level(whole, seed):
+    table = people(np.random.default_rng(seed))
+    made = book(whole=whole, epsilon=0.1)
+    low, high = (made.release(table, rng=seed, confidence=level) for level in (0.5, 0.9))
+    found = made.answer(low, 0.9)
+    np.testing.assert_allclose(found.interval, high.interval)
+    np.testing.assert_array_equal(found.release.alone, high.alone)
+    raw = made.source.release(table, rng=seed, confidence=0.5)
+    np.testing.assert_allclose(made.answer(raw, 0.9).interval, high.interval)
+
+
 def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
     table = people(np.random.default_rng(seed))
     release = book(suppress=0.5).release(table, rng=seed)
@@ -455,6 +506,7 @@ def wide(columns: int, levels: int) -> tdp.Schema:
         (["sex"], {"bins": {"sex": 3}}, "is a category"),
         ([("age", 3), "sex"], {}, "pairs of a name and bins"),
         ([[("age", 3)], ["sex", ("age", 4)]], {}, "the same bins"),
+        ([[("age", 3)], ["sex", ("age", [[0], [1, 2]])]], {}, "the same bins"),
         (["sex"], {"noise": "gaussian"}, "`delta` > 0"),
         (["sex"], {"noise": "tables"}, "is not for these tables"),
     ],

@@ -190,7 +190,10 @@ def _named(item: object, bins: dict[str, Any]) -> str:
 
 
 def _same(first: object, second: object) -> bool:
-    return np.array_equal(np.asarray(first), np.asarray(second))
+    try:
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    except ValueError:  # no arrays: what they are is said where bins are read
+        return False
 
 
 class TableCounts(Statistic):

@@ -201,6 +201,11 @@ class Mechanism(Recorded, ABC):
         text = "\n".join(facts).encode("utf-8", "surrogatepass")
         return FINGERPRINTS + hashlib.sha256(text).hexdigest()
 
+    @property
+    def given(self) -> str:
+        """Between which neighbours alone the promise holds; nothing where it holds for all."""
+        return ""
+
     def settled_options(self) -> dict[str, Any]:
         """Options that were left to the mechanism and depend on epsilon, as they were chosen."""
         return {}
@@ -479,6 +484,10 @@ class Reading(Mechanism):
     def law(self) -> str:
         return self.source.law
 
+    @property
+    def given(self) -> str:
+        return self.source.given
+
     def label(self) -> str:
         return self.source.label()
 
@@ -538,6 +547,12 @@ class Together(Mechanism):
         self.neighbors = self.parts[0].neighbors
         if any(part.neighbors is not self.neighbors for part in self.parts):
             fail("`parts` must have one neighbour relation: epsilons of two do not add.")
+        for part in self.parts:
+            if part.given:
+                fail(
+                    "`parts` must promise to all neighbours, and the promise of "
+                    f"{part.label()} is only {part.given}: release it by itself."
+                )
         if len({part.unit() for part in self.parts}) > 1:
             fail(
                 "`parts` must protect the same: schemas with one `person` column and one "

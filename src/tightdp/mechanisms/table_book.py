@@ -14,7 +14,13 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.statistics import Statistic
-from tightdp.data.table_counts import TableColumns, TableCounts, cell_names, read_tables
+from tightdp.data.table_counts import (
+    TableColumns,
+    TableCounts,
+    cell_names,
+    distinct_quickly,
+    read_tables,
+)
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -110,6 +116,8 @@ class TableMechanism(AdditiveMechanism):
         self.sides, self.asked = read_tables(schema, tables, bins)
         self.work = Workload(self.sides.sizes, self.asked, check_weights(weights, len(self.asked)))
         self.public, self.known = _public_table(public, self.schema, self.sides)
+        if all(set(table) <= set(self.public) for table in self.asked):
+            fail("`public` holds all that is asked for in `tables`: there is nothing to release.")
         self.plan: NoisePlan | None = None
         name = check_choice("noise", noise, NOISES)
         choice = _chosen(self, name, budget)
@@ -300,7 +308,9 @@ def _public_table(
             f'{{("region", "sex"): [[...], [...]]}}. Got {quoted(public)}.'
         )
     ((key, counts),) = public.items()
-    names = (key,) if isinstance(key, str) else tuple(key)
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, tuple) or not names or len(set(names)) < len(names):
+        fail(f"`public` must name distinct columns, one or a tuple of them. Got {quoted(key)}.")
     places = [sides.names.index(check_choice("public", name, sides.names)) for name in names]
     shape = tuple(sides.sizes[j] for j in places)
     table = check_array("public", counts, len(shape))
@@ -424,8 +434,8 @@ class Tables(Reading):
         self.contents: tuple[tuple[Axis, ...], ...] = tuple(
             tuple(sides.axes[j] for j in table) for table in self.book.asked
         )
-        self.names = tuple(
-            itertools.chain.from_iterable(cell_names(axes) for axes in self.contents)
+        self.names = distinct_quickly(
+            tuple(itertools.chain.from_iterable(cell_names(axes) for axes in self.contents))
         )
         self._reader = self.book.reader()
         self._order = _as_asked(self.book.work, self.book.asked)
@@ -550,8 +560,9 @@ class Tables(Reading):
 
     def read(self, release: Release) -> Release:
         """The tables of a release of coordinates."""
-        if release.names != self.book.statistic.names:
-            return release  # read already
+        read = isinstance(release, TableBook)  # cells may be what was measured, by the same names
+        if read or release.names != self.book.statistic.names:
+            return release
         value = self._flat(self._reader.tables(release.value[None, :]))
         together, alone = self._errors(release.confidence)
         ends = None
@@ -590,12 +601,22 @@ class Tables(Reading):
             total = int(np.clip(round(float(np.mean([p.sum() for p in parts]))), 0, total))
         return np.concatenate([whole_counts(part, total) for part in parts])
 
+    def _at(self, release: Release, confidence: float) -> Release:
+        """The same release at another level: intervals stay around what was not rounded."""
+        if not isinstance(release, TableBook):
+            return self.at_level(release, confidence)
+        together, alone = self._errors(confidence)
+        ends = None
+        if release.ends is not None:
+            middle = release.ends.mean(axis=1)
+            ends = np.column_stack([middle - together, middle + together])
+        return replace(release, half_width=together, alone=alone, ends=ends, confidence=confidence)
+
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The cells of all tables; their intervals can be asked for at any level."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         if level != release.confidence:
-            half = self.half_widths(level)
-            release = replace(release, half_width=half, confidence=level, ends=None)
+            release = self._at(release, level)
         found = self.read(release)
         answer = Answer.of(found)
         if not isinstance(found, TableBook) or not found.hidden.any():
