@@ -82,6 +82,13 @@ def test_more_fits_than_epsilons_would_add_up_to(tmp_path):
         tdp.Plan.read(write(tmp_path, "rho = 0.17", *many))
 
 
+def test_few_releases_that_fit_where_epsilons_are_added_are_told_so(tmp_path):
+    few = [("median", "one", "epsilon = 1.4"), ("median", "two", "epsilon = 1.4")]
+    tdp.Plan.read(write(tmp_path, "epsilon = 3", *few))
+    with pytest.raises(BudgetError, match="fit where epsilons are added"):
+        tdp.Plan.read(write(tmp_path, ZCDP.replace("zcdp", "gaussian"), *few))
+
+
 @pytest.mark.parametrize("budget", [ZCDP, ZCDP.replace("zcdp", "gaussian"), "rho = 0.2"])
 def test_weights_share_the_cap(tmp_path, budget):
     plan = tdp.Plan.read(

@@ -498,7 +498,7 @@ def _check_under(found: PlanText, cap: Cap) -> None:
         found.complain(
             ("budget",),
             f"over budget. The releases ask for {cap.unit} = {text_up(asked)} of "
-            f"{text_down(cap.amount)}.",
+            f"{text_down(cap.amount)}.{_remedy(found, cap)}",
             BudgetError,
         )
     if beside > cap.slack:
@@ -508,6 +508,14 @@ def _check_under(found: PlanText, cap: Cap) -> None:
             f"own, of {text_down(cap.slack)}: state a `slack`, or take noise without a delta.",
             BudgetError,
         )
+
+
+def _remedy(found: PlanText, cap: Cap) -> str:
+    """Few releases without a delta may cost less where epsilons are added."""
+    total = Cost.total([planned.request.mechanism.cost for planned in found.releases])
+    if cap.epsilon is None or total.epsilon > cap.epsilon or total.delta > (cap.delta or 0):
+        return ""
+    return ' They fit where epsilons are added: leave `accountant` out, or say "sum".'
 
 
 def refuse(problems: list[TightdpError]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
@@ -116,10 +117,22 @@ def rows_of(answer: Answer, request: Request) -> Callable[[], str]:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*(np.asarray(c).tolist() for c in columns.values()), strict=True))
+        writer.writerows(zip(*map(_written, columns.values()), strict=True))
         return out.getvalue()
 
     return text
+
+
+def _written(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
+    """The cells of a column: numbers that are all whole are written as such, 57 and not 57.0.
+
+    >>> _written([57.0, 48.0]), _written([0.5, 2.0]), _written(["a", "b"])
+    ([57, 48], [0.5, 2.0], ['a', 'b'])
+    """
+    cells = np.asarray(column)
+    if cells.dtype.kind == "f" and (np.abs(cells) < 2**53).all() and (cells % 1 == 0).all():
+        cells = cells.astype(np.int64)
+    return cells.tolist()
 
 
 # --- axes ----------------------------------------------------------------------------------------
