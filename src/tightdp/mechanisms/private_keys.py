@@ -32,13 +32,9 @@ from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.shared_costs import most_each
 
 NOISES = ("best", "bounded", "gaussian")
-MOST_BOUNDED = (
-    1 << 10
-)  # changes of a person that are composed; Gaussian noise is better long before
-_MARKS = (0.01, 0.25, 0.5, 0.75, 0.99)
-
-
+MOST_BOUNDED = 1 << 10  # changes of a person that are composed: Gaussian noise is better by then
 MOST_KEYS = 1 << 62  # that may be asked for: more than any table has
+_MARKS = (0.01, 0.25, 0.5, 0.75, 0.99)
 
 
 class PrivateKeys(Mechanism):
