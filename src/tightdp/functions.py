@@ -8,8 +8,9 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from tightdp.ledger import Ledger
+from tightdp.options import Amount, Option
 from tightdp.randomness import RandomSource
-from tightdp.registry import KINDS, Amount, Kind, Option
+from tightdp.registry import KINDS, Kind
 from tightdp.release import Release
 from tightdp.schema import Schema
 

@@ -6,6 +6,7 @@ import decimal
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from tightdp.accepted import Number
 from tightdp.errors import (
@@ -139,6 +140,21 @@ def marks(seeded: bool, approximate: bool) -> list[str]:
     """
     seed = ["SEEDED: not private"] if seeded else []
     return seed + (["APPROXIMATE: epsilon is not proved"] if approximate else [])
+
+
+def float_up(x: Fraction) -> float:
+    """What a guarantee may print for an exact epsilon or delta: a double that means at least x.
+
+    It is the least double whose shortest decimal, which is how privacy parameters are read, is not
+    below x.
+
+    >>> float_up(Fraction(3, 10)), float_up(Fraction(1, 3))
+    (0.3, 0.33333333333333337)
+    """
+    near = float(x)
+    while exact_amount("x", near) < x:
+        near = math.nextafter(near, math.inf)
+    return near
 
 
 def text_up(amount: Number, digits: int = _DIGITS) -> str:

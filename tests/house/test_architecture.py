@@ -27,6 +27,7 @@ FLOORS = [
     ["design"],
     ["inference", "convex", "shaping"],
     ["mechanisms"],
+    ["options"],
     ["registry"],
     ["functions"],
     ["estimators"],

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
-from tightdp.exact.enclosures import float_up
 from tightdp.ledger import Budget, Ledger
 from tightdp.ledger.amounts import DENOMINATOR_BITS, check_amount, from_text, to_text, unrounded
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, float_up
 
 TENTH = Fraction(1, 10)
 BAD = [math.nan, math.inf, -1, -math.inf, True, "1", None, 1j, Decimal("NaN"), 10**400]

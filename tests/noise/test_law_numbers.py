@@ -11,12 +11,13 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from tightdp.exact.enclosures import exp_minus_bounds, float_up
+from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.undecided_bits import coins
 from tightdp.noise import steps as steps_module
 from tightdp.noise.gaussian_laws import AnalyticGaussian, Gaussian, gaussian_delta
 from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
 from tightdp.noise.steps import Steps
+from tightdp.privacy import float_up
 from tightdp.randomness import SeededSource
 
 # --- reference numbers ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tightdp.cli import main
 from tightdp.cli.output import Exit
 from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
-from tightdp.registry import amount
+from tightdp.options import amount
 
 from .conftest import HEAD, MEAN
 

@@ -18,8 +18,8 @@ from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
 from tightdp.errors import DimensionError, fail
-from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import exact_fraction
+from tightdp.privacy import float_up
 
 Weights = Mapping[Any, Any] | Iterable[Any]
 

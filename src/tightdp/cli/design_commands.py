@@ -65,7 +65,7 @@ def add(commands: Commands) -> None:
 
 def _design(given: argparse.Namespace, speaker: Speaker) -> Exit:
     from tightdp.design.designs import design_noise
-    from tightdp.registry import amount
+    from tightdp.options import amount
 
     if given.out:
         check_out(given.out, force=given.force)
@@ -109,7 +109,7 @@ def _several(given: argparse.Namespace, speaker: Speaker) -> Exit:
     """One noise for two or three entries, or two noises for two releases."""
     from tightdp.design.composed import design_composed_noise
     from tightdp.design.vector import design_vector_noise
-    from tightdp.registry import amount
+    from tightdp.options import amount
 
     for name in ("gap", "cells", "integer", "monotone", "time_limit"):
         if getattr(given, name) not in (None, False):

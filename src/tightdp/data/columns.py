@@ -267,6 +267,13 @@ def open_column(data: Any) -> Column:
     return _of_array(as_objects(data))
 
 
+def libraries(thing: object) -> set[tuple[str, str]]:
+    """The library and the name of every class of an object, without importing anything."""
+    return {
+        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(thing).mro()
+    }
+
+
 def as_objects(data: object) -> NDArray[Any]:
     """What an unknown class gives as an array, cell by cell: its own conversion might look at all.
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import Chunk, Engine, ListedCells, PandasTable
+from tightdp.data.columns import Chunk, Engine, ListedCells, PandasTable, libraries
 from tightdp.data.csv_files import CsvFile, check_names, check_opens, read_names, read_rows
 from tightdp.data.library_columns import (
     batch_cells,
-    libraries,
     pyarrow,
     unreadable_polars,
     unreadable_type,

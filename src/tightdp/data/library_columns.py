@@ -20,6 +20,7 @@ from tightdp.data.columns import (
     ListedCells,
     NumberCells,
     array_cells,
+    libraries,
     open_column,
     unreadable_array,
 )
@@ -30,13 +31,6 @@ from tightdp.values import LONGEST_TEXT
 _MOST_EXACT = 1 << 53
 _MOST_SCALE = 22  # 10.0**22 is the largest exact power of ten
 _POLARS_REST = ("Boolean", "String", "Categorical", "Enum", "Null")
-
-
-def libraries(thing: object) -> set[tuple[str, str]]:
-    """The library and the name of every class of an object, without importing anything."""
-    return {
-        (base.__module__.split(".")[0].lstrip("_"), base.__name__) for base in type(thing).mro()
-    }
 
 
 def open_library(data: Any) -> Column | None:

@@ -12,12 +12,11 @@ from tightdp.design import verifier
 from tightdp.design.losses import Loss
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import ParameterError, UndecidedError, fail
-from tightdp.exact.enclosures import float_up
 from tightdp.noise.lattice_laws import DiscreteStaircase
 from tightdp.noise.line_laws import Staircase
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
-from tightdp.privacy import text_down, text_up
+from tightdp.privacy import float_up, text_down, text_up
 
 DesignedNoise = PiecewiseNoise | TableNoise | Staircase | DiscreteStaircase
 

@@ -34,10 +34,9 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
-from tightdp.exact.enclosures import float_up
 from tightdp.paths import check_path, read_file, write_whole
 from tightdp.printed import html_facts, text_facts
-from tightdp.privacy import text_down, text_up
+from tightdp.privacy import float_up, text_down, text_up
 
 METHODS = ("extended", "cutting-planes")
 _KEPT = 256

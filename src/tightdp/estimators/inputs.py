@@ -20,8 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import as_objects, open_column
-from tightdp.data.library_columns import libraries
+from tightdp.data.columns import as_objects, libraries, open_column
 from tightdp.data.one_pass import blocks
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.privacy import Neighbors

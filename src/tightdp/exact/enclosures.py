@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from tightdp.errors import exact_amount, fail
+from tightdp.errors import fail
 
 LOG_SLACK = 2  # |minus_log - truth| in units of the last place, proved there
 _GUARD_BITS = 64
@@ -72,21 +72,6 @@ def exp_above(epsilon: Fraction) -> Fraction:
     """
     bits = _FACTOR_BITS + math.ceil(2 * epsilon)
     return Fraction(1 << bits, exp_minus_bounds(epsilon, bits)[0])
-
-
-def float_up(x: Fraction) -> float:
-    """What a guarantee may print for an exact epsilon or delta: a double that means at least x.
-
-    It is the least double whose shortest decimal, which is how privacy parameters are read, is not
-    below x.
-
-    >>> float_up(Fraction(3, 10)), float_up(Fraction(1, 3))
-    (0.3, 0.33333333333333337)
-    """
-    near = float(x)
-    while exact_amount("x", near) < x:
-        near = math.nextafter(near, math.inf)
-    return near
 
 
 def exp_up(x: float, places: int = 0) -> Fraction:

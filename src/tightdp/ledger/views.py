@@ -21,7 +21,6 @@ from tightdp.errors import (
     fraction_within,
     visible,
 )
-from tightdp.exact.enclosures import float_up
 from tightdp.ledger import charges
 from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, shown
 from tightdp.ledger.charges import Head, Receipt
@@ -30,7 +29,7 @@ from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.tight import tight_epsilon
 from tightdp.ledger.verification import verify
 from tightdp.printed import html_facts, html_table, text_facts, text_table
-from tightdp.privacy import Neighbors, marks, text_up
+from tightdp.privacy import Neighbors, float_up, marks, text_up
 
 _LEFT = {1, 2, 3, 6, 7}
 _WIDEST = 40

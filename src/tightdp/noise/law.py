@@ -27,10 +27,9 @@ from tightdp.errors import (
     fraction_within,
     shown,
 )
-from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.steps import Steps
-from tightdp.privacy import Guarantee, Neighbors, Numerics, text_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 
 DELTA_FLOOR = 2.0**-256

@@ -11,10 +11,10 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, fail, shown
-from tightdp.exact.enclosures import float_up
 from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
 from tightdp.noise.table_noise import CellWeights, TableNoise
+from tightdp.privacy import float_up
 
 
 class PiecewiseNoise(ContinuousLaw, CellWeights):

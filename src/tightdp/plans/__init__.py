@@ -1,9 +1,10 @@
 """Release plans: a file that says what is public, what to release, and what it may cost."""
 
 from tightdp.answer import Answer
+from tightdp.options import Option
 from tightdp.plans.plan import Plan, PlanPreview, PlanResult
 from tightdp.plans.request import Request, request
-from tightdp.registry import KINDS, Kind, Option, register
+from tightdp.registry import KINDS, Kind, register
 
 __all__ = [
     "KINDS",

@@ -32,11 +32,12 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_any_cap, check_cap
 from tightdp.ledger.entries import check_key
+from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
 from tightdp.plans.request import Request
 from tightdp.privacy import text_down, text_up
-from tightdp.registry import KINDS, Kind, amount, check_keys
+from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema
 
 P = ParamSpec("P")

@@ -14,10 +14,11 @@ from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, f
 from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
+from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomLike
-from tightdp.registry import KINDS, Kind, check_keys
+from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema
 
 

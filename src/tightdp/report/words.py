@@ -6,8 +6,7 @@ from fractions import Fraction
 from math import exp
 
 from tightdp.accounting.conversions import zcdp_epsilon
-from tightdp.exact.enclosures import float_up
-from tightdp.privacy import Guarantee, Neighbors, Numerics, marks, text_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, marks, text_up
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
