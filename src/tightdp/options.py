@@ -109,6 +109,14 @@ class Option:
             Option("column", "", of=Interval)._column(name, column, schema)
         return {column: _bins(name, bins) for column, bins in value.items()}
 
+    def _counts_of(self, name: str, value: object, schema: Schema) -> list[tuple[Any, Any]]:
+        pairs = list(value.items()) if isinstance(value, Mapping) else _pairs(name, value)
+        for columns, counts in pairs:
+            for column in [columns] if isinstance(columns, str) else _listed(name, columns):
+                self._column(name, column, schema)
+            _listed(name, counts)
+        return pairs
+
     def _text(self, name: str, value: object, schema: Schema) -> str:
         if self.choices:
             return check_choice(name, value, self.choices)
@@ -215,6 +223,10 @@ TAKES = {
     ),
     "tables": Taken(int | Sequence[By], Option._tables),
     "bins of columns": Taken(Mapping[str, Edges], Option._bins_of),
+    "counts of columns": Taken(
+        Mapping[str | tuple[str, ...], Sequence[Any]] | Sequence[tuple[Any, Any]],
+        Option._counts_of,
+    ),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }

@@ -30,8 +30,8 @@ from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile, KNormQuantiles
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
-from tightdp.mechanisms.table_book import NOISES as TABLE_NOISES
 from tightdp.mechanisms.table_book import Tables
+from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
 from tightdp.noise.law import NoiseLaw
 from tightdp.options import By, Edges, Option, table_names
 from tightdp.schema import Category, Interval, Schema, check_schema
@@ -402,18 +402,39 @@ _register(
     columns=Option("columns", "by default all"),
     bins=Option("bins", "of the numeric columns: how many each (by a rule), or the edges of one"),
 )
-_register(
-    "tables",
-    "many tables of counts that agree with each other",
-    Tables,
-    tables=Option("tables", "lists of columns, or up to how many at once", required=True),
-    bins=Option("bins of columns", "of numbers: how many each, or the edges"),
-    weights=Option("numbers", "what the variance of a cell of each table counts"),
-    targets=Option("numbers", "or the standard error that is wished for each table"),
-    noise=Option("text", "the noise, by default the best", choices=TABLE_NOISES, default="best"),
-    delta=Option("number", "for Gaussian noise, taken where it has less variance", default=0),
-    whole=Option("flag", "round to integers that are not negative, table by table"),
-    suppress=Option("number", "do not print cells whose relative error is larger"),
+
+
+def _tables(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """For an epsilon, or for a budget in rho where the release states one."""
+    return Tables(schema, **(dict(given) if "rho" in given else {"epsilon": epsilon, **given}))
+
+
+register(
+    Kind(
+        "tables",
+        "many tables of counts that agree with each other",
+        {
+            "tables": Option(
+                "tables", "lists of columns, or up to how many at once", required=True
+            ),
+            "bins": Option("bins of columns", "of numbers: how many each, or the edges"),
+            "weights": Option("numbers", "what the variance of a cell of each table counts"),
+            "targets": Option("numbers", "or the standard error that is wished for each table"),
+            "noise": Option(
+                "text", "the noise, by default the best", choices=TABLE_NOISES, default="best"
+            ),
+            "delta": Option(
+                "number", "for Gaussian noise, taken where it has less variance", default=0
+            ),
+            "rho": Option("number", "instead of an epsilon: a budget of zero-concentrated DP"),
+            "public": Option(
+                "counts of columns", "tables that are public and kept exactly, with their counts"
+            ),
+            "whole": Option("flag", "round to integers that are not negative, table by table"),
+            "suppress": Option("number", "do not print cells whose relative error is larger"),
+        },
+        _tables,
+    )
 )
 _register(
     "synthetic_rows",

@@ -34,7 +34,8 @@ from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
-from tightdp.mechanisms.table_book import TableMechanism, Tables
+from tightdp.mechanisms.table_book import Tables
+from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.shaping.moment_noise import Part
 

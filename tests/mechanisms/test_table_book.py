@@ -13,7 +13,8 @@ import tightdp as tdp
 from tightdp.data.table_counts import TableCounts
 from tightdp.errors import ParameterError, UncoveredMoveError
 from tightdp.mechanisms.mechanism import Together
-from tightdp.mechanisms.table_book import TableMechanism, Tables
+from tightdp.mechanisms.table_book import Tables
+from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.release import Release
 from tightdp.shaping.book_noise import GaussianBookNoise, ShapedNoise
 
@@ -263,13 +264,11 @@ def test_a_public_table_is_kept_and_rows_of_one_cell_are_covered(noise, seed):
 
 def test_what_a_public_table_may_be():
     counts = [1600, 390, 10, 0]
-    with pytest.raises(ParameterError, match="without a ledger"):
-        publicly("best", counts).release({}, ledger=tdp.Ledger(3))
     with pytest.raises(ParameterError, match="counts of all 2000 rows"):
         publicly("best", [1, 2, 3, 4])
     with pytest.raises(ParameterError, match="counts of a table of the shape"):
         publicly("best", [2000])
-    with pytest.raises(ParameterError, match="a mapping with one table"):
+    with pytest.raises(ParameterError, match="a mapping with public tables"):
         Tables(schema(), ASKED, epsilon=1, public=["region"])
     with pytest.raises(ParameterError, match="replace-one"):
         Tables(schema("add-remove"), ASKED, epsilon=1, public={"region": counts})
@@ -296,6 +295,88 @@ def test_a_promise_about_some_neighbours_is_not_booked_beside_others():
     with pytest.raises(ParameterError, match="must promise to all neighbours"):
         Together([part.source])
     assert Together([book().source]).given == ""
+
+
+def test_a_promise_about_some_neighbours_has_a_ledger_of_its_own(seed):
+    table = people(np.random.default_rng(seed))
+    counts = [int((table["region"] == r).sum()) for r in REGIONS]
+    part, whole = publicly("best", counts), book()
+    ledger = tdp.Ledger(5)
+    part.release(table, ledger=ledger, key="first")
+    assert "agree in the public table of region" in str(ledger)
+    part.release(table, ledger=ledger)  # its like
+    with pytest.raises(ParameterError, match="Epsilons for the two do not add"):
+        whole.release(table, ledger=ledger)
+    assert ledger.spent.epsilon == 2
+    other = tdp.Ledger(5)
+    whole.release(table, ledger=other)
+    with pytest.raises(ParameterError, match="Epsilons for the two do not add"):
+        part.release(table, ledger=other)
+    sexes = Tables(schema(), ASKED, epsilon=1, public={"sex": [999, 1001]})
+    with pytest.raises(ParameterError, match="Epsilons for the two do not add"):
+        sexes.release(table, ledger=ledger)
+
+
+def margins(table: dict[str, np.ndarray]) -> dict[str, list[int]]:
+    found = {"region": REGIONS, "sex": ["f", "m"]}
+    return {name: [int((table[name] == v).sum()) for v in levels] for name, levels in found.items()}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_several_public_tables_are_kept_and_two_rows_are_hidden(noise, seed):
+    """All pairs of pairs of rows that agree in both margins, by brute force."""
+    table = people(np.random.default_rng(seed))
+    known = margins(table)
+    made = book(noise, public=known)
+    release = made.release(table, rng=seed)
+    both = release.table("sex", "region").value.reshape(2, 4)
+    np.testing.assert_allclose(both.sum(axis=0), known["region"], atol=1e-8)
+    np.testing.assert_allclose(both.sum(axis=1), known["sex"], atol=1e-8)
+    assert "public tables of region; sex and differ in at most two rows" in str(made.preview())
+    std = made.preview().std
+    assert (std[:4] == 0).all()  # the table of regions is known
+    assert (std[4:] > 0).all()  # how regions and sexes go together is not
+    counts, choice = made.book.statistic, made.book.book_noise
+    points, sizes = all_images(counts), made.book.sides.sizes
+    rows = np.array(list(itertools.product(*map(range, sizes))))
+    region, sex = (rows[:, made.book.sides.names.index(name)] for name in ("region", "sex"))
+    first, second = np.triu_indices(len(rows))
+    sums = points[first] + points[second]
+    kept = np.column_stack(
+        [np.sort(of[np.column_stack([first, second])], axis=1) for of in (region, sex)]
+    )
+    largest = 0.0
+    for group in np.unique(kept, axis=0):
+        same = np.flatnonzero((kept == group).all(axis=1))
+        moves = np.concatenate([sums[same] - sums[i] for i in same])
+        if noise == "gaussian":
+            lengths = [
+                (moves[:, where] ** 2).sum(axis=1) / float(length)
+                for where, length in zip(counts.where, choice.lengths, strict=True)
+            ]
+            largest = max(largest, np.sum(lengths, axis=0).max())
+            continue
+        for entries, law in zip(choice.entries, choice.noises, strict=True):
+            levels = law.body.level(np.unique(moves, axis=0)[:, entries])
+            largest = max(largest, float(max(levels)) / float(law.sensitivity))
+    assert 0.4 < largest <= 1 + 1e-9  # planted: noise for one row would let some pass
+    assert choice.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("public", "words"),
+    [
+        ({"region": [1600, 390, 10, 0], ("region", "sex"): [[800, 800], [0, 390], [9, 0], [1, 0]]},
+         "do not agree"),
+        ([["region", [1600, 390, 10, 0]], ["region", [1600, 390, 10, 0]]], "once"),
+        ([["region", [1600, 390, 10, 0], 3]], "a mapping with public tables"),
+        ({"region": [1600, 390, 10, 0], "sex": [1000, 999]}, "counts of all 2000 rows"),
+        ({}, "a mapping with public tables"),
+    ],
+)  # fmt: skip
+def test_public_tables_that_cannot_be(public, words):
+    with pytest.raises(ParameterError, match=words):
+        Tables(schema(), ASKED, epsilon=1, public=public)
 
 
 # --- how much noise ---------------------------------------------------------------------------

@@ -177,23 +177,6 @@ class TableReader:
         return array
 
 
-def public_residuals(table: FloatArray, columns: Columns) -> dict[Columns, FloatArray]:
-    """All residuals of a table that is known.
-
-    >>> found = public_residuals(np.array([3.0, 1.0]), (4,))
-    >>> found[()], found[(4,)]
-    (array(4.), array([ 1., -1.]))
-    """
-    out: dict[Columns, FloatArray] = {}
-    for some in subsets(columns):
-        over = tuple(i for i, j in enumerate(columns) if j not in some)
-        part = np.asarray(table.sum(axis=over), dtype=np.float64)
-        for axis in range(part.ndim):
-            part = part - part.mean(axis=axis, keepdims=True)
-        out[some] = part
-    return out
-
-
 def _tells(kind: str, columns: Columns, some: Columns) -> bool:
     return set(some) <= set(columns) if kind == "cells" else some == columns
 

@@ -279,8 +279,13 @@ class Mechanism(Recorded, ABC):
         return (None, None) if schema is None else (schema.person, schema.protected_rows)
 
     def _whom(self) -> str | None:
-        """Whom a ledger notes as protected; None where only the caller knows."""
-        return None if self.public_facts() is None else protected(self.unit()[0])
+        """Whom a ledger notes as protected; None where only the caller knows.
+
+        A promise to some neighbours only is noted as one, so that it is booked with its like alone.
+        """
+        if self.public_facts() is None:
+            return None
+        return short_label(f"{protected(self.unit()[0])} {self.given}".strip())
 
     def release(
         self,

@@ -32,6 +32,7 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import Budget, check_any_cap, check_cap
 from tightdp.ledger.entries import check_key
+from tightdp.mechanisms.table_noise_choice import SAID_AT
 from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
 from tightdp.plans.lines import Text, read_text
@@ -369,13 +370,16 @@ def _default_name(release: Mapping[str, Any], i: int) -> str:
 
 def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
     """The epsilon of every release: its own, or its share of what the others leave."""
-    fixed: dict[int, Fraction] = {}
+    fixed: dict[int, Cost] = {}
     weights: dict[int, Fraction] = {}
     before = len(found.problems)
     for i, release in enumerate(releases):
-        given = [k for k in ("epsilon", "weight") if isinstance(release, Mapping) and k in release]
+        known = KINDS.get(release.get("kind", "")) if isinstance(release, Mapping) else None
+        ways = ["epsilon", "weight", *(["rho"] if known and "rho" in known.options else [])]
+        given = [k for k in ways if isinstance(release, Mapping) and k in release]
         if len(given) != 1:
-            found.complain(("releases", i), "a release needs `epsilon` or `weight`, one of them.")
+            said = ", ".join(f"`{way}`" for way in ways[:-1]) + f" or `{ways[-1]}`"
+            found.complain(("releases", i), f"a release needs {said}, one of them.")
             continue
         place, name = ("releases", i, given[0]), given[0]
         value = found.attempt(place, amount, name, release[name])
@@ -383,18 +387,32 @@ def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
             continue
         if value <= 0:
             found.complain(place, f"`{name}` must be a number > 0. Got {release[name]}.")
-        (fixed if name == "epsilon" else weights)[i] = value
+        elif name == "weight":
+            weights[i] = value
+        elif name == "epsilon":
+            fixed[i] = Cost.of(value)
+        else:
+            cost = found.attempt(place, _in_rho, value, release.get("delta", 0))
+            fixed |= {} if cost is None else {i: cost}
     if len(found.problems) > before or found.caps is None:
         return None
     return _shared(found, releases, fixed, weights)
 
 
+def _in_rho(rho: Fraction, delta: object) -> Cost:
+    """The most that a release with a budget in rho costs."""
+    return Cost.concentrated(rho, delta=amount("delta", delta) or SAID_AT)
+
+
 def _shared(
-    found: PlanText, releases: list[Any], fixed: dict[int, Fraction], weights: dict[int, Fraction]
+    found: PlanText, releases: list[Any], costs: dict[int, Cost], weights: dict[int, Fraction]
 ) -> list[Fraction] | None:
     assert found.caps is not None
+    fixed = {i: cost.epsilon for i, cost in costs.items()}
     if found.cap is not None:
-        return _shared_under(found, found.cap, len(releases), fixed, weights)
+        used = sum((found.cap.booked(cost)[0] for cost in costs.values()), Fraction(0))
+        shared = _shared_under(found, found.cap, used, weights)
+        return None if shared is None else [(fixed | shared)[i] for i in range(len(releases))]
     left = found.caps.epsilon - sum(fixed.values())
     if left < 0 or (weights and left <= 0):
         asked = text_up(sum(fixed.values(), Fraction(0)))
@@ -412,13 +430,12 @@ def _shared(
 
 
 def _shared_under(
-    found: PlanText, cap: Cap, count: int, fixed: dict[int, Fraction], weights: dict[int, Fraction]
-) -> list[Fraction] | None:
+    found: PlanText, cap: Cap, used: Fraction, weights: dict[int, Fraction]
+) -> dict[int, Fraction] | None:
     """Epsilons in proportion to the weights, such that pure noise at all of them fits the cap.
 
     What is booked in the end is no more: noise that is cheaper than pure noise leaves some over.
     """
-    used = sum((cap.booked(Cost.of(epsilon))[0] for epsilon in fixed.values()), Fraction(0))
     if weights and used >= cap.amount:
         found.complain(
             ("budget",),
@@ -427,20 +444,20 @@ def _shared_under(
             BudgetError,
         )
         return None
-    if weights:
-        unit, low, high = Fraction(1, 10**12), 0, 1
+    if not weights:
+        return {}
+    unit, low, high = Fraction(1, 10**12), 0, 1
 
-        def fits(steps: int) -> bool:
-            parts = (cap.booked(Cost.of(steps * unit * w))[0] for w in weights.values())
-            return used + sum(parts, Fraction(0)) <= cap.amount
+    def fits(steps: int) -> bool:
+        parts = (cap.booked(Cost.of(steps * unit * w))[0] for w in weights.values())
+        return used + sum(parts, Fraction(0)) <= cap.amount
 
-        while fits(high):
-            low, high = high, 2 * high
-        while high - low > max(1, low >> 20):
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-        fixed |= {i: low * unit * weight // unit * unit for i, weight in weights.items()}
-    return [fixed[i] for i in range(count)]
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > max(1, low >> 20):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return {i: low * unit * weight // unit * unit for i, weight in weights.items()}
 
 
 def _read_release(
@@ -459,8 +476,11 @@ def _read_release(
     if len(found.problems) > before:
         return
     request = Request(kind, found.schema, epsilon, options)
-    if found.attempt(place, lambda: request.mechanism) is None:
+    made = found.attempt(place, lambda: request.mechanism)
+    if made is None:
         return
+    if "rho" in options:  # which is worth an epsilon that the noise knows
+        request = Request(kind, found.schema, made.epsilon, options, [made])
     name = str(release.get("name", _default_name(release, i)))
     key = str(release.get("key", name))
     found.releases.append(Planned(name, key, request, found.text.where(*place)))
@@ -476,6 +496,13 @@ def _check_columns(found: PlanText) -> None:
         ]
         place = ("releases", i, keys[0]) if keys else ("releases", i)
         found.attempt(place, planned.request.check, found.frame)
+        given = planned.request.mechanism.given
+        if given and any(other.request.mechanism.given != given for other in found.releases):
+            found.complain(
+                ("releases", i),
+                f"`public`: this release is private only {given}. Epsilons for this and for other "
+                "releases do not add: put it into a plan and a ledger of its own.",
+            )
     caps = found.caps
     assert caps is not None
     if found.cap is not None:

@@ -74,8 +74,9 @@ class Request:
         return self.kind.columns(self.options, self.schema)
 
     def at(self, epsilon: Number) -> Request:
-        """The same request at another epsilon."""
-        return Request(self.kind, self.schema, check_epsilon(epsilon), self.options)
+        """The same request at another epsilon, also where its budget was in rho."""
+        options = {name: value for name, value in self.options.items() if name != "rho"}
+        return Request(self.kind, self.schema, check_epsilon(epsilon), options)
 
     def settled(self) -> Request:
         """The same request, with what it chose by its epsilon stated: at another one it stays."""

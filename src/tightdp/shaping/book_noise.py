@@ -27,7 +27,8 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import level_reach
 from tightdp.workloads.planner import NoisePlan
-from tightdp.workloads.residuals import Columns, Workload, frame_square
+from tightdp.workloads.public_tables import NOTHING, PublicTables
+from tightdp.workloads.residuals import Workload, frame_square
 from tightdp.workloads.strategies import Strategy, reaches, told
 
 _MOST_SUMMING = 128  # cells of a table whose noise adds up to zero
@@ -45,9 +46,9 @@ class BookNoise(ABC):
     delta: Fraction
     factor: int = 1
 
-    def __init__(self, counts: TableCounts) -> None:
-        self.counts = counts
-        self.rows = counts.schema.rows_per_person
+    def __init__(self, counts: TableCounts, public: PublicTables) -> None:
+        self.counts, self.public = counts, public
+        self.rows = counts.schema.rows_per_person * public.rows
         self.paired = counts.schema.neighbors is Neighbors.REPLACE_ONE
         self.bits = counts.schema.bits
 
@@ -121,17 +122,21 @@ class ShapedNoise(BookNoise):
     **Privacy.** The body of a group is the product of those of its parts: of the cells of a table
     the hull of what one row changes there, of contrasts the box of what each can move. A row moves
     every part within its body [P1], so that the level of the move is at most L, r times as much for
-    r rows of a person, and the group is :math:`\epsilon_g`-DP; groups are independent, and their
-    epsilons add up to epsilon [P2].
+    r rows (of a person, or in which neighbours differ that agree in public tables), and the group
+    is :math:`\epsilon_g`-DP; groups are independent, and their epsilons add up to epsilon [P2].
     """
 
     delta = Fraction(0)
 
     def __init__(
-        self, counts: TableCounts, strategy: Strategy, epsilon: Fraction, public: Columns = ()
+        self,
+        counts: TableCounts,
+        strategy: Strategy,
+        epsilon: Fraction,
+        public: PublicTables = NOTHING,
     ) -> None:
-        super().__init__(counts)
-        self.epsilon, self.strategy, self.public = epsilon, strategy, public
+        super().__init__(counts, public)
+        self.epsilon, self.strategy = epsilon, strategy
         self.noises: list[LatticeNoise] = []
         self.entries: list[NDArray[np.intp]] = []
         every = np.arange(len(counts))
@@ -174,7 +179,8 @@ class ShapedNoise(BookNoise):
     def _sides(self, part: Measured) -> NDArray[np.int64]:
         """How far a row moves each contrast [P1]."""
         relation = self.counts.schema.neighbors
-        return reaches(self.counts.work, part[1], relation, self.public).astype(np.int64).ravel()
+        frozen = self.public.frozen
+        return reaches(self.counts.work, part[1], relation, frozen).astype(np.int64).ravel()
 
     def _known(self, places: Sequence[int], noise: LatticeNoise) -> dict[int, FloatArray]:
         """Variances of parts: of the integers where they can be summed, else of the continuum."""
@@ -203,7 +209,7 @@ class ShapedNoise(BookNoise):
         kind, columns = part
         work, relation = self.counts.work, self.counts.schema.neighbors
         if kind == "contrasts":
-            return reaches(work, columns, relation, self.public) ** 2 / 3
+            return reaches(work, columns, relation, self.public.frozen) ** 2 / 3
         cells = dict(told(work, ("cells", columns), relation))
         return np.asarray(cells[columns])
 
@@ -319,8 +325,9 @@ class GaussianBookNoise(BookNoise):
         epsilon: Fraction | None,
         delta: Fraction,
         rho: Fraction | None = None,
+        public: PublicTables = NOTHING,
     ) -> None:
-        super().__init__(counts)
+        super().__init__(counts, public)
         if any(part[0] != "centred" for part in counts.parts):
             fail("Gaussian noise is for centred residuals.")
         self.delta, self.plan = delta, plan
@@ -451,7 +458,7 @@ def discrete_variance(parameter: Fraction) -> float:
 
 
 def feasible(
-    counts: TableCounts, strategy: Strategy, epsilon: Fraction, public: Columns
+    counts: TableCounts, strategy: Strategy, epsilon: Fraction, public: PublicTables
 ) -> ShapedNoise | None:
     """The noise of a strategy; None where it cannot be drawn."""
     try:

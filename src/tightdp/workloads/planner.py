@@ -27,6 +27,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.privacy import Neighbors
+from tightdp.workloads.public_tables import NOTHING, PublicTables
 from tightdp.workloads.replaced_rows import ReplacedRow, Sets
 from tightdp.workloads.residuals import Columns, Workload
 
@@ -65,17 +66,17 @@ _REMEMBERED = 32
 _FOUND: dict[object, NoisePlan] = {}  # of equal public facts
 
 
-def plan(work: Workload, neighbors: Neighbors, public: Columns = ()) -> NoisePlan:
+def plan(work: Workload, neighbors: Neighbors, public: PublicTables = NOTHING) -> NoisePlan:
     """The plan of a workload; found once.
 
-    The table of the columns ``public``, and what is a sum of it, is known: rows that are replaced
-    do not differ in these columns, and their residuals need no noise.
+    Residuals of ``public`` tables are known and need no noise. A row that is replaced differs in no
+    frozen column; where neighbours differ in two rows, the plan is for the move of one of them.
 
     >>> found = plan(Workload([2, 2], [(0,), (0, 1)]), Neighbors.REPLACE_ONE)
     >>> found.gap < 0.001, sorted(found.variances)
     (True, [(0,), (0, 1), (1,)])
     """
-    key = (work.key, neighbors, public)
+    key = (work.key, neighbors, public.tables)
     found = _FOUND.get(key)
     if found is None:
         found = _planned(work, neighbors, public)
@@ -85,12 +86,12 @@ def plan(work: Workload, neighbors: Neighbors, public: Columns = ()) -> NoisePla
     return found
 
 
-def _planned(work: Workload, neighbors: Neighbors, public: Columns) -> NoisePlan:
+def _planned(work: Workload, neighbors: Neighbors, public: PublicTables) -> NoisePlan:
     if neighbors is Neighbors.ADD_REMOVE:
         return _added_row(work)
-    parts = [part for part in work.residuals if not set(part) <= set(public)]
-    kinds = _numbered([(kind, j in public) for j, kind in enumerate(exchangeable(work))])
-    return _PlanSearch(work, parts, kinds, public).found()
+    parts = [part for part in work.residuals if not public.holds(part)]
+    kinds = _numbered([(kind, *public.kind(j)) for j, kind in enumerate(exchangeable(work))])
+    return _PlanSearch(work, parts, kinds, public.frozen).found()
 
 
 def _added_row(work: Workload) -> NoisePlan:
@@ -107,10 +108,10 @@ class _PlanSearch:
     """Plans for the sets of columns in hand; residuals that columns can exchange share a rate."""
 
     def __init__(
-        self, work: Workload, parts: list[Columns], kinds: list[int], public: Columns
+        self, work: Workload, parts: list[Columns], kinds: list[int], frozen: Columns
     ) -> None:
-        self.work, self.parts, self.public = work, parts, public
-        self.cost = ReplacedRow(work.sizes, parts, kinds, public)
+        self.work, self.parts, self.frozen = work, parts, frozen
+        self.cost = ReplacedRow(work.sizes, parts, kinds, frozen)
         alike: dict[tuple[int, ...], int] = {}
         self.of = np.array(
             [alike.setdefault(tuple(sorted(kinds[j] for j in part)), len(alike)) for part in parts]
@@ -144,7 +145,7 @@ class _PlanSearch:
         return NoisePlan(variances, total, min(total, bound / _SAFE))
 
     def _used(self) -> list[int]:
-        return sorted({j for part in self.parts for j in part if j not in self.public})
+        return sorted({j for part in self.parts for j in part if j not in self.frozen})
 
     def _rows(self, sets: Sets) -> FloatArray:
         """Moves of the residuals, those that share a rate added up."""

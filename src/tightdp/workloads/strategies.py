@@ -26,6 +26,7 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.privacy import Neighbors
+from tightdp.workloads.public_tables import NOTHING, PublicTables
 from tightdp.workloads.residuals import Columns, Workload, contrasts, spread_over, subsets
 
 Part = tuple[Literal["cells", "contrasts"], Columns]
@@ -56,9 +57,9 @@ class Strategy:
 
 
 def reaches(
-    work: Workload, columns: Columns, neighbors: Neighbors, public: Columns = ()
+    work: Workload, columns: Columns, neighbors: Neighbors, frozen: Columns = ()
 ) -> FloatArray:
-    """How far a row can move each contrast of a residual; it keeps what is public.
+    """How far a row can move each contrast of a residual; it keeps the columns that are frozen.
 
     >>> reaches(Workload([2, 3], [(0, 1)]), (0, 1), Neighbors.REPLACE_ONE)
     array([[2., 4.]])
@@ -67,7 +68,7 @@ def reaches(
     for j, n in zip(columns, work.shape(columns), strict=True):
         least, most = contrasts(n).min(axis=1), contrasts(n).max(axis=1)
         size = np.maximum(most, -least)
-        if j in public:  # the same factor in both rows
+        if j in frozen:  # the same factor in both rows
             least = most = np.ones(n - 1)
         else:
             size = np.ones(n - 1)
@@ -95,12 +96,12 @@ def rank(work: Workload, part: Part, neighbors: Neighbors) -> int:
 
 
 def told(
-    work: Workload, part: Part, neighbors: Neighbors, public: Columns = ()
+    work: Workload, part: Part, neighbors: Neighbors, frozen: Columns = ()
 ) -> Iterable[tuple[Columns, float]]:
     """Residuals, and the mean second moment of their directions in the body of the part."""
     kind, columns = part
     if kind == "contrasts":
-        each = reaches(work, columns, neighbors, public) ** 2 / 3 / squares(work, columns)
+        each = reaches(work, columns, neighbors, frozen) ** 2 / 3 / squares(work, columns)
         yield columns, float(each.mean())
         return
     n = work.cells(columns)
@@ -113,9 +114,11 @@ def told(
             yield some, moment * n / work.cells(some)
 
 
-def strategies(work: Workload, neighbors: Neighbors, public: Columns = ()) -> list[Strategy]:
+def strategies(
+    work: Workload, neighbors: Neighbors, public: PublicTables = NOTHING
+) -> list[Strategy]:
     """All strategies for a workload, by their predicted totals; found once."""
-    key = (work.key, neighbors, public)
+    key = (work.key, neighbors, public.tables)
     found = _FOUND.get(key)
     if found is None:
         found = Chooser(work, neighbors, public).ranked()
@@ -134,10 +137,12 @@ class Chooser:
     ('cube', 10)
     """
 
-    def __init__(self, work: Workload, neighbors: Neighbors, public: Columns = ()) -> None:
-        self.work, self.neighbors, self.public = work, neighbors, public
+    def __init__(
+        self, work: Workload, neighbors: Neighbors, public: PublicTables = NOTHING
+    ) -> None:
+        self.work, self.neighbors, self.frozen = work, neighbors, public.frozen
         known = neighbors is Neighbors.REPLACE_ONE  # so is the number of rows
-        self.residuals = [a for a in work.residuals if not (known and set(a) <= set(public))]
+        self.residuals = [a for a in work.residuals if not (known and public.holds(a))]
         self._told: dict[Part, list[tuple[Columns, float]]] = {}
 
     def ranked(self) -> list[Strategy]:
@@ -169,7 +174,7 @@ class Chooser:
 
     def _known(self, part: Part) -> list[tuple[Columns, float]]:
         if part not in self._told:
-            self._told[part] = list(told(self.work, part, self.neighbors, self.public))
+            self._told[part] = list(told(self.work, part, self.neighbors, self.frozen))
         return self._told[part]
 
     def _total(self, parts: Sequence[Part], scale: Callable[[int], float]) -> float:

@@ -1,0 +1,35 @@
+"""Wishes for the errors of tables: weights at which all miss theirs by about one factor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tightdp.errors import FloatArray, check_within, fail, quoted
+from tightdp.privacy import Neighbors
+from tightdp.workloads.planner import plan
+from tightdp.workloads.residuals import Workload
+
+
+def balanced(work: Workload, neighbors: Neighbors, targets: object) -> list[float]:
+    """Weights at which the errors of Gaussian noise miss all targets by about one factor.
+
+    >>> balanced(Workload([2, 2], [(0,), (1,)]), Neighbors.REPLACE_ONE, [1, 1])
+    [1.0, 1.0]
+    """
+    wish = check_targets(targets, len(work.tables))
+    weights = 1 / (wish**2 * [work.cells(table) for table in work.tables])
+    for _ in range(12):
+        found = plan(work.reweighted(weights), neighbors).variances
+        missed = np.array([work.cell_variance(table, found) for table in work.tables]) / wish**2
+        weights = weights * np.clip(missed / missed.max(), 1e-3, 1)
+    return list(np.maximum(weights / weights.max(), 1e-9).tolist())
+
+
+def check_targets(targets: object, count: int) -> FloatArray:
+    """A positive number for every table."""
+    if not isinstance(targets, (list, tuple, np.ndarray)) or len(targets) != count:
+        fail(
+            f"`targets` must be a list of {count} standard errors, one for each table. Got "
+            f"{quoted(targets)}."
+        )
+    return np.array([check_within("targets", wish, "[1e-6, 1e12]") for wish in targets])
