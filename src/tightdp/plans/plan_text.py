@@ -370,7 +370,7 @@ def _default_name(release: Mapping[str, Any], i: int) -> str:
 
 def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
     """The epsilon of every release: its own, or its share of what the others leave."""
-    fixed: dict[int, Cost] = {}
+    fixed: dict[int, Fraction | Cost] = {}
     weights: dict[int, Fraction] = {}
     before = len(found.problems)
     for i, release in enumerate(releases):
@@ -390,7 +390,7 @@ def _read_spends(found: PlanText, releases: list[Any]) -> list[Fraction] | None:
         elif name == "weight":
             weights[i] = value
         elif name == "epsilon":
-            fixed[i] = Cost.of(value)
+            fixed[i] = value
         else:
             cost = found.attempt(place, _in_rho, value, release.get("delta", 0))
             fixed |= {} if cost is None else {i: cost}
@@ -405,12 +405,16 @@ def _in_rho(rho: Fraction, delta: object) -> Cost:
 
 
 def _shared(
-    found: PlanText, releases: list[Any], costs: dict[int, Cost], weights: dict[int, Fraction]
+    found: PlanText,
+    releases: list[Any],
+    stated: dict[int, Fraction | Cost],
+    weights: dict[int, Fraction],
 ) -> list[Fraction] | None:
     assert found.caps is not None
-    fixed = {i: cost.epsilon for i, cost in costs.items()}
+    fixed = {i: cost.epsilon if isinstance(cost, Cost) else cost for i, cost in stated.items()}
     if found.cap is not None:
-        used = sum((found.cap.booked(cost)[0] for cost in costs.values()), Fraction(0))
+        costs = (cost if isinstance(cost, Cost) else Cost.of(cost) for cost in stated.values())
+        used = sum((found.cap.booked(cost)[0] for cost in costs), Fraction(0))
         shared = _shared_under(found, found.cap, used, weights)
         return None if shared is None else [(fixed | shared)[i] for i in range(len(releases))]
     left = found.caps.epsilon - sum(fixed.values())
