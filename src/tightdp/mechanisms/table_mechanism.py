@@ -25,7 +25,7 @@ from tightdp.mechanisms.additive import AdditiveMechanism, PreparedNoise
 from tightdp.mechanisms.mechanism import short_label
 from tightdp.mechanisms.table_noise_choice import (
     NOISES,
-    Wanted,
+    BookWork,
     choose_table_noise,
     spending,
 )
@@ -100,7 +100,7 @@ class TableMechanism(AdditiveMechanism):
             fail("`public` holds all that is asked for in `tables`: there is nothing to release.")
         self.plan: NoisePlan | None = None
         name = check_choice("noise", noise, NOISES)
-        asked = Wanted(self.schema, self.sides, self.work, self.public)
+        asked = BookWork(self.schema, self.sides, self.work, self.public)
         choice = choose_table_noise(asked, name, budget)
         if isinstance(choice, GaussianBookNoise):
             self.plan = choice.plan

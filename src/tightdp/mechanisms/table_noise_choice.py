@@ -55,7 +55,7 @@ def gaussian_unit(budget: Spending) -> float:
     return AnalyticGaussian(epsilon=budget.epsilon, delta=budget.delta).sigma ** 2
 
 
-class Wanted(NamedTuple):
+class BookWork(NamedTuple):
     """A workload over columns with public levels and bins, and what of it is public."""
 
     schema: Schema
@@ -69,7 +69,7 @@ class Wanted(NamedTuple):
         return self.schema.rows_per_person * self.public.rows
 
 
-def choose_table_noise(book: Wanted, name: str, budget: Spending) -> BookNoise:
+def choose_table_noise(book: BookWork, name: str, budget: Spending) -> BookNoise:
     """The noise with the least total variance among those that can be drawn."""
     schema, work = book.schema, book.work
     if name == "gaussian" and not budget.delta:
@@ -104,7 +104,7 @@ def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCou
     return _measured(schema, sides, parts)
 
 
-def _gaussian(book: Wanted, budget: Spending) -> GaussianBookNoise:
+def _gaussian(book: BookWork, budget: Spending) -> GaussianBookNoise:
     found = plan(book.work, book.schema.neighbors, book.public)
     names = book.sides.names
     parts = [("centred", [names[j] for j in some]) for some in found.variances]
