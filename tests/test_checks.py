@@ -79,6 +79,16 @@ def test_ends_are_exact():
         errors.amount_within("x", third, "(1/3, 1]")
 
 
+@pytest.mark.parametrize("check", READERS)
+def test_doubles_reach_the_ends_that_are_stated(check):
+    for allowed in ("[1e-6, 1e12]", "[1e-12, 0.1]", "[0.3, 0.7]"):
+        for end in map(float, allowed[1:-1].split(", ")):
+            assert float(check("x", end, allowed)) == end
+            open_at = f"({allowed[1:-1]})"
+            with pytest.raises(ParameterError):
+                check("x", end, open_at)
+
+
 def test_classes_and_functions():
     ball = LpBall(2, 2)
     assert errors.check_instance("ball", ball, NormBall) is ball

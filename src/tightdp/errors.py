@@ -286,6 +286,8 @@ def _refuse_outside(
     name: str, number: float | Fraction, given: object, allowed: str, remedy: str
 ) -> None:
     low, high, words = _interval(allowed)
+    if isinstance(given, float):  # the double next to an end that is no double is that end
+        number, low, high = float(number), float(low), float(high)
     above = number > low if allowed[0] == "(" else number >= low
     below = number < high if allowed[-1] == ")" else number <= high
     if not (above and below):

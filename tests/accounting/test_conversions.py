@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from fractions import Fraction
 
 import mpmath
@@ -77,6 +78,19 @@ def test_the_delta_of_a_gaussian_is_its_delta_rounded_up(seed):
         truth = mp_gaussian_delta(epsilon, square)
         assert as_mp(found) >= truth
         assert as_mp(found) <= truth * (1 + CLOSE) + mpmath.mpf(2) ** -180
+
+
+def test_deltas_far_out_are_enclosed_and_found_at_once():
+    with mpmath.workdps(400):
+        for epsilon in (Fraction(1, 10**9), Fraction(1, 10**4), Fraction(1), Fraction(50)):
+            delta = Fraction(1, 10**300)
+            began = time.process_time()
+            square = convert.gaussian_dp_mu_squared.__wrapped__(epsilon, delta)
+            assert time.process_time() - began < 2.0  # 0.1; nine seconds once
+            truth = mp_gaussian_delta(epsilon, square)
+            assert truth <= as_mp(delta) <= truth * (1 + mpmath.mpf(2) ** -24)
+            found = convert.gaussian_dp_delta(epsilon, square, convert.bits_for(delta))
+            assert truth <= as_mp(found) <= truth * (1 + mpmath.mpf(2) ** -60)
 
 
 def test_epsilon_and_mu_of_a_gaussian_are_inverse_and_private(seed):

@@ -156,3 +156,7 @@ def test_bad_amounts_are_refused():
         Cost.concentrated(0, delta=1e-6)
     with pytest.raises(tdp.ParameterError, match="delta"):
         Cost.gaussian(1, delta=0)
+    for made, name in ((Cost.gaussian, "mu_squared"), (Cost.concentrated, "rho")):
+        with pytest.raises(tdp.ParameterError, match=f"`{name}` must lie in .*more noise"):
+            made(10**400, delta=1e-6)
+        assert made(Fraction(1, 2**900), delta=1e-300).epsilon >= 0

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import tightdp as tdp
-from tightdp.errors import LedgerError
+from tightdp.errors import BudgetError, LedgerError
 
 X = np.linspace(0, 1, 60).reshape(30, 2)
 Y = {"number": X[:, 0], "label": np.arange(30) % 2, "nothing": None}
@@ -71,12 +71,27 @@ def test_shallow_copies_and_clones_share_the_ledger():
     assert clone(model).ledger is ledger
 
 
-def test_what_could_still_pay_is_not_copied():
+def test_what_could_still_pay_from_memory_is_not_copied():
     ledger = tdp.Ledger(epsilon=10)
     model = tdp.LinearRegression(bounds=(0, 1), ledger=ledger)
     for way in WAYS.values():
-        with pytest.raises(LedgerError, match=r"n_jobs=1 or `joblib.parallel_config"):
+        with pytest.raises(LedgerError, match=r"n_jobs=1, or `joblib.parallel_config"):
             way(model)
     with joblib.parallel_config(backend="threading"):
         cross_val_score(model, X, Y["number"], cv=2, n_jobs=2)
     assert ledger.spent.epsilon == 2
+
+
+def test_two_processes_share_a_file_and_never_a_memory(tmp_path):
+    memory = tdp.LinearRegression(bounds=(0, 1), ledger=tdp.Ledger(epsilon=10))
+    with pytest.raises(pickle.PicklingError) as refused:
+        cross_val_score(memory, X, Y["number"], cv=2, n_jobs=2)
+    assert "A ledger in memory cannot be" in str(refused.value.__cause__)
+    assert memory.ledger.spent.epsilon == 0
+    ledger = tdp.Ledger(epsilon=3, path=tmp_path / "ledger.db")
+    model = tdp.LinearRegression(bounds=(0, 1), ledger=ledger)
+    cross_val_score(model, X, Y["number"], cv=2, n_jobs=2, error_score="raise")
+    assert ledger.spent.epsilon == 2
+    with pytest.raises(BudgetError):
+        cross_val_score(model, X, Y["number"], cv=2, n_jobs=2, error_score="raise")
+    assert ledger.spent.epsilon == 3

@@ -189,6 +189,15 @@ def test_add_remove_costs_four_times_the_rho_under_replace_one(place):
         Ledger(rho=1, neighbors="add-remove").spend(0.1, neighbors="replace-one")
 
 
+def test_much_rho_under_add_remove_needs_no_delta_under_replace_one(place):
+    with Ledger(rho=1000, path=place) as ledger:
+        ledger.spend(Cost.concentrated(100, delta=1e-6), neighbors="add-remove")
+        assert ledger.spent.rho == 400
+        ledger.verify()
+        with pytest.raises(ParameterError, match=r"1 \+ e\^epsilon .* neighbors='add-remove'"):
+            ledger.spend(100, 1e-6, neighbors="add-remove")
+
+
 def test_rows_and_persons_do_not_add():
     ledger = Ledger(rho=1)
     ledger.spend(0.1, protects="rows")

@@ -58,12 +58,32 @@ def test_a_file_remembers_and_its_terms_cannot_change(tmp_path):
 def test_a_ledger_is_not_copied_and_ends():
     ledger = Ledger(1)
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(LedgerError, match="cannot be pickled or copied"):
+        with pytest.raises(LedgerError, match=r"in memory cannot be pickled.*n_jobs.*`path=`"):
             copied(ledger)
     ledger.close()
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         ledger.spend(TENTH)
+
+
+def test_a_copy_of_a_ledger_in_a_file_spends_the_same_budget(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(1, path=path)
+    sent = pickle.dumps(ledger)
+    for other in (copy.copy(ledger), copy.deepcopy(ledger), pickle.loads(sent)):
+        other.spend(Fraction(1, 4))
+        other.close()
+    assert ledger.spent.epsilon == Fraction(3, 4)
+    looking = copy.copy(Ledger.open(path, read_only=True))
+    with pytest.raises(LedgerError, match="read only"):
+        looking.spend(TENTH)
+    looking.close()
+    ledger.close()
+    for name in tmp_path.iterdir():
+        name.unlink()
+    Ledger(1, path=path).close()  # another ledger in its place would pay a second time
+    with pytest.raises(LedgerError, match="holds another ledger"):
+        pickle.loads(sent)
 
 
 def test_rows_cannot_be_changed_deleted_or_replaced(place):

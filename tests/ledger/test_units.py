@@ -10,6 +10,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import LedgerError, ParameterError
+from tightdp.ledger import book
 
 TABLE = {"x": np.arange(6.0), "id": np.arange(6) // 2, "house": np.arange(6) // 3}
 
@@ -76,7 +77,7 @@ def test_a_mixed_ledger_does_not_verify(monkeypatch):
     """A broken twin that lets both in is found out by its entries."""
     ledger = tdp.Ledger(9, neighbors="add-remove")
     pay(ledger, PERSONS)
-    monkeypatch.setattr(tdp.Ledger, "_unit", lambda self, look, asked: {"protects": asked})
+    monkeypatch.setattr(book, "agreed_unit", lambda kept, asked: {"protects": asked})
     pay(ledger, ROWS)
     with pytest.raises(LedgerError, match="protects something else"):
         ledger.verify()

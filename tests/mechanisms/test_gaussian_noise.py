@@ -272,3 +272,11 @@ def test_the_filter_changes_no_draw(sigma2):
     slow = rounded_gaussians(sigma2, 300, SeededSource(3), filtered=False)
     assert fast.tolist() == slow.tolist()
     assert float(np.abs(fast.astype(float)).max()) < 7 * math.sqrt(sigma2) + 1
+
+
+def test_a_book_of_tables_tells_the_least_rho_as_the_least_epsilon():
+    levels = {"a": tdp.Category(["x", "y"], other="x"), "b": tdp.Category(["u", "v"], other="u")}
+    schema = tdp.Schema(levels, rows=1000)
+    book = tdp.Tables(schema, [["a"], ["a", "b"]], rho=1e-12)
+    assert book.guarantee().rho == 1e-12
+    assert book.preview().guarantee.epsilon > 0

@@ -23,6 +23,7 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accounting.normal_bounds import (
     FAR,
+    beside,
     density_bounds,
     log_bounds,
     mills_bounds,
@@ -128,8 +129,8 @@ def gaussian_dp_delta(epsilon: Fraction, mu_squared: Fraction, bits: int = _BITS
     grid = 1 << bits
     close, beyond = (Fraction(math.ceil(x * grid), grid) for x in (near, far))
     if beyond >= FAR:  # e^epsilon phi(far) = phi(near), and both fall on their way outwards
-        density = density_bounds(abs(close) if near >= 0 else abs(near), bits)[0]
-        behind = density * mills_bounds(beyond, bits)[0]
+        place = abs(close) if near >= 0 else abs(near)
+        behind = density_bounds(place, bits)[0] * mills_bounds(beyond, beside(place, bits))[0]
     else:
         behind = tail_below(far, bits) / Fraction(exp_minus_bounds(epsilon, bits)[1], grid)
     return max(Fraction(0), tail_above(near, bits) - behind)
@@ -145,7 +146,7 @@ def gaussian_dp_epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     bits = bits_for(delta)
     if gaussian_dp_delta(Fraction(0), mu_squared, bits) <= delta:
         return Fraction(0)
-    mu, log_delta = math.sqrt(mu_squared), _log_float(delta)
+    mu, log_delta = math.exp(_log_float(mu_squared) / 2), _log_float(delta)
     near = _crossing(lambda epsilon: log_delta - _log_delta(epsilon, mu))
     return _end(lambda e: gaussian_dp_delta(e, mu_squared, bits) <= delta, near, largest=False)
 

@@ -16,6 +16,8 @@ from tightdp.accounting.conversions import (
 from tightdp.errors import amount_within, fraction_within
 from tightdp.privacy import text_up
 
+_NO_NOISE = "far above 1 nothing is protected: state more noise"
+
 
 class _Implied:
     """The mu**2 of a cost: as given, or what its epsilon implies, found when it is asked for."""
@@ -146,7 +148,7 @@ class Cost:
         >>> round(float(cost.epsilon), 3), cost.rho_delta, cost.mu_delta
         (0.43, Fraction(0, 1), Fraction(1, 1000000))
         """
-        spent = fraction_within("rho", rho, "(0, inf)")
+        spent = fraction_within("rho", rho, "(0, 2**40]", _NO_NOISE)
         lost = amount_within("delta", delta, "(0, 1)")
         implied = _stated(epsilon) if epsilon is not None else zcdp_epsilon(spent, lost)
         return cls(
@@ -171,7 +173,7 @@ class Cost:
         >>> round(float(Cost.gaussian(Fraction(1, 100), delta=1e-6).epsilon), 4)
         0.3969
         """
-        square = fraction_within("mu_squared", mu_squared, "(0, inf)")
+        square = fraction_within("mu_squared", mu_squared, "[2**-1000, 2**40]", _NO_NOISE)
         lost = amount_within("delta", delta, "(0, 1)")
         implied = _stated(epsilon) if epsilon is not None else gaussian_dp_epsilon(square, lost)
         nothing = Fraction(0)

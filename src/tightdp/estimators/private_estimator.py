@@ -279,25 +279,17 @@ class LostLedger:
         return "<not saved: set_params(ledger=...)>"
 
 
-_STILL_PAYS = (
-    "An estimator that has a ledger and is not fitted cannot be pickled or copied: its copy would "
-    "spend the same budget again. Use `sklearn.base.clone`, which shares the ledger; for searches "
-    "and cross-validation, n_jobs=1 or `joblib.parallel_config(backend='threading')`; in another "
-    "process, a ledger that was opened there: set_params(ledger=Ledger.open(path))."
-)
+def left_behind(ledger: Ledger | LostLedger | None, *, fitted: bool) -> Ledger | LostLedger | None:
+    """What is saved in place of a ledger; a model that is still to pay keeps one in a file.
 
-
-def left_behind(ledger: Ledger | LostLedger | None, *, fitted: bool) -> LostLedger | None:
-    """What is saved in place of a ledger; a model that could still pay is refused.
+    One in memory is refused when it is pickled: processes would each spend its budget.
 
     >>> left_behind(Ledger(epsilon=1), fitted=True)
     <not saved: set_params(ledger=...)>
     """
     if ledger is None or isinstance(ledger, LostLedger):
         return ledger
-    if not fitted:
-        fail(_STILL_PAYS, LedgerError)
-    return LostLedger()
+    return LostLedger() if fitted else ledger
 
 
 # --- what a pipeline learns from the rows before the estimator sees them is not private -----------

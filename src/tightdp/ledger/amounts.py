@@ -14,6 +14,7 @@ from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.accounting.caps import Cap
+from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.accounting.costs import Cost
 from tightdp.errors import amount_within, check_instance, fail
 from tightdp.privacy import Neighbors, text_down, text_up
@@ -259,7 +260,8 @@ def cost_in_full(asked: Cost, given: Neighbors, kept: Neighbors) -> Cost:
 
     Two steps cost four times the rho (Bun and Steinke, 2016, Proposition 1.9) and twice the mu
     (Dong and others, 2022, Theorem 2.14), where these hold without an event outside of which they
-    do; with one, what the (epsilon, delta) of two steps implies.
+    do; with one, what the (epsilon, delta) of two steps implies. Where two steps of (epsilon,
+    delta) leave nothing, four times the rho still implies an epsilon at the stated delta.
 
     >>> two = cost_in_full(Cost.of(1), Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE)
     >>> two.epsilon, two.rho
@@ -269,8 +271,14 @@ def cost_in_full(asked: Cost, given: Neighbors, kept: Neighbors) -> Cost:
         return asked
     _check_follows(kept)
     two = cost(Budget(asked.epsilon, asked.delta), given, kept)
+    if two.delta >= 1 and not asked.rho_delta:
+        two = Budget(zcdp_epsilon(4 * asked.rho, asked.delta), asked.delta)
     if two.delta >= 1:
-        fail("`delta` is too large: twice the epsilon leaves nothing of it. Ask for less.")
+        fail(
+            "`delta` of an add-remove guarantee is multiplied by 1 + e^epsilon in a replace-one "
+            "ledger, which leaves nothing of it here: ask for less epsilon or delta, or use a "
+            "ledger with neighbors='add-remove'."
+        )
     whole = Cost.of(two.epsilon, two.delta)
     rho = (whole.rho, whole.rho_delta) if asked.rho_delta else (4 * asked.rho, Fraction(0))
     square = whole.mu_squared, whole.mu_delta

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from tightdp.accepted import Number
 from tightdp.accounting.costs import Cost
 from tightdp.errors import (
-    BudgetError,
-    BurnedError,
     LedgerError,
-    PendingError,
-    check_count,
     check_flag,
     check_instance,
     check_positive,
@@ -30,28 +24,30 @@ from tightdp.errors import (
 )
 from tightdp.ledger import charges, files, store
 from tightdp.ledger.amounts import (
-    SYMBOLS,
     Budget,
     check_amount,
     check_any_cap,
-    cost,
-    cost_in_full,
     nothing,
-    short_cost,
     unrounded,
 )
 from tightdp.ledger.charges import Charge, Receipt
-from tightdp.ledger.composition import Partition, advance, check_place, protected, refuse
-from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_record, check_text
+from tightdp.ledger.composition import (
+    Partition,
+    advance,
+    agreed_unit,
+    check_place,
+    protected,
+    refuse,
+    refuse_slack,
+)
+from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_text, now
+from tightdp.ledger.outcomes import LedgerReleases
 from tightdp.ledger.store import Store, Transaction
-from tightdp.ledger.views import LedgerView
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import SecureSource
 
-_FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
 
-
-class Ledger(LedgerView):
+class Ledger(LedgerReleases):
     """A privacy budget with a memory, in a file shared by many processes or in memory.
 
     Amounts are exact rationals. A float means its shortest decimal: ten spends of ``0.1`` are 1.
@@ -126,7 +122,7 @@ class Ledger(LedgerView):
             check_flag("allow_approximate", allow_approximate),
         )
         patience = check_positive("timeout", timeout)
-        first = _now(), terms.caps, terms.body(SecureSource().words(2).tobytes().hex())
+        first = now(), terms.caps, terms.body(SecureSource().words(2).tobytes().hex())
         if path is None:
             self._begin(store.open_memory(*first), patience)
             return
@@ -160,7 +156,7 @@ class Ledger(LedgerView):
     def _begin(self, opened: Store, timeout: float) -> None:
         self._store, self._timeout = opened, timeout
         self._partitions: dict[str, Partition] = {}
-        self._mine: dict[int, int] = {}  # spends of this object that have no end, and their threads
+        self._mine = {}
         try:
             with self._store.read() as look:
                 first = look.entry(1)
@@ -218,7 +214,7 @@ class Ledger(LedgerView):
                 Partition.of(known).check_same(asked)
                 return
             total = {"total": change.last().amount("total")}
-            change.append("partition", _now(), asked.body(), partition=name, amounts=total)
+            change.append("partition", now(), asked.body(), partition=name, amounts=total)
 
     def charge(
         self,
@@ -324,7 +320,7 @@ class Ledger(LedgerView):
             neighbors=neighbors,
             protects=protects,
         )
-        price = self._price(request)
+        price = self._terms.price(request.asked, request.cost, request.neighbors)
         with self._store.write() as change:
             store._checkpoint("begun")
             known = None if name is None else change.with_key(name)
@@ -358,31 +354,11 @@ class Ledger(LedgerView):
         self._terms.check_allowed(
             check_flag("seeded", seeded), check_flag("approximate", approximate)
         )
-        asked, whole = self._asked(epsilon, delta)
+        asked, whole = self._terms.asked(epsilon, delta)
         texts = check_text("label", label), check_text("fingerprint", fingerprint)
         unit = None if protects is None else check_text("protects", protects)
         part, cell = check_place(partition)
         return Asked(asked, given, seeded, *texts, part, cell, unit, approximate, whole)
-
-    def _asked(self, epsilon: Number | Cost, delta: Number) -> tuple[Budget, Cost | None]:
-        """What is asked for, and in every unit where the ledger keeps another than epsilon."""
-        if isinstance(epsilon, Cost):
-            if delta:
-                fail("`delta` must be left out beside a cost, which has one.")
-            asked, whole = check_amount(epsilon.epsilon, epsilon.delta), short_cost(epsilon)
-        else:
-            asked = check_amount(epsilon, delta)
-            whole = None
-        if self._terms.cap.accountant == "sum":
-            return asked, None
-        return asked, Cost.of(asked.epsilon, asked.delta) if whole is None else whole
-
-    def _price(self, request: Asked) -> Budget:
-        """What a request costs, in the unit and under the neighbours of the ledger."""
-        if request.cost is None:
-            return cost(request.asked, request.neighbors, self.neighbors)
-        whole = cost_in_full(request.cost, request.neighbors, self.neighbors)
-        return Budget(*self._terms.cap.booked(whole), unit=self._terms.cap.unit)
 
     def check_same(self, key: str, epsilon: Number | Cost, delta: Number = 0, **terms: Any) -> None:
         """Refuse if the key was used for another request than :meth:`spend` is about to get.
@@ -408,7 +384,7 @@ class Ledger(LedgerView):
     def _pay(self, change: Transaction, request: Asked, price: Budget, key: str | None) -> Entry:
         last = change.last().amount("total")
         before: list[Budget] = []
-        unit = self._unit(change, request.protects)
+        unit = agreed_unit(change.protects(), request.protects)
         if request.partition is not None and request.cell is not None:
             part = self._partition(change, request.partition)
             part.check_use(request.cell, request.neighbors, unit.get("protects"))
@@ -423,28 +399,17 @@ class Ledger(LedgerView):
         caps = self._terms.caps
         if not amounts["total"].fits(caps):
             if amounts["total"].delta > caps.delta and self._terms.cap.accountant != "sum":
-                _refuse_slack(price, caps - last)
+                refuse_slack(price, caps - last)
             refuse(amounts["total"] - last, caps - last)
         return change.append(
             "spend",
-            _now(),
+            now(),
             request.body(charges.this_process()) | unit,
             key=key,
             partition=request.partition,
             cell=request.cell,
             amounts=amounts,
         )
-
-    def _unit(self, look: Transaction, asked: str | None) -> dict[str, str]:
-        """Whom a spend protects, as its entry says it; refused if others protect somebody else."""
-        kept = look.protects()
-        if asked is not None and kept is not None and asked != kept:
-            fail(
-                f"`ledger`: its releases protect {kept}, this one protects {asked}. Epsilons for "
-                "the two do not add: use another ledger, or a schema with the same `person`."
-            )
-        unit = asked if kept is None else kept
-        return {} if unit is None else {"protects": unit}
 
     def _partition(self, look: Transaction, name: str) -> Partition:
         if name not in self._partitions:
@@ -468,124 +433,6 @@ class Ledger(LedgerView):
             stored=stored,
         )
 
-    # --- releases -------------------------------------------------------------------------------
-
-    def store(self, receipt: Receipt, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Store the release of a spend and give it back, as it will be found from now on.
-
-        Only what this returns may be published. A spend has one release: a second is refused.
-        """
-        plain = check_record(record)
-        store._checkpoint("storing")
-        self._end(receipt, "release", {"record": plain})
-        store._checkpoint("stored")
-        return plain
-
-    def burn(self, receipt: Receipt) -> None:
-        """Give up the release of a spend. The charge stays; the key can never be answered."""
-        self._end(receipt, "burn", {})
-
-    def give_up(self, key: str | None = None, *, entry: int | None = None) -> int:
-        """End a spend whose computation is lost, by its key or the number of its entry.
-
-        A release that was being computed on another machine, or in a container that is gone, is in
-        progress for as long as nobody says otherwise. This says it, to the private side: the charge
-        stays, and the key can never be answered. Should the computation still be at work, its
-        release is refused when it comes. The number of the entry comes back.
-
-        Examples
-        --------
-        >>> ledger = Ledger(epsilon=1)
-        >>> receipt = ledger.spend(0.25, key="mean age")
-        >>> ledger.give_up("mean age"), ledger.spent.epsilon
-        (2, Fraction(1, 4))
-        >>> ledger.find("mean age")
-        Traceback (most recent call last):
-        ...
-        tightdp.errors.BurnedError: The release of key 'mean age' is burned: entry 2 has paid ...
-        """
-        if (key is None) == (entry is None):
-            fail("`key` or `entry` must say which spend is given up, one of them.")
-        name = check_key(key)
-        number = 0 if entry is None else check_count("entry", entry, most=1 << 62)
-        with self._store.write() as change:
-            spent = change.entry(number) if name is None else change.with_key(name)
-            what = f"entry {number}" if name is None else f"key {name!r}"
-            if spent is None or spent.kind != "spend":
-                fail(f"The ledger has no spend of {what}: `tightdp ledger show` lists them.")
-            self._write_end(change, spent.number, "burn", {})
-        self._mine.pop(spent.number, None)
-        return spent.number
-
-    def _end(self, receipt: Receipt, kind: str, body: dict[str, Any]) -> None:
-        check_instance("receipt", receipt, Receipt)
-        number = receipt.entry.counter
-        with self._store.write() as change:
-            spent = change.entry(number)
-            if receipt.ledger != self.identity or spent is None or spent.head != receipt.entry:
-                fail("`receipt` must come from this ledger. Got one of another.", LedgerError)
-            self._write_end(change, number, kind, body)
-        self._mine.pop(number, None)
-
-    def _write_end(self, change: Transaction, number: int, kind: str, body: dict[str, Any]) -> None:
-        if change.end_of(number) is not None:
-            fail(
-                f"Only a spend without a release can be ended. Entry {number} has ended: its "
-                "release is stored, or was given up. Spend again for a new release.",
-                LedgerError,
-            )
-        total = {"total": change.last().amount("total")}
-        change.append(kind, _now(), body, ends=number, amounts=total)
-
-    def find(self, key: str) -> dict[str, Any] | None:
-        """The stored release of a key, or None if nothing was ever spent for it.
-
-        Raises :class:`PendingError` while the release is being computed, and :class:`BurnedError`
-        if it was lost.
-        """
-        name = check_key(key)
-        if name is None:
-            fail("`key` must be a non-empty text. Got None.")
-        with self._store.read() as look:
-            spent = look.with_key(name)
-            end = None if spent is None else look.end_of(spent.number)
-        return None if spent is None else self._outcome(spent, end, name)
-
-    def _await(self, spent: Entry, key: str) -> dict[str, Any]:
-        """The release of a known key, once it is there."""
-        until, nap = time.monotonic() + self._timeout, _FIRST_NAP
-        while True:
-            with self._store.read() as look:
-                end = look.end_of(spent.number)
-            try:
-                return self._outcome(spent, end, key)
-            except PendingError:
-                # A thread that waits for itself would wait for ever.
-                own = self._mine.get(spent.number) == threading.get_ident()
-                if own or time.monotonic() > until:
-                    raise
-            time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
-
-    def _outcome(self, spent: Entry, end: Entry | None, key: str) -> dict[str, Any]:
-        if end is not None and end.kind == "release":
-            record: dict[str, Any] = end.facts()["record"]
-            return record
-        if end is None and charges.is_alive(str(spent.facts()["owner"])):
-            fail(
-                f"The release of key {key!r} is in progress: entry {spent.number} has paid for it "
-                "and not stored it yet. Ask again later with the same key; it costs nothing more. "
-                "If the machine or container that computed it is gone, give it up (`tightdp ledger "
-                "burn`, `ledger.give_up`): the charge stays, and the release needs a new key.",
-                PendingError,
-            )
-        fail(
-            f"The release of key {key!r} is burned: entry {spent.number} has paid for it, and its "
-            "computation ended before the release was stored. Fresh noise under the same charge "
-            "could be a second look at the data. Choose a new key, which is a new spend.",
-            BurnedError,
-        )
-
     # --- life -----------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -598,31 +445,28 @@ class Ledger(LedgerView):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A ledger in a file travels as the name of the file: whoever opens it pays there too."""
+        if self.path is None:
+            fail(
+                "A ledger in memory cannot be pickled, copied or sent to another process (n_jobs "
+                "above 1): its copy would spend the same budget again. Keep it in a file (`path=`),"
+                " which processes share, or stay in one process: n_jobs=1, or "
+                "`joblib.parallel_config(backend='threading')`.",
+                LedgerError,
+            )
+        opened = {"timeout": self._timeout, "read_only": self._store.read_only}
+        return _reopened, (type(self), str(self.path), self.identity, opened)
+
+
+def _reopened(kind: type[Ledger], path: str, identity: str, opened: dict[str, Any]) -> Ledger:
+    """The ledger of that file, if it is still the same one."""
+    ledger = kind.open(path, **opened)
+    if ledger.identity != identity:
+        ledger.close()
         fail(
-            "A ledger cannot be pickled or copied: its copy would spend the same budget again. "
-            "Open the file in the other process: Ledger.open(path).",
+            f"The file {path} holds another ledger than the one that was pickled or copied: open "
+            "the right one with Ledger.open(path).",
             LedgerError,
         )
-
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__reduce__()
-
-
-def _refuse_slack(price: Budget, left: Budget) -> NoReturn:
-    """Say why a delta does not fit where rho or mu**2 is kept."""
-    fail(
-        f"The budget does not cover the request. Nothing was spent.\n  Requested:  {price}\n"
-        f"  Remaining:  {left.text(left=True)}\n"
-        f"A release whose {SYMBOLS[price.unit]} holds only but for its delta needs `slack`: a part "
-        "of delta that was kept for such releases when the ledger was made. Ask for noise without "
-        "a delta of its own (pure or Gaussian noise), or make a ledger with `slack`.",
-        BudgetError,
-    )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return ledger

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tightdp.errors import BudgetError, fail
-from tightdp.ledger.amounts import Budget, nothing
+from tightdp.ledger.amounts import SYMBOLS, Budget, nothing
 from tightdp.ledger.entries import Entry, canonical, check_text
 from tightdp.privacy import Neighbors
 
@@ -164,6 +164,17 @@ def advance(
     return {"": cost, "cell": fuller, "partition": now, "total": total + (now - largest)}
 
 
+def agreed_unit(kept: str | None, asked: str | None) -> dict[str, str]:
+    """Whom a spend protects, as its entry says it; refused if others protect somebody else."""
+    if asked is not None and kept is not None and asked != kept:
+        fail(
+            f"`ledger`: its releases protect {kept}, this one protects {asked}. Epsilons for "
+            "the two do not add: use another ledger, or a schema with the same `person`."
+        )
+    unit = asked if kept is None else kept
+    return {} if unit is None else {"protects": unit}
+
+
 def refuse(requested: Budget, remaining: Budget) -> NoReturn:
     """Say what was asked for, what is left, and what is missing."""
     over = (requested - remaining).join(nothing(requested.unit))
@@ -178,5 +189,17 @@ def refuse(requested: Budget, remaining: Budget) -> NoReturn:
         f"  Requested:  {requested}\n  Remaining:  {remaining.text(left=True)}\n"
         f"  Difference: {over}\n"
         f"Ask for less, or reuse a stored release by its key.{hint}",
+        BudgetError,
+    )
+
+
+def refuse_slack(price: Budget, left: Budget) -> NoReturn:
+    """Say why a delta does not fit where rho or mu**2 is kept."""
+    fail(
+        f"The budget does not cover the request. Nothing was spent.\n  Requested:  {price}\n"
+        f"  Remaining:  {left.text(left=True)}\n"
+        f"A release whose {SYMBOLS[price.unit]} holds only but for its delta needs `slack`: a part "
+        "of delta that was kept for such releases when the ledger was made. Ask for noise without "
+        "a delta of its own (pure or Gaussian noise), or make a ledger with `slack`.",
         BudgetError,
     )

@@ -12,14 +12,26 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from tightdp.accepted import Number
 from tightdp.accounting.caps import UNITS, Cap
 from tightdp.accounting.conversions import bits_for, gaussian_dp_delta, zcdp_delta, zcdp_rho
 from tightdp.accounting.costs import Cost
 from tightdp.errors import LedgerError, check_instance, encodes, fail
-from tightdp.ledger.amounts import SYMBOLS, Budget, from_text, shown, to_text
+from tightdp.ledger.amounts import (
+    SYMBOLS,
+    Budget,
+    check_amount,
+    cost,
+    cost_in_full,
+    from_text,
+    short_cost,
+    shown,
+    to_text,
+)
 from tightdp.ledger.charges import Head
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 
@@ -209,6 +221,25 @@ class Terms:
         seeded, approximate = facts["allow_seeded"], facts.get("allow_approximate", False)
         return cls(cap, neighbors, bool(seeded), bool(approximate))
 
+    def asked(self, epsilon: Number | Cost, delta: Number) -> tuple[Budget, Cost | None]:
+        """What is asked for, and in every unit where another than epsilon is kept."""
+        if isinstance(epsilon, Cost):
+            if delta:
+                fail("`delta` must be left out beside a cost, which has one.")
+            asked, whole = check_amount(epsilon.epsilon, epsilon.delta), short_cost(epsilon)
+        else:
+            asked, whole = check_amount(epsilon, delta), None
+        if self.cap.accountant == "sum":
+            return asked, None
+        return asked, Cost.of(asked.epsilon, asked.delta) if whole is None else whole
+
+    def price(self, asked: Budget, whole: Cost | None, given: Neighbors) -> Budget:
+        """What that costs, in the unit and under the neighbours that are kept."""
+        if whole is None:
+            return cost(asked, given, self.neighbors)
+        found = cost_in_full(whole, given, self.neighbors)
+        return Budget(*self.cap.booked(found), unit=self.cap.unit)
+
     def check_allowed(self, seeded: bool, approximate: bool) -> None:
         """Refuse noise that the guarantee is not proved for, unless it is let in."""
         if seeded and not self.allow_seeded:
@@ -377,3 +408,8 @@ def check_record(record: object) -> dict[str, Any]:
         fail("`record` must not hold what a check of the table said: that is not private.")
     plain: dict[str, Any] = json.loads(text)
     return plain
+
+
+def now() -> str:
+    """The time of an entry, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time as clock
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ def _checkpoint(name: str) -> None:
     """A named point of the protocol. It does nothing; fault tests put something in its place."""
 
 
+WRITE = "BEGIN IMMEDIATE"
+_NAP, _SHORTEST_NAP = 0.004, 0.0005  # seconds between two tries to get the lock
 _COST = 7  # the column of costs, which is named by their unit
 
 
@@ -57,7 +60,7 @@ class Store:
     def __init__(
         self, connection: sqlite3.Connection, place: Path | None, *, read_only: bool = False
     ) -> None:
-        self.place, self._read_only = place, read_only
+        self.place, self.read_only = place, read_only
         self._connection, self._pid = connection, os.getpid()
         self._lock = threading.RLock()
         self._closed = False
@@ -73,12 +76,12 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """A transaction that holds the write lock from its first read to its commit."""
-        if self._read_only:
+        if self.read_only:
             fail(
                 "This ledger was opened to be read only: open it without `read_only` to spend.",
                 LedgerError,
             )
-        with self._transaction("BEGIN IMMEDIATE") as change:
+        with self._transaction(WRITE) as change:
             yield change
 
     @contextmanager
@@ -93,7 +96,7 @@ class Store:
         with self._lock, explained(self.place):
             if self._identity is not None and self.place is not None:
                 files.check_same(self.place, self._identity)
-            self._connection.execute(begin)
+            take_lock(self._connection) if begin == WRITE else self._connection.execute(begin)
             try:
                 transaction = Transaction(self._connection, self._unit)
                 transaction.check_holds(self._seen)
@@ -271,6 +274,30 @@ def connect(place: Path | str, timeout: float, rights: str = "mode=rw") -> sqlit
     return connection
 
 
+def take_lock(connection: sqlite3.Connection) -> None:
+    """Begin to write as soon as nobody else does, within the patience of the connection.
+
+    Left to itself SQLite asks for a taken lock less and less often, down to ten times a second,
+    while whoever had it last asks again at once: of sixteen busy processes one may wait for its
+    turn for minutes. Here those who have waited longest ask most often.
+    """
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    start = clock.monotonic()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute(WRITE)
+                return
+            except sqlite3.OperationalError as error:
+                waited = clock.monotonic() - start
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or waited > patience / 1e3:
+                    raise
+            clock.sleep(max(_SHORTEST_NAP, _NAP / (1 + waited)))
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
 def use_log(connection: sqlite3.Connection, place: Path) -> None:
     """Switch to the write-ahead log, or refuse."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -337,7 +364,7 @@ def open_file(place: Path, timeout: float) -> Store:
         try:
             _check_ledger(connection, place)
             use_log(connection, place)
-            connection.execute("BEGIN IMMEDIATE")  # shows that it can be written
+            take_lock(connection)  # shows that it can be written
             connection.execute("ROLLBACK")
             return Store(connection, place)
         except BaseException:

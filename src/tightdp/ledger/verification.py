@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tightdp.errors import LedgerError, TightdpError, fail
-from tightdp.ledger.amounts import Budget, cost, cost_in_full, from_text, nothing
+from tightdp.ledger.amounts import Budget, from_text, nothing
 from tightdp.ledger.charges import Head
 from tightdp.ledger.composition import Partition, advance
 from tightdp.ledger.entries import NO_HASH, Entry, Terms, asked_cost, statements
@@ -108,11 +108,9 @@ class _Auditor:
 
     @staticmethod
     def _price(facts: dict[str, Any], given: Neighbors, terms: Terms) -> Budget:
-        if terms.cap.accountant != "sum":
-            whole = cost_in_full(asked_cost(facts), given, terms.neighbors)
-            return Budget(*terms.cap.booked(whole), unit=terms.cap.unit)
         asked = Budget(from_text(facts["asked"]["epsilon"]), from_text(facts["asked"]["delta"]))
-        return cost(asked, given, terms.neighbors)
+        whole = None if terms.cap.accountant == "sum" else asked_cost(facts)
+        return terms.price(asked, whole, given)
 
     def _advance(self, entry: Entry, given: Neighbors) -> dict[str, Budget]:
         if entry.partition is None:

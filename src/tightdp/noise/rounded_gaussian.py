@@ -47,8 +47,8 @@ def read_epsilon(mu2: Fraction, delta: Number) -> Fraction:
     spent = max(EPSILON_FLOOR, gaussian_dp_epsilon(mu2, exact_amount("delta", delta)))
     if spent > EPSILON_CEILING:
         fail(
-            "`sigma2` must be larger: so little noise has no epsilon of at most 2**10 at delta = "
-            f"{delta}."
+            "`sigma2` must be larger, or `rho` smaller: so little noise has no epsilon of at most "
+            f"2**10 at delta = {delta}."
         )
     return short_up(spent)
 

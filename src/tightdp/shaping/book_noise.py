@@ -21,6 +21,7 @@ from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_variance, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.rates import EPSILON_FLOOR
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise, refuse
 from tightdp.privacy import Neighbors
@@ -345,7 +346,9 @@ class GaussianBookNoise(BookNoise):
             fine = unit.sigma * unit.resolution / least
             self.factor = 1 << max(0, math.ceil(math.log2(fine)))  # [P4]
             self._cost = unit.cost
-        self.epsilon = self._cost.epsilon if epsilon is None else epsilon
+        # an epsilon below the floor is told as the floor: so little rho implies none at its delta
+        told = max(EPSILON_FLOOR, self._cost.epsilon)
+        self.epsilon = told if epsilon is None else epsilon
 
     @property
     def cost(self) -> Cost:
