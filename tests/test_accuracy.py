@@ -309,7 +309,7 @@ def test_worst_cases_are_promises():
 )
 def test_a_private_number_of_rows_is_said(kind, options):
     """On 1,000 rows the previewed half-width of a median at most 100,000 rows held none."""
-    assert "a table of 100000 rows" in request(kind, CEILING, epsilon=1, **options).preview().note
+    assert "a table of 100,000 rows" in request(kind, CEILING, epsilon=1, **options).preview().note
     public = Schema(CEILING.columns, rows=1000)
     assert "a table of" not in request(kind, public, epsilon=1, **options).preview().note
 
@@ -318,7 +318,7 @@ def test_a_private_number_of_rows_is_said(kind, options):
 def test_models_say_a_private_number_of_rows(kind):
     private = Schema(MODELLED.columns, rows=5000, neighbors="add-remove")
     asked = request(kind, private, epsilon=1, features=["age"], target="y")
-    assert "a table of 5000 rows" in asked.preview().note
+    assert "a table of 5,000 rows" in asked.preview().note
 
 
 def test_a_linear_preview_says_all_that_it_assumes():

@@ -55,7 +55,8 @@ def test_columns_end_flush_or_begin_flush():
 def test_html_has_its_caption_its_class_and_its_notes():
     page = html_table([("a",), ("b",)], "one", "", "two\nlines", caption="c", kind="left")
     assert page == (
-        '<table class="left"><caption>c</caption><tr><th>a</th></tr><tr><td>b</td></tr></table>'
+        '<table class="left"><caption>c</caption><tr><th scope="col">a</th></tr>'
+        '<tr><th scope="row">b</th></tr></table>'
         "<p>one</p><p>two lines</p>"
     )
 

@@ -12,11 +12,14 @@ from tightdp.printed import (
     Axis,
     Covers,
     bare,
-    cross_table,
+    entry_table,
+    html_notes,
     html_table,
+    in_brackets,
     interval_head,
     text_table,
     value_and_interval,
+    whole,
 )
 from tightdp.release import Release
 
@@ -82,32 +85,52 @@ class Answer:
         ends = zip(self.names, np.asarray(self.interval)[:, side].tolist(), strict=True)
         return [None if name in self.unknown else end for name, end in ends]
 
+    def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """The tables of the answer, each with what it is called: several of a book, else one."""
+        if self.names != self.release.names or self.axes != self.release.axes:
+            return [("", self._table(self.axes, range(len(self.names))))]
+        entries = range(len(self.names))
+        return [(name, self._table(axes, entries[at])) for name, axes, at in self.release.sheets()]
+
     def rows(self) -> list[tuple[str, ...]]:
         """A heading and one row of cells for every value; a cross table where they form one."""
-        if len(self.axes) > 1:  # one side alone is a list
-            cells = [self.cells(i) for i in range(len(self.names))]
-            said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
-            return cross_table(self.axes, said)
+        return self._table(self.axes, range(len(self.names)))
+
+    def _table(self, axes: tuple[Axis, ...], entries: range) -> list[tuple[str, ...]]:
         covers = "" if set(self.unknown) >= set(self.names) else self.covers
-        head = ("entry", "value", interval_head(self.confidence, covers))
-        return [head, *((name, *self.cells(i)) for i, name in enumerate(self.names))]
+        heads = ("value", interval_head(self.confidence, covers))
+        names = [self.names[i] for i in entries]
+        return entry_table(axes, names, heads, [self.cells(i) for i in entries])
 
     def cells(self, entry: int) -> tuple[str, str]:
-        """A value and its interval in print; a dash where there is none."""
+        """A value and its interval in print; a dash where there is none, or it is not printed."""
         value = float(self.value[entry])
+        if self.release.hidden[entry] if self.names == self.release.names else False:
+            return "-", "-"
         if self.names[entry] in self.unknown:
             return bare(value), "-"
         return value_and_interval(value, np.asarray(self.interval)[entry])
 
+    def _note(self) -> str:
+        crossed = any(len(axes) > 1 for _, axes, _ in self.release.sheets()) or len(self.axes) > 1
+        inside = crossed and not set(self.unknown) >= set(self.names)
+        cells = f"{in_brackets(self.confidence, self.covers)}.\n" if inside else ""
+        return f"{cells}{self.release.guarantee}; {self.about}"
+
     def text(self, most: int | None = None) -> str:
-        """The table, cut after ``most`` entries."""
-        head, rule, *body = text_table(self.rows())
-        if most is not None and len(body) > most:
-            body = [*body[:most], f"... and {len(body) - most} more, in reports and with --json"]
-        return "\n".join([head, rule, *body, "", f"{self.release.guarantee}; {self.about}"])
+        """The tables, cut after ``most`` rows."""
+        lines: list[str] = []
+        for name, rows in self.tables():
+            head, rule, *body = text_table(rows)
+            if most is not None and len(body) > most:
+                left = whole(len(body) - most)
+                body = [*body[:most], f"... and {left} more, in reports and with --json"]
+            lines += [*([name] if name else []), head, rule, *body, ""]
+        return "\n".join([*lines, self._note()])
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows(), f"{self.release.guarantee}; {self.about}")
+        tables = [html_table(rows, caption=name) for name, rows in self.tables()]
+        return "".join([*tables, html_notes(self._note())])

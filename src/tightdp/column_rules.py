@@ -53,6 +53,9 @@ class Interval:
         ``step=1``. Cells are rounded to the nearest of them, each by itself, and sums and sums of
         products are then exact: nothing is lost to the grid. A float means its shortest decimal;
         thirds are ``Fraction(1, 3)``, and ``step = "1/3"`` in TOML.
+    unit : str
+        What the numbers are in, such as "years" or "EUR": reports print it, and nothing else
+        depends on it.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Interval:
     decimal: str = "."
     thousands: str = ""
     step: float | Fraction | None = None
+    unit: str = field(default="", metadata={"printed only": True})
 
     def __post_init__(self) -> None:
         low, high = check_real("low", self.low), check_real("high", self.high)
@@ -91,6 +95,8 @@ class Interval:
                 f"`missing` must be {low:g} plus a multiple of `step`. Got {missing}: write "
                 f"{self._snapped(missing)!r}."
             )
+        if not (isinstance(self.unit, str) and self.unit.isprintable() and len(self.unit) <= 40):
+            fail("`unit` must be a text of at most 40 printable characters, such as 'years'.")
         check_choice("decimal", self.decimal, _DECIMALS)
         if check_choice("thousands", self.thousands, _THOUSANDS) == self.decimal:
             fail(f"`thousands` must differ from `decimal`. Got {self.decimal!r} for both.")
@@ -224,7 +230,8 @@ class Interval:
         low, high, missing = map(_exactly, (self.low, self.high, self.missing))
         written = "" if self.plain else f", written 1{self.thousands}234{self.decimal}5"
         steps = "" if self.step is None else f" in steps of {_step_text(self.step)}"
-        return f"[{low}, {high}]{steps}, missing -> {missing}{written}"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"[{low}, {high}]{unit}{steps}, missing -> {missing}{written}"
 
     @property
     def plain(self) -> bool:

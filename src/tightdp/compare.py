@@ -12,7 +12,7 @@ from tightdp.errors import TightdpError, check_instance, check_probability, fail
 from tightdp.mechanisms.additive import SPARING, SPENDING
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
-from tightdp.printed import html_table, most, percent, text_table
+from tightdp.printed import html_table, most, percent, short, text_table
 
 _FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
@@ -72,10 +72,10 @@ class Comparison:
         level = next(iter(self.previews.values())).confidence
         found = [("noise", "relative error", "entries", "noise std", f"+- at {percent(level)}")]
         for name, preview in self.previews.items():
-            said = name + (" *" if name == self.chosen else ""), f"{self.relative(name):.4f}"
+            said = name + (" *" if name == self.chosen else ""), f"{self.relative(name):.2f}"
             for label, entry in self._groups()[:_MOST]:
                 half = most(float(preview.half_width[entry]))
-                found.append((*said, label, f"{float(preview.std[entry]):.5g}", half))
+                found.append((*said, label, short(float(preview.std[entry])), half))
                 said = "", ""
         return found
 

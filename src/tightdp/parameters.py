@@ -129,7 +129,8 @@ def _object_text(value: Any) -> str:
     if hasattr(type(value), "request_text"):  # it knows better which of its facts define it
         return str(value.request_text())
     if is_dataclass(value) and not isinstance(value, type):
-        named = [(field.name, getattr(value, field.name)) for field in fields(value)]
+        told = [part for part in fields(value) if not part.metadata.get("printed only")]
+        named = [(part.name, getattr(value, part.name)) for part in told]
         return _call(type(value).__name__, named)
     if isinstance(value, type):
         return value.__qualname__

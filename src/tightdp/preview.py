@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import html_table, most, percent, text_table
+from tightdp.printed import html_table, most, percent, short, text_table, whole
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Schema
 
@@ -33,7 +33,7 @@ def of_rows(schema: Schema, assumes: str = "") -> str:
     if schema.neighbors is Neighbors.REPLACE_ONE:
         return assumes
     many = (
-        f"a table of {schema.rows} rows, as many as the schema allows; with a tenth of them "
+        f"a table of {whole(schema.rows)} rows, as many as the schema allows; with a tenth of them "
         "errors are about ten times as large"
     )
     return f"{assumes}; and for {many}" if assumes else many
@@ -108,7 +108,7 @@ class Preview:
         return [head, *((name, _spread(std), most(half)) for name, std, half in each)]
 
     def _notes(self) -> tuple[str, str]:
-        return f"{self.guarantee}; {self.noise}", self.note
+        return str(self.guarantee), self.note
 
     def __str__(self) -> str:
         return "\n".join([*text_table(self.rows()), "", *self._notes()])
@@ -143,11 +143,11 @@ class KeysPreview(Preview):
 
     def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
         head = ("a key that so many have", "appears with probability")
-        return [head, *((str(count), f"{chance:.3g}") for count, chance in self.chances)]
+        return [head, *((whole(count), short(chance)) for count, chance in self.chances)]
 
 
 def _spread(std: float) -> str:
-    return "-" if np.isnan(std) else f"{std:.5g}"
+    return short(std)
 
 
 def spread(errors: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:

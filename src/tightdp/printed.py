@@ -1,9 +1,9 @@
 """Numbers and tables for people: a printed interval holds what the exact one holds, at its level.
 
-Digits come from the width: three of the half-width, however large the value beside it is. Ends are
-rounded outwards, levels of confidence downwards. A float stands for its shortest decimal, which is
-what a reader of its digits types back. Tables are rows of cells, as text and as HTML; no other
-module draws one.
+Digits come from the width: two of the half-width, however large the value beside it is. Ends are
+rounded outwards, levels of confidence downwards; commas divide thousands. A float stands for its
+shortest decimal. Tables are rows of cells, as text and as HTML; no other module draws one, and no
+other module writes numbers for people.
 """
 
 from __future__ import annotations
@@ -25,65 +25,83 @@ Covers = Literal["noise", "sample", "population", ""]
 """What an interval is for: the value without noise, that of the table where the release is no sum
 of both, or that of the population whose sample the rows are; "" is several of them, or nothing."""
 
-_OF_WIDTH = 3  # digits of a half-width: an end moves outwards by a hundredth of it at most
+_OF_WIDTH = 2  # digits of a half-width: an end moves outwards by a tenth of it at most
+_OF_ERROR = 3  # digits of an error that stands by itself
 _BARE = 6  # digits of a number without a width
 _PLAIN = range(-4, 12)  # powers of ten that are written out
 _LEVEL = 6  # digits of a level of confidence
 _EXACT = Context(prec=40)  # a float has 17 digits
+_COL, _ROW = 'th scope="col"', 'th scope="row"'
 
 
 def bare(value: float) -> str:
     """A number of which no width is known: six digits, and never fewer than all whole ones.
 
     >>> bare(1332412.4), bare(0.123456789), bare(float("nan"))
-    ('1332412', '0.123457', '-')
+    ('1,332,412', '0.123457', '-')
     """
-    if math.isnan(value):
-        return "-"
-    return _rounded(value, min(_power(value) + 1 - _BARE, 0), ROUND_HALF_EVEN)
+    return "-" if math.isnan(value) else _written(_rounded(value, min(_unit(value, _BARE), 0)))
+
+
+def short(value: float, digits: int = _OF_ERROR) -> str:
+    """A number in so many digits: an error, a ratio, a probability.
+
+    >>> short(1240.612), short(0.04512), short(2.0), short(float("nan"))
+    ('1,240', '0.0451', '2', '-')
+    """
+    return "-" if math.isnan(value) else _written(_rounded(value, _unit(value, digits)))
+
+
+def whole(count: int) -> str:
+    """A whole number, with all its digits.
+
+    >>> whole(45211), whole(-3)
+    ('45,211', '-3')
+    """
+    return f"{count:,}"
 
 
 def estimate(value: float, low: float, high: float) -> tuple[str, str, str]:
     """A value and the ends of its interval; the printed ends hold the exact ones and the value.
 
     >>> estimate(1332412.4, 1332408.71, 1332416.09)
-    ('1332412.4', '1332408.71', '1332416.09')
+    ('1,332,412.4', '1,332,408.7', '1,332,416.1')
     >>> estimate(1986.99755, 1986.99512, 1986.99998)
-    ('1986.99755', '1986.99512', '1986.99998')
+    ('1,986.9976', '1,986.9951', '1,987.0000')
     >>> estimate(2 / 3, 1 / 3, 1.0)
-    ('0.667', '0.333', '1')
+    ('0.67', '0.33', '1.00')
+    >>> estimate(24.0, 21.0, 27.0)
+    ('24', '21', '27')
     """
     if math.isnan(low) or math.isnan(high):
         return bare(value), "-", "-"
     half = high / 2 - low / 2
-    unit = _power(half) + 1 - _OF_WIDTH if 0 < half < math.inf else None
-    roundings = (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING)
-    middle, least, most = (
-        _rounded(number, unit, rounding)
-        for number, rounding in zip((value, low, high), roundings, strict=True)
-    )
-    return middle, least, most
+    unit = _unit(half, _OF_WIDTH) if 0 < half < math.inf else None
+    middle = _rounded(value, unit)
+    least, most = _rounded(low, unit, ROUND_FLOOR), _rounded(high, unit, ROUND_CEILING)
+    places = max(map(_places, (middle, least, most)))
+    return _written(middle, places), _written(least, places), _written(most, places)
 
 
 def value_and_interval(value: float, ends: Sequence[float]) -> tuple[str, str]:
     """The cells of a value and of its interval; a dash where there is none.
 
     >>> value_and_interval(41.53817, [41.4, 41.7]), value_and_interval(7.0, [math.nan] * 2)
-    (('41.538', '[41.4, 41.7]'), ('7', '-'))
+    (('41.54', '[41.40 to 41.70]'), ('7', '-'))
     """
     middle, low, high = estimate(float(value), float(ends[0]), float(ends[1]))
-    return middle, "-" if low == "-" else f"[{low}, {high}]"
+    return middle, "-" if low == "-" else f"[{low} to {high}]"
 
 
 def most(width: float) -> str:
-    """A half-width in five digits, never less than it is; a dash where none is known.
+    """A half-width in three digits, never less than it is; a dash where none is known.
 
     >>> most(1240.612), most(0.5), most(3101469.2)
-    ('1240.7', '0.5', '3101500')
+    ('1,250', '0.5', '3,110,000')
     """
     if math.isnan(width):
         return "-"
-    return _rounded(width, _power(width) - 4, ROUND_CEILING)
+    return _written(_rounded(width, _unit(width, _OF_ERROR), ROUND_CEILING))
 
 
 def percent(level: float) -> str:
@@ -93,7 +111,7 @@ def percent(level: float) -> str:
     ('95%', '99.5%', '99.95%', '99.9999%', '66.6666%')
     """
     share = _share(level).scaleb(2, _EXACT)
-    return f"{_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR)}%"
+    return f"{_written(_rounded(share, share.adjusted() + 1 - _LEVEL, ROUND_FLOOR))}%"
 
 
 def axis_mark(value: float) -> str:
@@ -102,9 +120,16 @@ def axis_mark(value: float) -> str:
     >>> axis_mark(12345.678), axis_mark(0.00012), axis_mark(-0.5)
     ('12,346', '0.00012', '-0.5')
     """
-    if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return short(value, 5 if abs(value) >= 1e4 else 4)
+
+
+def in_brackets(level: float, covers: Covers) -> str:
+    """What is said of a table whose cells have their intervals beside them.
+
+    >>> in_brackets(0.95, "noise")
+    'In brackets: 95% interval (without noise)'
+    """
+    return f"In brackets: {interval_head(level, covers)}"
 
 
 def interval_head(level: float, covers: Covers) -> str:
@@ -122,25 +147,40 @@ def _share(level: float) -> Decimal:
     return Decimal(repr(round(float(level), 15)))
 
 
-def _power(value: float) -> int:
-    """The power of ten of the first digit."""
-    return Decimal(repr(float(value))).adjusted() if math.isfinite(value) and value else 0
+def _unit(value: float, digits: int) -> int:
+    """The power of ten of the last of so many digits."""
+    finite = math.isfinite(value) and value != 0
+    return (Decimal(repr(float(value))).adjusted() if finite else 0) + 1 - digits
 
 
-def _rounded(value: float | Decimal, unit: int | None, rounding: str) -> str:
-    """Whole multiples of ``10**unit``, or all digits; short, as ``format(..., "g")`` is."""
+def _rounded(
+    value: float | Decimal, unit: int | None, rounding: str = ROUND_HALF_EVEN
+) -> float | Decimal:
+    """A whole multiple of ``10**unit``, or all digits; what is not finite stays."""
     if not math.isfinite(value):
-        return "-" if math.isnan(value) else f"{value:g}"
+        return value
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     exponent = number.as_tuple().exponent
     if unit is not None and isinstance(exponent, int) and exponent < unit:
         number = number.quantize(Decimal((0, (1,), unit)), rounding, _EXACT)
-    if not number:
-        return "0"
-    power, short = number.adjusted(), number.normalize(_EXACT)
+    return number.normalize(_EXACT)
+
+
+def _places(number: float | Decimal) -> int:
+    """Digits behind the point of a number that is written out."""
+    if not isinstance(number, Decimal) or not number or number.adjusted() not in _PLAIN:
+        return 0
+    return max(0, -int(number.as_tuple().exponent))
+
+
+def _written(number: float | Decimal, places: int = 0) -> str:
+    """With at least so many places behind the point; short, as ``format(..., "g")`` is."""
+    if not isinstance(number, Decimal):
+        return "-" if math.isnan(number) else f"{number:g}"
+    power = number.adjusted() if number else 0
     if power in _PLAIN:
-        return f"{short:f}"
-    return f"{short.scaleb(-power, _EXACT):f}e{power:+03d}"
+        return f"{number:,.{max(places, _places(number))}f}"
+    return f"{number.scaleb(-power, _EXACT):f}e{power:+03d}"
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -189,6 +229,33 @@ def cross_table(axes: Sequence[Axis], cells: Sequence[str]) -> list[tuple[str, .
     return [(*(name for name, _ in down), *head), *lines]
 
 
+def entry_table(
+    axes: Sequence[Axis], names: Sequence[str], heads: Sequence[str], cells: Rows
+) -> list[tuple[str, ...]]:
+    """Entries with their numbers: crossed, the first and the last of them, or one below another.
+
+    >>> entry_table([], ["x"], ["value", "std", "interval"], [("7", "1", "[5 to 9]")])
+    [('entry', 'value', 'std', 'interval'), ('x', '7', '1', '[5 to 9]')]
+    >>> entry_table([("sex", ("f", "m"))], ["sex[f]", "sex[m]"], ["n"], [("3",), ("4",)])
+    [('sex', 'n'), ('f', '3'), ('m', '4')]
+    """
+    if len(axes) > 1:
+        said = [one[0] if one[-1] == "-" else f"{one[0]} {one[-1]}" for one in cells]
+        return cross_table(axes, said)
+    first, labels = axes[0] if axes and axes[0][0] else ("entry", names)
+    return [(first, *heads), *((label, *one) for label, one in zip(labels, cells, strict=True))]
+
+
+def in_one_cell(value: float, ends: Sequence[float]) -> str:
+    """A value and its interval for a table that is crossed.
+
+    >>> in_one_cell(7.0, [5.0, 9.0]), in_one_cell(7.0, [math.nan] * 2)
+    ('7 [5 to 9]', '7')
+    """
+    middle, around = value_and_interval(value, ends)
+    return middle if around == "-" else f"{middle} {around}"
+
+
 def text_facts(facts: Facts) -> list[str]:
     """Names and what there is to say of each, without a heading.
 
@@ -202,11 +269,13 @@ def text_facts(facts: Facts) -> list[str]:
 def html_table(rows: Rows, *notes: str, caption: str = "", kind: str = "") -> str:
     """The same for a notebook or a page, with notes below; ``kind`` is a class of its style.
 
-    >>> html_table([("a",), ("<b>",)], "note")
-    '<table><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table><p>note</p>'
+    The first cell of a row heads it.
+
+    >>> html_table([("a", "b"), ("<b>", "1")], "note")  # doctest: +ELLIPSIS
+    '<table><tr><th scope="col">a</th>...<tr><th scope="row">&lt;b&gt;</th><td>1</td></tr>...'
     """
     head, *body = rows
-    lines = [_cells("th", head), *(_cells("td", row) for row in body)]
+    lines = [_cells(_COL, head), *(_cells(_ROW, r[:1]) + _cells("td", r[1:]) for r in body)]
     title = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return _table([title, *map(_row, lines)], kind) + html_notes(*notes)
 
@@ -215,9 +284,9 @@ def html_facts(facts: Facts, *, kind: str = "") -> str:
     """The same for a notebook or a page: every name heads its row.
 
     >>> html_facts([("loss", "l1")])
-    '<table><tr><th>loss</th><td>l1</td></tr></table>'
+    '<table><tr><th scope="row">loss</th><td>l1</td></tr></table>'
     """
-    lines = (_cells("th", [name]) + _cells("td", [said]) for name, said in facts)
+    lines = (_cells(_ROW, [name]) + _cells("td", [said]) for name, said in facts)
     return _table(map(_row, lines), kind)
 
 
@@ -253,7 +322,8 @@ def _aligned(rows: Rows, left: set[int]) -> list[str]:
 
 
 def _cells(mark: str, cells: Iterable[str]) -> str:
-    return "".join(f"<{mark}>{escaped(cell)}</{mark}>" for cell in cells)
+    name = mark.partition(" ")[0]
+    return "".join(f"<{mark}>{escaped(cell)}</{name}>" for cell in cells)
 
 
 def _row(cells: str) -> str:

@@ -9,16 +9,18 @@ from math import lcm
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import FloatArray, check_choice, fail, require
 from tightdp.printed import (
     Axis,
     Covers,
-    cross_table,
+    entry_table,
     html_table,
+    in_brackets,
     interval_head,
     long_labels,
+    short,
     text_table,
     value_and_interval,
 )
@@ -323,8 +325,6 @@ class Release:
             receipt={} if receipt is None else receipt,
         )
 
-    # --- JSON ---------------------------------------------------------------------------------
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` gives the same release back."""
         return {
@@ -399,8 +399,6 @@ class Release:
             fail("`text` must be the JSON text of a release, as `to_json` writes it.")
         return cls.from_dict(record)
 
-    # --- tables -------------------------------------------------------------------------------
-
     def to_pandas(self) -> Any:
         """A frame with a row for every entry: its groups or its name, value, error and interval.
 
@@ -427,27 +425,30 @@ class Release:
         numbers = dict(zip(_NUMBERS, (self.value, self.noise_std, low, high), strict=True))
         return {**sides, **numbers}
 
+    def sheets(self) -> list[tuple[str, tuple[Axis, ...], slice]]:
+        """The tables that the entries form: what each is called, its sides, and its entries."""
+        return [("", self.axes, slice(None))]
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Entries that are not printed, by a rule that was stated: none, by default."""
+        return np.zeros(len(self.names), dtype=bool)
+
+    def law(self) -> str:
+        """The exact law of the noise, for experts."""
+        return self.noise
+
     def _rows(self) -> list[tuple[str, ...]]:
-        if len(self.axes) > 1:
-            pairs = zip(self.value, self.interval, strict=True)
-            cells = [value_and_interval(value, ends) for value, ends in pairs]
-            said = [value if ends == "-" else f"{value} {ends}" for value, ends in cells]
-            return cross_table(self.axes, said)
-        rows: list[tuple[str, ...]] = [
-            ("entry", "value", "noise std", interval_head(self.confidence, self.covers))
-        ]
-        for name, value, std, ends in zip(
-            self.names, self.value, self.noise_std, self.interval, strict=True
-        ):
-            middle, around = value_and_interval(value, ends)
-            rows.append((name, middle, "-" if np.isnan(std) else f"{std:.3g}", around))
-        return rows
+        heads = ("value", "noise std", interval_head(self.confidence, self.covers))
+        each = zip(self.value, self.noise_std, self.interval, strict=True)
+        cells = [(short(std), *value_and_interval(value, ends)) for value, std, ends in each]
+        return entry_table(self.axes, self.names, heads, [(v, std, i) for std, v, i in cells])
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
         inside = len(self.axes) > 1 and not np.isnan(self.interval).all()
-        cells = f"{interval_head(self.confidence, self.covers)} in brackets; " if inside else ""
-        return f"{cells}{self.guarantee}; {self.noise}{dash}"
+        cells = f"{in_brackets(self.confidence, self.covers)}.\n" if inside else ""
+        return f"{cells}{self.guarantee}{dash}"
 
     def __str__(self) -> str:
         return "\n".join([*text_table(self._rows()), "", self._note()])

@@ -247,6 +247,8 @@ class Schema:
                 if column.step is not None:
                     exact = isinstance(column.step, Fraction)
                     columns[name]["step"] = str(column.step) if exact else column.step
+                if column.unit:
+                    columns[name]["unit"] = column.unit
             else:
                 columns[name] = {"levels": list(column.named)}
                 if column.stated:
@@ -289,7 +291,7 @@ class Schema:
         """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
 
         A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``,
-        ``step``), a category has ``levels`` (and ``other``, ``loose``).
+        ``step``, ``unit``), a category has ``levels`` (and ``other``, ``loose``).
         """
         text = read_file("path", path)
         try:
@@ -346,7 +348,7 @@ def _plain(value: object) -> Any:
 def _column(name: str, facts: object) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
-    numeric = ("low", "high", "missing", "decimal", "thousands", "step")
+    numeric = ("low", "high", "missing", "decimal", "thousands", "step", "unit")
     allowed = ("levels", "other", "loose") if "levels" in facts else numeric
     for key in facts:
         check_choice(f"columns.{name}", key, allowed)

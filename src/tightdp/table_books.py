@@ -16,11 +16,13 @@ from tightdp.printed import (
     Axis,
     cross_table,
     html_table,
-    interval_head,
+    in_brackets,
+    in_one_cell,
     most,
     percent,
+    short,
     text_table,
-    value_and_interval,
+    whole,
 )
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
@@ -161,14 +163,17 @@ class TableBook(Release):
         cells = []
         each = zip(self.value[part], self.interval[part], self.hidden[part], strict=True)
         for value, ends, hidden in each:
-            middle, around = value_and_interval(value, ends)
-            cells.append("-" if hidden else f"{middle} {around}")
+            cells.append("-" if hidden else in_one_cell(value, ends))
         return cells
 
+    def sheets(self) -> list[tuple[str, tuple[Axis, ...], slice]]:
+        each = zip(self.contents, places(self.contents), strict=True)
+        return [(title(axes), axes, part) for axes, part in each]
+
     def _sheets(self) -> list[tuple[str, list[tuple[str, ...]]]]:
-        each = list(zip(self.contents, places(self.contents), strict=True))
         return [
-            (title(axes), cross_table(axes, self._said(part))) for axes, part in each[:_MOST_SHOWN]
+            (name, cross_table(axes, self._said(part)))
+            for name, axes, part in self.sheets()[:_MOST_SHOWN]
         ]
 
     def _notes(self) -> list[str]:
@@ -178,7 +183,7 @@ class TableBook(Release):
             rule = f"-: the noise is more than {self.suppress:g} of the count; "
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
-            f"{rule}{interval_head(self.confidence, self.covers)} in brackets, for all cells of "
+            f"{rule}{in_brackets(self.confidence, self.covers)}, for all cells of "
             f"all tables at once; {promise(self.guarantee, self.given)}",
         ]
 
@@ -217,8 +222,8 @@ class BookPreview(Preview):
         ]
         for axes, part in zip(self.contents, places(self.contents), strict=True):
             largest = [float(of[part].max()) for of in (self.std, self.alone, self.half_width)]
-            cells = str(part.stop - part.start)
-            found.append((title(axes), cells, f"{largest[0]:.5g}", *map(most, largest[1:])))
+            cells = whole(part.stop - part.start)
+            found.append((title(axes), cells, short(largest[0]), *map(most, largest[1:])))
         return found
 
     def _notes(self) -> tuple[str, str]:
@@ -265,8 +270,8 @@ class BookComparison:
         body = [
             (
                 f"{name} *" if name == self.chosen else name,
-                f"{total:.4g}",
-                f"{self.ratio(name):.4g}",
+                short(total, 4),
+                short(self.ratio(name), 4),
             )
             for name, total in self.totals.items()
         ]

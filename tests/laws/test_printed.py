@@ -29,8 +29,8 @@ from tightdp.release import Release
 from tightdp.report import Report, pictures
 from tightdp.report.sections import of_answer
 
-NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
-INTERVAL = re.compile(rf"\[({NUMBER}), ({NUMBER})\]")
+NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]\d+)?"
+INTERVAL = re.compile(rf"\[({NUMBER}) to ({NUMBER})\]")
 LEVEL = re.compile(r"(\d+(?:\.\d+)?)%")
 ONE = Guarantee(epsilon=1.0)
 
@@ -60,6 +60,13 @@ def coefficients(found: Release) -> CoefficientTable:
     )  # fmt: skip
 
 
+def unmarked(text: str) -> str:
+    """A printed number as Python reads it; its commas divide thousands, and nothing else."""
+    whole = re.match(r"-?[\d,]*", text)[0].lstrip("-")
+    assert re.fullmatch(r"\d{1,3}(,\d{3})*", whole), text
+    return text.replace(",", "")
+
+
 def text_of(page: str) -> str:
     """The text of a page, its elements apart."""
     return html.unescape(re.sub(r"<[^>]*>", "  ", page))
@@ -85,18 +92,17 @@ def of_elements(text: str) -> list[tuple[str, str, str]]:
 
 def of_picture(found: Release) -> list[tuple[str, str, str]]:
     """The marks of a track are its axis; then come the value and the interval, as elements."""
-    picture = pictures.draw(of_answer("x", Answer.of(found)))
+    picture = pictures.draw(Answer.of(found))
     ((low, high),) = INTERVAL.findall(text_of(picture))
-    (value,) = re.findall(rf'font-weight="600">({NUMBER})<', picture)
+    (value,) = re.findall(rf"<b>({NUMBER})<", picture)
     return [(value, low, high)]
 
 
 def of_bars(found: Release) -> list[tuple[str, str, str]]:
-    """Bars say the value only."""
-    answer = Answer.of(found)
-    picture = pictures.draw(replace(of_answer("x", answer), layout="bars"))
-    (value,) = re.findall(rf'font-weight="600">({NUMBER})<', picture)
-    return [(value, *INTERVAL.findall(str(answer))[0])]
+    picture = pictures.draw(Answer.of(found), bars=True)
+    ((low, high),) = INTERVAL.findall(text_of(picture))
+    (value,) = re.findall(rf"<b>({NUMBER})<", picture)
+    return [(value, low, high)]
 
 
 FACES: dict[str, Callable[[Release], list[tuple[str, str, str]]]] = {
@@ -113,10 +119,13 @@ FACES: dict[str, Callable[[Release], list[tuple[str, str, str]]]] = {
 
 
 def holds(found: Release, said: list[tuple[str, str, str]]) -> bool:
-    """Whether what is printed holds what is known, and is hardly wider; floats are read back."""
+    """Whether what is printed holds what is known, and is hardly wider; floats are read back.
+
+    An end is a number with two digits of the half-width: it moves by a tenth of it at most.
+    """
     ((low, high),) = found.interval
-    room = max((Fraction(high) - Fraction(low)) / 180, Fraction(np.spacing(max(-low, high))))
-    for value, least, most in said:
+    room = max((Fraction(high) - Fraction(low)) / 19, Fraction(np.spacing(max(-low, high))))
+    for value, least, most in (map(unmarked, numbers) for numbers in said):
         wide = Fraction(least) >= Fraction(low) - room and Fraction(most) <= Fraction(high) + room
         ends = float(least) <= low <= high <= float(most)
         middle = Fraction(least) <= Fraction(value) <= Fraction(most)
@@ -147,7 +156,7 @@ def test_digits_of_the_value_are_caught(face, digits, monkeypatch):
 
     def cells(value: float, ends: Sequence[float]) -> tuple[str, str]:
         middle, low, high = estimate(value, *ends)
-        return middle, f"[{low}, {high}]"
+        return middle, f"[{low} to {high}]"
 
     for face_of in (Release._rows, Answer.cells, coefficient_table):
         monkeypatch.setitem(face_of.__globals__, "value_and_interval", cells)
@@ -157,13 +166,15 @@ def test_digits_of_the_value_are_caught(face, digits, monkeypatch):
 
 def test_a_whole_page_says_the_same_in_tables_and_pictures():
     found = made(1332412.4, 3.69)
-    assert set(INTERVAL.findall(text_of(Report.of(found).html()))) == {("1332408.71", "1332416.09")}
+    assert set(INTERVAL.findall(text_of(Report.of(found).html()))) == {
+        ("1,332,408.7", "1,332,416.1")
+    }
 
 
 def test_values_without_an_interval_keep_their_whole_digits():
     answer = replace(Answer.of(made(1332412.4, np.nan)), unknown=("x",))
     for text in (str(made(1332412.4, np.nan)), answer.text(), text_of(answer._repr_html_())):
-        assert "1332412" in text
+        assert "1,332,412" in text
         assert "e+06" not in text
 
 
@@ -177,8 +188,8 @@ def test_half_widths_are_never_less_than_they_are(half):
         re.findall(r"<td>([^<]*)</td>", preview._repr_html_())[-1],
         compared.rows()[1][-1],
     ]
-    for text in said:
-        assert half <= float(text) <= half * 1.0001
+    for text in map(unmarked, said):
+        assert half <= float(text) <= half * 1.01
 
 
 def test_no_mean_is_taken_over_entries_of_several_units():

@@ -404,6 +404,14 @@ class Counts(Products):
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
         super().__init__(schema, columns_of_kind(schema, columns, Category, joint=True))
 
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The sides of the one table that is counted; marginals side by side form none."""
+        if len(self._factors) != 1:
+            return ()
+        rules = [(name, self.schema[name]) for name in self._factors[0]]
+        return tuple((name, tuple(map(str, getattr(rule, "levels", ())))) for name, rule in rules)
+
 
 def sums_and_gram(
     block: Block, columns: Sequence[str], grid: Grid

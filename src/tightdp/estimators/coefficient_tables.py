@@ -9,7 +9,15 @@ from typing import Any
 from tightdp.errors import FloatArray
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.inference.regions import pulled
-from tightdp.printed import bare, html_table, interval_head, text_table, value_and_interval
+from tightdp.printed import (
+    bare,
+    html_table,
+    interval_head,
+    short,
+    text_table,
+    value_and_interval,
+    whole,
+)
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Category, Schema
 
@@ -36,7 +44,7 @@ class CoefficientTable:
 def table_title(model: PrivateEstimator[Any]) -> str:
     """What was fitted, and on how many rows; where their number is private, on how many at most."""
     public = model.schema_.neighbors is Neighbors.REPLACE_ONE
-    return f"{type(model).__name__}, {'' if public else 'at most '}{model.schema_.rows} rows"
+    return f"{type(model).__name__}, {'' if public else 'at most '}{whole(model.schema_.rows)} rows"
 
 
 def reference_notes(schema: Schema) -> tuple[str, ...]:
@@ -70,7 +78,7 @@ def coefficient_table(
     body = []
     for name, value, std, ends in zip(names, values, spread, bounds, strict=True):
         middle, interval = value_and_interval(value, ends)
-        body.append((name, middle, f"{std:.3g}", interval))
+        body.append((name, middle, short(std), interval))
     said = pulled(values, bounds)
     return CoefficientTable(
         title,

@@ -34,6 +34,7 @@ def markdown(report: Report) -> str:
     parts += ["## Receipt", "", *_receipt(report), ""]
     parts += ["## Checklist", "", f"After {checklist.SOURCE}.", ""]
     parts += [*_table(report.checklist_rows()), ""]
+    parts += _experts(report.sections)
     parts += ["## How to cite", "", f"> {report.citation()}", ""]
     return "\n".join(parts)
 
@@ -41,19 +42,28 @@ def markdown(report: Report) -> str:
 def _section(section: Section) -> list[str]:
     answer = section.answer
     about = [section.about[:1].upper() + section.about[1:] + ".", ""] if section.about else []
+    tables: list[str] = []
+    for name, rows in answer.tables():
+        tables += [*([f"**{_cell(name)}**", ""] if name else []), *_table(rows), ""]
+    clamping = [_cell(section.clamping), ""] if section.clamping else []
     return [
         f"## {_cell(section.name)}",
         "",
         *about,
-        *_table(answer.rows()),
+        *tables,
+        f"{_cell(section.note)}. {section.release.guarantee}.",
         "",
-        f"{section.release.guarantee}. {_cell(section.note)}.",
-        "",
-        _cell(section.why),
-        "",
-        f"Law: {_cell(section.release.noise)}.",
-        "",
+        *clamping,
     ]
+
+
+def _experts(sections: Sequence[Section]) -> list[str]:
+    """Why each noise, and its exact law, for all releases at the end."""
+    lines = ["## For experts", ""]
+    for section in sections:
+        law = f"Law: {_cell(section.release.noise)}."
+        lines += [f"**{_cell(section.name)}**. {_cell(section.why)}", "", law, ""]
+    return lines
 
 
 def _receipt(report: Report) -> list[str]:

@@ -1,236 +1,318 @@
-"""Pictures of a report as inline SVG: no library, no script, nothing to load.
+"""Pictures of answers as HTML with small SVGs: no library, no script, nothing to load.
 
-Colours are the variables of the page, with fallbacks for a picture that stands alone.
+Lengths across are percentages and text has its own size, so that a picture is as wide as its place
+and its text is never shrunk. Colours are the variables of the page, with fallbacks.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from tightdp.answer import Answer
 from tightdp.compare import Comparison
 from tightdp.meaning import power_curve
 from tightdp.plots import canvas
-from tightdp.plots.canvas import shortened
-from tightdp.printed import axis_mark, escaped
+from tightdp.printed import Axis, axis_mark, escaped, short, whole
 from tightdp.privacy import Guarantee
-from tightdp.report.sections import Section
+from tightdp.schema import Interval, Schema
 
-_WIDTH = 760
-_LEFT, _RIGHT = 190, 560
-_FARTHEST_LEFT = 340  # where long names push the axis
-_LETTER = 8.6  # the width of a bold letter, on the safe side
-_MOST_ROWS = 30
+MOST_ROWS = 30
+_FLOOR = 190  # where the columns of a histogram stand
+_BIN = re.compile(r"\[(-?[\d.e+-]+), (-?[\d.e+-]+)[\])]")
 ACCENT, COOL = f"var(--accent, {canvas.ACCENT})", f"var(--cool, {canvas.COOL})"
-SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, #66727f)"
+SOFT, INK, MUTED = "var(--soft, #e8edf2)", "var(--ink, #1f2933)", "var(--muted, #5c6875)"
 
 
-def draw(section: Section) -> str:
-    """The picture of a release: bars for counts, rows for values with units of their own."""
-    if not section.answer.names:  # no key was safe to show
-        said = "Nothing appears: no key has enough rows."
-        return _svg(40, [_text(_LEFT, 24, said, fill=MUTED)], f"Values of {section.name}")
-    if section.layout == "bars":
-        few = len(section.answer.names) <= _MOST_ROWS
-        return _bars(section) if few else _columns(section)
-    return _rows(section)
+class Drawn(NamedTuple):
+    """An entry of a picture: its label, its numbers, and what is printed of them."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    said: tuple[str, str]
 
 
-def _svg(height: float, body: Sequence[str], about: str, width: int = _WIDTH) -> str:
-    said = escaped(about)
+def draw(answer: Answer, schema: Schema | None = None, *, bars: bool | None = None) -> str:
+    """The pictures of an answer: bars of counts, columns of bins, or values at their own scale.
+
+    ``schema`` tells the units; ``bars`` says whether the entries are counts, which is else taken
+    from the table that they form.
+    """
+    if not answer.names:  # no key was safe to show
+        return _figure([_plain_line("Nothing appears: no key has enough rows.")], "No values")
+    found = []
+    same = answer.names == answer.release.names and answer.axes == answer.release.axes
+    sheets = answer.release.sheets() if same else [("", answer.axes, slice(None))]
+    for name, axes, part in sheets:
+        rows = [_row(answer, i) for i in range(len(answer.names))[part]]
+        found.append(_sheet(name, axes, rows, schema, bars))
+    return "".join(found)
+
+
+def _row(answer: Answer, i: int) -> Drawn:
+    value, (low, high) = float(answer.value[i]), np.asarray(answer.interval, dtype=np.float64)[i]
+    if answer.names[i] in answer.unknown:
+        low = high = math.nan
+    return Drawn(answer.names[i], value, float(low), float(high), answer.cells(i))
+
+
+def _sheet(
+    name: str, axes: tuple[Axis, ...], rows: list[Drawn], schema: Schema | None, bars: bool | None
+) -> str:
+    """The picture of one table."""
+    labels = [", ".join(cell) for cell in itertools.product(*(side for _, side in axes if _))]
+    if axes and not axes[-1][0]:  # several numbers of every group
+        measures = axes[-1][1]
+        panels = [
+            _panel(
+                with_unit(measure, schema),
+                [row._replace(label=g) for row, g in zip(rows[j :: len(measures)], labels)],  # noqa: B905
+            )
+            for j, measure in enumerate(measures)
+        ]
+        return "".join(panels)
+    if axes:
+        rows = [row._replace(label=label) for row, label in zip(rows, labels, strict=True)]
+    title = name or ", ".join(with_unit(side, schema) for side, _ in axes)
+    edges = bin_edges(axes)
+    if edges is not None:
+        return _columns(with_unit(axes[0][0], schema), edges, rows)
+    if bars or (bars is None and axes):
+        return _bars(title, rows)
+    return "".join(_panel("", [_named(row, schema)]) for row in rows[:MOST_ROWS]) + _more(rows)
+
+
+def _named(row: Drawn, schema: Schema | None) -> Drawn:
+    return row._replace(label=with_unit(row.label, schema))
+
+
+def unit_of(name: str, schema: Schema | None) -> str:
+    """The unit of the column that an entry is named after; nothing where none was stated."""
+    rule = None if schema is None else schema.columns.get(name.partition("[")[0])
+    return rule.unit if isinstance(rule, Interval) else ""
+
+
+def with_unit(name: str, schema: Schema | None) -> str:
+    """A name, and the unit of its numbers where one was stated."""
+    unit = unit_of(name, schema)
+    return f"{name} ({unit})" if unit else name
+
+
+def bin_edges(axes: Sequence[Axis]) -> list[float] | None:
+    """The edges of bins beside each other, if that is what the entries are."""
+    if len(axes) != 1 or len(axes[0][1]) < 2:
+        return None
+    found = [_BIN.fullmatch(label) for label in axes[0][1]]
+    ends = [(float(match[1]), float(match[2])) for match in found if match is not None]
+    if len(ends) < len(found) or any(a[1] != b[0] for a, b in itertools.pairwise(ends)):
+        return None
+    return [ends[0][0], *(end for _, end in ends)]
+
+
+# --- pieces ---------------------------------------------------------------------------------------
+
+
+def _figure(lines: Sequence[str], about: str, title: str = "") -> str:
+    head = f'<p class="tdp-title">{escaped(title)}</p>' if title else ""
     return (
-        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{said}" '
-        f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="13">'
+        f'<div class="tdp-chart" role="img" aria-label="{escaped(about)}">{head}'
+        f"{''.join(lines)}</div>"
+    )
+
+
+def _line_of(label: str, said: str, body: Sequence[str], height: int = 24) -> str:
+    """A row of a picture: its name, its numbers, and its drawing, which stands between them."""
+    return (
+        f'<span class="tdp-name">{escaped(label)}</span><span class="tdp-said">{said}</span>'
+        f"{_svg(body, height)}"
+    )
+
+
+def _plain_line(text: str) -> str:
+    return f'<p class="tdp-title">{escaped(text)}</p>'
+
+
+def _more(rows: Sequence[Drawn]) -> str:
+    left = len(rows) - MOST_ROWS
+    return _figure([_plain_line(f"and {whole(left)} more, in the table")], "") if left > 0 else ""
+
+
+def _said(row: Drawn) -> str:
+    value, ends = map(escaped, row.said)
+    return f"<b>{value}</b>" + ("" if ends == "-" else f" <small>{ends}</small>")
+
+
+def _svg(body: Sequence[str], height: int, kind: str = "tdp-track") -> str:
+    return (
+        f'<svg class="{kind}" width="100%" height="{height}" aria-hidden="true" '
+        f'xmlns="http://www.w3.org/2000/svg" font-family="inherit" font-size="12">'
         f"{''.join(body)}</svg>"
     )
 
 
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", fill: str = INK, **more: str
-) -> str:
-    extra = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
+def _line(a: float, b: float, y1: float, y2: float, stroke: str, width: float = 1.0) -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}"{extra}>'
-        f"{escaped(text)}</text>"
+        f'<line x1="{a:.2f}%" x2="{b:.2f}%" y1="{y1:.1f}" y2="{y2:.1f}" stroke="{stroke}" '
+        f'stroke-width="{width}"/>'
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.0) -> str:
+def _box(x: float, width: float, y: float, height: float, fill: str, radius: float = 2) -> str:
     return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" '
-        f'stroke-width="{width}" stroke-linecap="round"/>'
+        f'<rect x="{x:.2f}%" width="{max(width, 0):.2f}%" y="{y:.1f}" '
+        f'height="{max(height, 0):.1f}" rx="{radius}" fill="{fill}"/>'
     )
 
 
-def _box(x: float, y: float, width: float, height: float, fill: str, radius: float = 3) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}" '
-        f'rx="{radius}" fill="{fill}"/>'
-    )
-
-
-def _margin(names: Sequence[str]) -> float:
-    """Where the axis starts, so that names to its left are whole as far as there is room."""
-    return min(max(_LEFT, 16 + _LETTER * max(map(len, names))), _FARTHEST_LEFT)
-
-
-def _fitting(name: str, left: float) -> str:
-    return shortened(name, math.floor((left - 16) / _LETTER + 1e-6))
-
-
-# --- values --------------------------------------------------------------------------------------
-
-
-def _rows(section: Section) -> str:
-    """A track for every entry, with its own axis: the interval, and the value as a dot."""
-    answer, step = section.answer, 46
-    body: list[str] = []
-    shown = list(range(len(answer.names)))[:_MOST_ROWS]
-    left = _margin([answer.names[i] for i in shown])
-    for place, i in enumerate(shown):
-        y = 24 + step * place
-        bounds = None if answer.names[i] in answer.unknown else answer.interval[i]
-        body += _track(y, left, answer.names[i], float(answer.value[i]), bounds, section.ranges[i])
-        body += _beside(y, *answer.cells(i))
-    height = 24 + step * len(shown)
-    if len(shown) < len(answer.names):
-        body.append(_text(left, height, f"and {len(answer.names) - len(shown)} more", fill=MUTED))
-        height += 20
-    return _svg(height, body, f"Values and intervals of {section.name}")
-
-
-def _track(
-    y: float,
-    left: float,
-    name: str,
-    value: float,
-    bounds: Sequence[float] | None,
-    span: Sequence[float],
-) -> list[str]:
-    first, last = float(span[0]), float(span[1])
-
-    def at(x: float) -> float:
-        share = (min(max(x, first), last) - first) / (last - first)
-        return left + (_RIGHT - left) * share
-
-    body = [
-        _text(left - 14, y + 4, _fitting(name, left), "end", font_weight="600"),
-        _line(left, y, _RIGHT, y, SOFT, 6),
-        _text(left, y + 20, axis_mark(first), "start", MUTED, font_size="10.5"),
-        _text(_RIGHT, y + 20, axis_mark(last), "end", MUTED, font_size="10.5"),
-    ]
-    if first < 0 < last:
-        body += [
-            _line(at(0), y - 9, at(0), y + 9, MUTED, 1),
-            _text(at(0), y + 20, "0", "middle", MUTED, font_size="10.5"),
-        ]
-    if bounds is not None:
-        low, high = float(bounds[0]), float(bounds[1])
-        wide = max(at(high) - at(low), 5.0)
-        body.append(_box((at(low) + at(high)) / 2 - wide / 2, y - 6, wide, 12, COOL, 4))
-    dot = f'r="4.5" fill="{ACCENT}" stroke="var(--paper, #fff)" stroke-width="1.5"'
-    return [*body, f'<circle cx="{at(value):.1f}" cy="{y:.1f}" {dot}/>']
-
-
-def _beside(y: float, value: str, interval: str) -> list[str]:
-    """What a track shows, in figures; long ones are set smaller, so that they are whole."""
-    size = min(11.5, (_WIDTH - _RIGHT - 16) / (0.6 * len(interval)))
-    said = _text(_RIGHT + 16, y + 16, interval, fill=MUTED, font_size=f"{size:.1f}")
-    return [_text(_RIGHT + 16, y + 1, value, font_weight="600"), *([said] * (interval != "-"))]
-
-
-# --- counts --------------------------------------------------------------------------------------
-
-
-def _scale(values: np.ndarray) -> tuple[float, list[float]]:
-    """A round largest value, and the ticks up to it."""
-    top = max(float(np.max(values)), 1e-12)
-    unit = 10.0 ** math.floor(math.log10(top))
-    step = next(s * unit for s in (0.25, 0.5, 1.0, 2.0) if top / (s * unit) <= 5.0001)
-    count = math.ceil(top / step - 1e-9)
-    return step * count, [step * i for i in range(count + 1)]
-
-
-def _bars(section: Section) -> str:
-    answer, step = section.answer, 30
-    shown = np.nan_to_num(answer.value)  # a count that is not printed has no bar
-    known = [name not in answer.unknown for name in answer.names] & ~np.isnan(answer.value)
-    low, high = np.where(known, np.asarray(answer.interval).T, shown)
-    top, ticks = _scale(np.maximum(high, shown))
-    left, right = _margin(answer.names), _RIGHT + 60
-    per = (right - left) / top
-    bottom = 10 + step * len(answer.names)
-    body = []
-    for tick in ticks:
-        x = left + per * tick
-        body += [
-            _line(x, 6, x, bottom, SOFT, 1),
-            _text(x, bottom + 16, axis_mark(tick), "middle", MUTED, font_size="11"),
-        ]
-    for i, name in enumerate(answer.names):
-        y = 10 + step * i + step / 2
-        value, a, b = (max(float(v), 0.0) for v in (shown[i], low[i], high[i]))
-        body += [
-            _text(left - 12, y + 4, _fitting(name, left), "end"),
-            _box(left, y - 9, per * value, 18, COOL),
-            *(_whisker(left + per * a, left + per * b, y) if known[i] else []),
-            _text(right + 14, y + 4, answer.cells(i)[0], font_weight="600"),
-        ]
-    return _svg(bottom + 26, body, f"Counts and intervals of {section.name}")
+def _mark(x: float, y: float, text: str, fill: str = MUTED) -> str:
+    """A text at a place across, which stays inside at both ends."""
+    anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+    return f'<text x="{x:.2f}%" y="{y}" text-anchor="{anchor}" fill="{fill}">{escaped(text)}</text>'
 
 
 def _whisker(a: float, b: float, y: float) -> list[str]:
-    ends = [_line(x, y - 4, x, y + 4, ACCENT, 2) for x in (a, b)]
-    return [_line(a, y, b, y, ACCENT, 2), *ends]
+    """An interval: however narrow it is, its ends are seen."""
+    ends = [_line(x, x, y - 6, y + 6, ACCENT, 2) for x in (a, b)]
+    return [_line(a, b, y, y, ACCENT, 2), *ends]
 
 
-def _columns(section: Section) -> str:
-    """Many cells: thin columns, named at the ends."""
-    answer = section.answer
-    value = np.maximum(np.nan_to_num(np.asarray(answer.value, dtype=np.float64)), 0.0)
-    top, ticks = _scale(value)
-    left, right, bottom = 60, _WIDTH - 10, 220
-    width = (right - left) / len(value)
-    body = []
+class _Scale:
+    """Round marks between two numbers, and where a number stands across, in percent."""
+
+    def __init__(self, low: float, high: float) -> None:
+        span = high - low if high > low else max(abs(high), 1.0)
+        unit = 10.0 ** math.floor(math.log10(span / 3))
+        self.step = next(s * unit for s in (1.0, 2.0, 2.5, 5.0, 10.0) if span / (s * unit) <= 4)
+        first, last = math.floor(low / self.step + 1e-9), math.ceil(high / self.step - 1e-9)
+        if last == first:
+            last = first + 1
+        self.low, self.high = first * self.step, last * self.step
+        self.marks = [round(i * self.step, 12) for i in range(first, last + 1)]
+
+    def at(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return 100 * min(max(share, 0.0), 1.0)
+
+    def grid(self, height: int) -> list[str]:
+        return [_line(self.at(mark), self.at(mark), 0, height, SOFT) for mark in self.marks]
+
+    def foot(self) -> str:
+        marks = [_mark(self.at(mark), 12, axis_mark(mark)) for mark in self.marks]
+        return _line_of("", "", marks, 16)
+
+
+# --- values at their own scale --------------------------------------------------------------------
+
+
+def _panel(title: str, rows: list[Drawn]) -> str:
+    """Values on one axis, as far as their intervals reach; zero is on it if it is near."""
+    shown = rows[:MOST_ROWS]
+    numbers = [n for row in shown for n in (row.value, row.low, row.high) if math.isfinite(n)]
+    low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
+    room = (high - low) * 0.04
+    low, high = low - room, high + room
+    if abs(low) <= 1.5 * (high - low) and low > 0:
+        low = 0.0
+    if abs(high) <= 1.5 * (high - low) and high < 0:
+        high = 0.0
+    scale = _Scale(low, high)
+    lines = []
+    for row in shown:
+        body = [*scale.grid(24), _line(0, 100, 12, 12, SOFT, 1)]
+        if math.isfinite(row.low) and math.isfinite(row.high):
+            at = scale.at(row.low)
+            body += [_box(at, scale.at(row.high) - at, 7, 10, COOL)]
+            body += [_line(x, x, 7, 17, COOL, 2) for x in (at, scale.at(row.high))]
+        if math.isfinite(row.value):
+            at = scale.at(row.value)
+            body.append(_line(at, at, 3, 21, ACCENT, 3))
+        lines.append(_line_of(row.label, _said(row), body))
+    about = f"Values and intervals: {title or ', '.join(row.label for row in shown)}"
+    return _figure([*lines, scale.foot()], about, title) + (_more(rows) if title else "")
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def _bars(title: str, rows: list[Drawn]) -> str:
+    shown = rows[:MOST_ROWS]
+    tops = [max(row.value, row.high if math.isfinite(row.high) else row.value) for row in shown]
+    scale = _Scale(0.0, max([t for t in tops if math.isfinite(t)], default=1.0) or 1.0)
+    lines = []
+    for row in shown:
+        body = scale.grid(24)
+        if math.isfinite(row.value) and row.said[0] != "-":  # what is not printed has no bar
+            body.append(_box(0, scale.at(row.value), 5, 14, COOL))
+            if math.isfinite(row.low) and math.isfinite(row.high):
+                body += _whisker(scale.at(row.low), scale.at(row.high), 12)
+        lines.append(_line_of(row.label, _said(row), body))
+    return _figure([*lines, scale.foot()], f"Counts and intervals: {title}", title) + _more(rows)
+
+
+def _columns(title: str, edges: list[float], rows: list[Drawn]) -> str:
+    """Columns as wide as their bins: an area is a count where bins differ in width."""
+    widths = np.diff(edges)
+    equal = bool(np.allclose(widths, widths[0]))
+    per = np.ones_like(widths) if equal else widths
+    values, lows, highs = (
+        np.array([getattr(row, part) for row in rows]) / per for part in ("value", "low", "high")
+    )
+    shown = [n for n in (*values, *highs) if math.isfinite(n)]
+    scale, across = _Scale(0.0, max(shown, default=1.0) or 1.0), edges[-1] - edges[0]
+
+    def up(value: float) -> float:
+        return _FLOOR - (_FLOOR - 10) * scale.at(value) / 100
+
+    body = [_line(0, 100, up(mark), up(mark), SOFT) for mark in scale.marks]
+    for value, low, high, a, b in zip(values, lows, highs, edges, edges[1:], strict=False):
+        x, wide = 100 * (a - edges[0]) / across, 100 * (b - a) / across
+        if math.isfinite(value):
+            body.append(_box(x, 0.96 * wide, up(value), _FLOOR - up(value), COOL, 0))
+        if math.isfinite(low) and math.isfinite(high):
+            middle, cap = x + 0.48 * wide, min(0.8, 0.3 * wide)
+            body.append(_line(middle, middle, up(low), up(high), ACCENT, 2))
+            body += [
+                _line(middle - cap, middle + cap, up(n), up(n), ACCENT, 1.5) for n in (low, high)
+            ]
+    ticks = [m for m in _Scale(edges[0], edges[-1]).marks if edges[0] <= m <= edges[-1]]
     for tick in ticks:
-        y = bottom - 200 * tick / top
-        body += [
-            _line(left, y, right, y, SOFT, 1),
-            _text(left - 8, y + 4, axis_mark(tick), "end", MUTED, font_size="11"),
-        ]
-    body += [
-        _box(left + width * i, bottom - 200 * v / top, 0.86 * width, 200 * v / top, COOL, 1)
-        for i, v in enumerate(value)
-    ]
-    body += [
-        _text(left, bottom + 18, shortened(answer.names[0], 40), "start", MUTED, font_size="11"),
-        _text(right, bottom + 18, shortened(answer.names[-1], 40), "end", MUTED, font_size="11"),
-    ]
-    return _svg(bottom + 28, body, f"Counts of {section.name}")
+        x = 100 * (tick - edges[0]) / across
+        body += [_line(x, x, _FLOOR, _FLOOR + 4, MUTED), _mark(x, _FLOOR + 17, axis_mark(tick))]
+    side = "".join(
+        f'<text x="100%" y="{up(mark) + 4:.1f}" text-anchor="end" fill="{MUTED}">'
+        f"{escaped(axis_mark(mark))}</text>"
+        for mark in scale.marks
+    )
+    height = "rows" if equal else f"rows per unit of {title}: areas are counts"
+    plot = f"{_svg([side], _FLOOR + 22, 'tdp-side')}{_svg(body, _FLOOR + 22, 'tdp-plot')}"
+    return (
+        f'<div class="tdp-columns" role="img" aria-label="Counts and intervals: {escaped(title)}">'
+        f'<p class="tdp-title">{escaped(height)}</p>{plot}'
+        f'<p class="tdp-foot">{escaped(title)}</p></div>'
+    )
 
 
-# --- noise and meaning ---------------------------------------------------------------------------
+# --- noise and meaning ----------------------------------------------------------------------------
 
 
 def comparison(found: Comparison) -> str:
     """The error of every noise, relative to the least."""
     names = list(found.previews)
     ratios = [found.relative(name) for name in names]
-    top, step = max(ratios), 26
-    body = []
-    for i, (name, ratio) in enumerate(zip(names, ratios, strict=True)):
-        y = 14 + step * i
+    lines = []
+    for name, ratio in zip(names, ratios, strict=True):
         used = name == found.chosen
-        body += [
-            _text(_LEFT - 12, y + 4, f"{name} (used)" if used else name, "end",
-                  font_weight="600" if used else "400"),
-            _box(_LEFT, y - 8, (_RIGHT - _LEFT) * ratio / top, 16, ACCENT if used else SOFT),
-            _text(_LEFT + (_RIGHT - _LEFT) * ratio / top + 8, y + 4, f"{ratio:.2f}",
-                  font_weight="600" if used else "400"),
-        ]  # fmt: skip
-    return _svg(14 + step * len(names), body, "Errors of other noises, relative to the least")
+        bar = _box(0, 100 * ratio / max(ratios), 5, 14, ACCENT if used else SOFT)
+        number = f"<b>{short(ratio)}</b>" if used else short(ratio)
+        lines.append(_line_of(f"{name} (used)" if used else name, number, [bar]))
+    return _figure(lines, "Errors of other noises, relative to the least")
 
 
 def power(total: Guarantee) -> str:
@@ -240,26 +322,29 @@ def power(total: Guarantee) -> str:
         curve = power_curve(total.epsilon, total.delta)
     else:
         curve = power_curve(rho=total.rho)
-    corners = zip(*curve, strict=True)
-    points = [(left + size * a, top + size * (1 - p)) for a, p in corners]
+    points = [(left + size * a, top + size * (1 - p)) for a, p in zip(*curve, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    floor = top + size
+    floor, end = top + size, left + size
     body = [
-        _box(left, top, size, size, SOFT, 0),
-        f'<polygon points="{left:.1f},{floor:.1f} {path} {left + size:.1f},{floor:.1f}" '
-        f'fill="{COOL}" opacity="0.18"/>',
-        _line(left, floor, left + size, top, MUTED, 1),
+        f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="{SOFT}"/>',
+        f'<polygon points="{left},{floor} {path} {end},{floor}" fill="{COOL}" opacity="0.18"/>',
+        f'<line x1="{left}" y1="{floor}" x2="{end}" y2="{top}" stroke="{MUTED}"/>',
         f'<polyline points="{path}" fill="none" stroke="{COOL}" stroke-width="2.5"/>',
-        _text(left + size * 0.66, top + size * 0.56, "blind guess", "start", MUTED, font_size="11"),
-    ]
-    for tick in (0.0, 0.5, 1.0):
-        body += [
-            _text(left + size * tick, floor + 16, f"{tick:g}", "middle", MUTED, font_size="11"),
-            _text(left - 8, top + size * (1 - tick) + 4, f"{tick:g}", "end", MUTED, font_size="11"),
-        ]
-    body += [
-        _text(left + size / 2, floor + 34, "false alarms", "middle"),
-        f'<text transform="translate(18 {top + size / 2:.0f}) rotate(-90)" text-anchor="middle" '
+        _text(left + size * 0.66, top + size * 0.56, "blind guess", "start"),
+        _text(left + size / 2, floor + 36, "false alarms", "middle", INK),
+        f'<text transform="translate(16 {top + size / 2:.0f}) rotate(-90)" text-anchor="middle" '
         f'fill="{INK}">cases noticed, at most</text>',
     ]
-    return _svg(floor + 42, body, "The power of the best test against the false alarms", 330)
+    for tick in (0.0, 0.5, 1.0):
+        body.append(_text(left + size * tick, floor + 18, f"{tick:g}", "middle"))
+        body.append(_text(left - 8, top + size * (1 - tick) + 4, f"{tick:g}", "end"))
+    about = "The power of the best test against the false alarms"
+    return (
+        f'<svg class="tdp-power" width="320" height="{floor + 44:.0f}" role="img" '
+        f'aria-label="{about}" xmlns="http://www.w3.org/2000/svg" font-family="inherit" '
+        f'font-size="13">{"".join(body)}</svg>'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str, fill: str = MUTED) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}">{text}</text>'

@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 
 from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
-from tightdp.errors import FloatArray, TightdpError
+from tightdp.errors import TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.ledger.amounts import SYMBOLS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.plans.request import Request
-from tightdp.printed import percent
+from tightdp.printed import bare, percent, short
 from tightdp.privacy import text_up
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 from tightdp.shaping.ball_noise import BallNoise
 
 _STATED = "The law of the release is stated exactly; it was fixed before any row was read."
+_IN_UNITS = ("sum", "capped_sum", "mean", "median", "quantile", "quantiles")
 _FEW = 12  # above so many entries other shapes are not compared: a report must not take minutes
 
 
@@ -35,16 +36,17 @@ _FEW = 12  # above so many entries other shapes are not compared: a report must 
 class Section:
     """One release: its answer, how it is drawn, and why its noise is the least.
 
-    ``layout`` is "bars" for counts, or "rows" for values that have units of their own; ``ranges``
-    are the axes of the rows.
+    ``bars`` says whether its entries are counts; None: the table that they form tells. ``schema``
+    tells the units of the entries, where they have those of their columns.
     """
 
     name: str
     about: str
     answer: Answer
-    layout: str
-    ranges: FloatArray
     why: str
+    bars: bool | None = None
+    schema: Schema | None = None
+    clamping: str = ""
     comparison: Comparison | None = None
     state: str = ""
     rows: Callable[[], str] | None = None
@@ -61,7 +63,7 @@ class Section:
         answer = self.answer
         if set(answer.unknown) >= set(answer.names):
             return answer.about[:1].upper() + answer.about[1:]
-        return f"{percent(answer.confidence)} intervals, for all entries at once; {answer.about}"
+        return f"{percent(answer.confidence)} intervals, for all entries at once: {answer.about}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -73,28 +75,20 @@ class Section:
 
 def of_answer(name: str, answer: Answer) -> Section:
     """A section without the request behind it: only what the release itself says."""
-    return Section(
-        name=name,
-        about="",
-        answer=answer,
-        layout="rows",
-        ranges=_around_zero(answer),
-        why=_STATED,
-    )
+    return Section(name=name, about="", answer=answer, why=_STATED)
 
 
 def of_request(name: str, answer: Answer, request: Request, state: str) -> Section:
-    """A section with its shapes compared and its axes taken from public facts."""
+    """A section with its shapes compared and its units taken from public facts."""
     comparison = _compared(request, answer)
-    ranges, picture = _around_zero(answer), request.mechanism.picture
-    if picture == "range":
-        ranges = _public(answer, request.schema, ranges)
+    bars = request.mechanism.picture == "bars"
     return Section(
         name=name,
         about=request.kind.about,
         answer=answer,
-        layout="bars" if picture == "bars" else "rows",
-        ranges=ranges,
+        bars=bars,
+        schema=request.schema if bars or request.kind.name in _IN_UNITS else None,
+        clamping=_clamping(request),
         why=_why(request, comparison),
         comparison=comparison,
         state=state,
@@ -135,28 +129,27 @@ def _written(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
     return cells.tolist()
 
 
-# --- axes ----------------------------------------------------------------------------------------
+# --- what happens to cells before anything is computed --------------------------------------------
 
 
-def _around_zero(answer: Answer) -> FloatArray:
-    """For every row an axis that shows zero and the whole interval."""
-    known = np.array([name not in answer.unknown for name in answer.names])
-    low, high = np.where(known, np.asarray(answer.interval, dtype=np.float64).T, answer.value)
-    if (low >= 0).all():
-        return np.column_stack([np.zeros_like(high), np.where(high > 0, high, 1.0) * 1.05])
-    reach = np.maximum(np.abs(low), np.abs(high))
-    reach = np.where(reach > 0, reach, 1.0) * 1.05
-    return np.column_stack([-reach, reach])
-
-
-def _public(answer: Answer, schema: Schema, otherwise: FloatArray) -> FloatArray:
-    """The public range of the column that an entry is named after."""
-    ranges = otherwise.copy()
-    for i, name in enumerate(answer.names):
-        rule = schema.columns.get(name.partition("[")[0])
+def _clamping(request: Request) -> str:
+    """What became of cells that break the public facts, column by column."""
+    said = []
+    statistic = getattr(request.mechanism.source, "statistic", None)
+    for name in getattr(statistic, "columns", request.columns):
+        rule = request.schema.columns.get(name)
         if isinstance(rule, Interval):
-            ranges[i] = rule.low, rule.high
-    return ranges
+            low, high, missing = (bare(float(n)) for n in (rule.low, rule.high, rule.missing or 0))
+            unit = f" {rule.unit}" if rule.unit else ""
+            said.append(
+                f"{name} below {low} counts as {low}, above {high} as {high}{unit}, and a missing "
+                f"one as {missing}"
+            )
+        elif rule is not None:
+            said.append(f"a missing or unlisted {name} counts as {str(rule.other)!r}")
+    if not said:
+        return ""
+    return f"Before anything was computed: {'; '.join(said)}. No interval counts what that changed."
 
 
 # --- why this noise ------------------------------------------------------------------------------
@@ -226,7 +219,9 @@ def _second(comparison: Comparison | None) -> str:
     usual = [name for name in named if name in comparison.previews and name != comparison.chosen]
     if "laplace" in usual and "l1" in usual:
         usual.remove("l1")  # nearly the same
-    said = [f"{named[name]} has {comparison.relative(name):.2f} times the error" for name in usual]
+    said = [
+        f"{named[name]} has {short(comparison.relative(name))} times the error" for name in usual
+    ]
     return f" For the same guarantee, {', '.join(said)}." if said else ""
 
 
