@@ -16,9 +16,9 @@ from tightdp.design.vector_bound import NO_BOUND
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import check_count, check_positive, exact_amount
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import AnalyticGaussian
 from tightdp.noise.line_laws import TruncatedLaplace
+from tightdp.privacy import check_epsilon
 
 _SPLITS = 20
 _SHARES = tuple(Fraction(s, 20) for s in range(8, 20))

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from tightdp.accepted import Number
 from tightdp.errors import (
+    amount_within,
     check_choice,
     check_count,
     check_positive,
@@ -19,6 +20,8 @@ from tightdp.errors import (
 )
 
 NOT_PRIVATE = "NOT PRIVATE: for the curator's eyes only"  # marks what no report or ledger takes
+EPSILON_FLOOR = exact_amount("epsilon", 2.0**-40)  # as a float is read
+EPSILON_CEILING = Fraction(1 << 10)
 _DIGITS = 6
 
 
@@ -140,6 +143,42 @@ def marks(seeded: bool, approximate: bool) -> list[str]:
     """
     seed = ["SEEDED: not private"] if seeded else []
     return seed + (["APPROXIMATE: epsilon is not proved"] if approximate else [])
+
+
+def check_epsilon(value: object, name: str = "epsilon") -> Fraction:
+    """A privacy parameter for exact noise, as an exact rational.
+
+    Allowed are the numbers from ``2**-40`` (below, the noise drowns everything and its integers
+    are needlessly long) to ``2**10``; a float means its shortest decimal. In between the law is
+    exact everywhere, whether the noise is almost surely zero or billions wide. Refused are NaN,
+    infinity, zero, negative numbers, bools and texts.
+
+    >>> check_epsilon(0.1)
+    Fraction(1, 10)
+    >>> check_epsilon(1e6)
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `epsilon` must lie in [2**-40, 2**10]. Got 1000000.0. ...
+    """
+    number = amount_within(name, value, "(0, inf)")
+    if number < EPSILON_FLOOR:
+        fail(
+            f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "
+            "So small a budget buys no information: give more of it, or ask for less."
+        )
+    if number > EPSILON_CEILING:
+        fail(
+            f"`{name}` must lie in [2**-40, 2**10]. Got {_short(number)}. "
+            "So large a budget protects nobody: give less of it."
+        )
+    return number
+
+
+def _short(number: Fraction) -> str:
+    try:
+        return str(float(number))
+    except OverflowError:
+        return "a larger number"
 
 
 def float_up(x: Fraction) -> float:

@@ -15,13 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tightdp as tdp
 from tightdp.errors import BudgetError, InfeasibleSamplingError, ParameterError
 from tightdp.estimators.synthetic import SyntheticSample
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.kolmogorov import (
     JointKolmogorov,
     KolmogorovScores,
     listed_size,
     public_size,
 )
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import source
 
 CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"

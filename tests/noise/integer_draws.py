@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import isqrt
 
 from tightdp.accepted import Number
-from tightdp.errors import check_count, fail, shown
-from tightdp.exact.rates import check_rate, exact_fraction
+from tightdp.errors import check_count, exact_fraction, fail, shown
+from tightdp.exact.discrete_draws import check_rate
 from tightdp.randomness import RandomSource
 
 

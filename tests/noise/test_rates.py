@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightdp.errors import ParameterError
-from tightdp.exact.rates import check_epsilon, exact_amount, exact_fraction, rate
+from tightdp.errors import ParameterError, exact_amount, exact_fraction
+from tightdp.exact.discrete_draws import rate
+from tightdp.privacy import check_epsilon
 
 
 @pytest.mark.parametrize(

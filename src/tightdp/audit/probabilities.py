@@ -17,8 +17,7 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
-from tightdp.errors import DimensionError, fail
-from tightdp.exact.rates import exact_fraction
+from tightdp.errors import DimensionError, exact_fraction, fail
 from tightdp.privacy import float_up
 
 Weights = Mapping[Any, Any] | Iterable[Any]

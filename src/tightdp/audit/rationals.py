@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tightdp.errors import amount_within
 from tightdp.exact.enclosures import exp_minus_bounds
-from tightdp.exact.rates import EPSILON_CEILING
+from tightdp.privacy import EPSILON_CEILING
 
 
 def check_exponent(name: str, value: object) -> Fraction:

@@ -29,8 +29,7 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import check_choice, check_count, fail
-from tightdp.exact.rates import check_epsilon
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 
 MOST_CELLS = 1024  # covariances of a release are a table of cells by cells
 SMOOTHINGS = ("linear", "none")

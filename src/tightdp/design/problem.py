@@ -9,8 +9,8 @@ from typing import Any
 from tightdp.accepted import Number
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import amount_within, exact_fraction, fail, fraction_within, shown
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
+from tightdp.privacy import check_epsilon
 
 
 @dataclass(frozen=True)

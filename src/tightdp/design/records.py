@@ -13,8 +13,7 @@ from typing import Any, Self
 from tightdp.accepted import Number
 from tightdp.design.verifier import Refuted, read
 from tightdp.errors import UndecidedError, amount_within, fail
-from tightdp.exact.rates import check_epsilon
-from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up
 
 
 class ProvedDesign(ABC):

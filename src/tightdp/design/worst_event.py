@@ -19,8 +19,8 @@ from typing import Any
 from tightdp.accepted import Number
 from tightdp.design.rounding import exponential
 from tightdp.errors import DimensionError, check_count, check_list, exact_fraction, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.law import check_sensitivity
+from tightdp.privacy import check_epsilon
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.interval_bases import WithIntervals
 from tightdp.estimators.private_estimator import M, Untargeted
-from tightdp.exact.rates import check_epsilon
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
@@ -25,7 +24,7 @@ from tightdp.mechanisms.means import (
 )
 from tightdp.mechanisms.mechanism import Together
 from tightdp.printed import Covers
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 

@@ -13,7 +13,6 @@ from tightdp.errors import FloatArray, check_choice
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, Together
 from tightdp.mechanisms.quantiles import (
     COVERS,
@@ -22,6 +21,7 @@ from tightdp.mechanisms.quantiles import (
     check_tau,
     check_taus,
 )
+from tightdp.privacy import check_epsilon
 from tightdp.release import Release
 from tightdp.schema import Schema
 

@@ -24,7 +24,6 @@ from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import Untargeted
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.kolmogorov import (
     MOST_WORK,
@@ -33,6 +32,7 @@ from tightdp.mechanisms.kolmogorov import (
     listed_size,
     public_size,
 )
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema

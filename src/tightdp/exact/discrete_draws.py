@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, fraction_within
-from tightdp.exact.rates import check_rate
 from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.exact.undecided_bits import log_exceeds, log_exceeds_at, log_level
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource, Shape, Words
 
 Mask = NDArray[np.bool_]
@@ -45,12 +45,48 @@ Mask = NDArray[np.bool_]
 SAFE = 1 << 62
 """Levels from here on are Python integers, so that int64 levels can be negated and doubled."""
 
+RATE_BITS = 128
 _MOST_CELLS = 1 << 21
 _BLOCK = 1 << 14  # words treated at a time: the float buffers stay in the cache
 _TINY_WORD = np.uint64(1 << 52)
 _LOG_ERROR, _LOG_SLOPE = 2.0**-50, 2.0**-48  # error of -ln U = y: below the first + the second * y
 _WIDE: Any = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float64
 _WIDE_UNIT = _WIDE(2) ** -int(np.finfo(_WIDE).nmant)
+
+
+# --- rates ---------------------------------------------------------------------------------------
+
+
+def rate(epsilon: Number, level: int = 1) -> tuple[int, int]:
+    """Numerator and denominator of ``epsilon / level``, in lowest terms, never rounded up.
+
+    Decimals (and all rationals of moderate size) are kept exactly. A rational whose denominator is
+    longer than 128 bits is rounded **down** to a multiple of ``2**-128 / level``: less budget than
+    asked, by less than one part in ``2**88``.
+
+    Parameters
+    ----------
+    epsilon : int, float, Fraction or Decimal
+        See :func:`check_epsilon`.
+    level : int
+        The largest level of a difference of neighbours, >= 1 (the sensitivity in lattice units).
+
+    Examples
+    --------
+    >>> rate(0.5, 3), rate(Fraction(2, 3), 4)
+    ((1, 6), (1, 6))
+    """
+    number = check_epsilon(epsilon)
+    if number.denominator.bit_length() > RATE_BITS:
+        number = Fraction(int(number * (1 << RATE_BITS)), 1 << RATE_BITS)
+    number /= check_count("level", level)
+    return number.numerator, number.denominator
+
+
+def check_rate(num: object, den: object) -> tuple[int, int]:
+    """The rate ``num/den`` > 0 in lowest terms."""
+    number = Fraction(check_count("num", num), check_count("den", den))
+    return number.numerator, number.denominator
 
 
 # --- laws ---------------------------------------------------------------------------------------

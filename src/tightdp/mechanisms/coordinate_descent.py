@@ -22,8 +22,8 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
+from tightdp.privacy import check_epsilon
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
 from tightdp.release import DEPENDS, Draft

@@ -25,14 +25,13 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.inference.whole_counts import on_simplex
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise

@@ -27,7 +27,6 @@ from tightdp.errors import (
     exact_fraction,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.exact.tilted import TiltedLaw, permute_and_flip
 from tightdp.mechanisms.exponential_grids import (
     BoxMechanism,
@@ -41,7 +40,7 @@ from tightdp.mechanisms.exponential_grids import (
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import UNORDERED
 from tightdp.parameters import function_name
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema, check_schema, numeric_column, require_public_rows

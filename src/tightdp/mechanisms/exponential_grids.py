@@ -24,11 +24,10 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.listed_points import MOST_POINTS, check_points
-from tightdp.exact.rates import check_epsilon
 from tightdp.exact.tilted import TiltedLaw
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Error
 from tightdp.schema import Interval

@@ -23,7 +23,6 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.listed_points import MOST_POINTS, check_points, finest_bits
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential_grids import (
     Bounds,
     BoxLaw,
@@ -37,7 +36,7 @@ from tightdp.mechanisms.exponential_grids import (
 )
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
-from tightdp.privacy import Neighbors, Numerics
+from tightdp.privacy import Neighbors, Numerics, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
 from tightdp.schema import Interval, Schema, check_schema, numeric_column

@@ -23,12 +23,11 @@ from tightdp.errors import (
 )
 from tightdp.exact.box_sampling import BoxLevels, Point
 from tightdp.exact.nested_lattices import LatticeLook, default_points, plan_looks
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.chains import Sampler
 from tightdp.mechanisms.gradient import RowSumGradient
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.noise.lattice_laws import Geometric
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
 from tightdp.schema import Schema, check_schema

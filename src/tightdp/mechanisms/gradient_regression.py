@@ -36,7 +36,6 @@ from tightdp.exact.quantile_levels import (
     QuantileLevels,
     line_count,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.chains import SAMPLERS, Sampler
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import check_tau
@@ -46,7 +45,7 @@ from tightdp.noise.linear_norms import (
     work_is_bounded,
 )
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors, text_up
+from tightdp.privacy import Neighbors, check_epsilon, text_up
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema

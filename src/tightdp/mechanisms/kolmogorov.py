@@ -26,11 +26,10 @@ from tightdp.errors import (
 )
 from tightdp.exact.band_levels import BandLevels, most_steps
 from tightdp.exact.band_paths import BandPaths, any_sample
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential import ExponentialMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview, of_rows, spread
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import DEPENDS, Draft, Release

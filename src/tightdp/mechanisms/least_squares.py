@@ -31,7 +31,6 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.inference.coefficient_intervals import Candidates, Wanted, candidates, moved
 from tightdp.inference.expected_errors import coefficient_covariance
@@ -41,6 +40,7 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
 from tightdp.preview import Preview
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
 from tightdp.schema import Schema, require_public_rows

@@ -33,14 +33,13 @@ from tightdp.errors import (
     fail,
     held_warnings,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.composition import protected
 from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
-from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
 from tightdp.schema import Schema

@@ -36,7 +36,6 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
@@ -46,7 +45,7 @@ from tightdp.mechanisms.mechanism import Mechanism, short_label
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
 from tightdp.preview import EVEN_ROWS, Preview, of_rows
-from tightdp.privacy import Neighbors, Numerics, text_up
+from tightdp.privacy import Neighbors, Numerics, check_epsilon, text_up
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema

@@ -20,11 +20,10 @@ from tightdp.errors import (
     check_most,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.noise.key_noise import GaussianKeyNoise, KeyNoise
 from tightdp.preview import KeysPreview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.schema import Schema, check_schema

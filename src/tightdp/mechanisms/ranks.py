@@ -15,11 +15,10 @@ from tightdp.data.blocks import Block
 from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_instance, check_within, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.exponential_grids import PieceLaw
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Interval, Schema

@@ -27,7 +27,6 @@ from tightdp.errors import (
     check_count,
     fail,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.exact.tilted import TiltedLaw
 from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
@@ -36,7 +35,7 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of
 from tightdp.mechanisms.table_offer import TableOffer
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.preview import Preview, of_rows
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema, check_schema

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from tightdp.accepted import Number
 from tightdp.data.table_counts import TableColumns, TableCounts
 from tightdp.errors import InfeasibleSamplingError, amount_within, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.gaussian_laws import AnalyticGaussian
+from tightdp.privacy import check_epsilon
 from tightdp.schema import Schema
 from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise, feasible
 from tightdp.shaping.coordinate_noise import check_share

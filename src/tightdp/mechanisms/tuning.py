@@ -18,13 +18,12 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.rates import check_epsilon
 from tightdp.exact.rejection import until_accepted
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.preview import Preview
-from tightdp.privacy import Numerics
+from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Release, Unknown
 from tightdp.schema import Schema

@@ -13,11 +13,10 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
 from tightdp.accounting import Cost
-from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
+from tightdp.errors import FloatArray, WideIntegers, check_count, exact_fraction, fail, shown
 from tightdp.exact.discrete_draws import discrete_gaussians
-from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta
-from tightdp.privacy import float_up
+from tightdp.privacy import check_epsilon, float_up
 from tightdp.randomness import RandomSource
 
 _MARGIN = 2.0**-46  # of the larger term: some forty times what the special functions lose

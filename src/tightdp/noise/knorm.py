@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.errors import FloatArray, check_count, check_probability, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall, SecondMoment
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
-from tightdp.privacy import Numerics, float_up, text_up
+from tightdp.privacy import Numerics, check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, source
 
 

@@ -32,17 +32,23 @@ from tightdp.errors import (
     InfeasibleSamplingError,
     WideIntegers,
     check_count,
+    exact_fraction,
     fail,
     shown,
 )
-from tightdp.exact.discrete_draws import collect, discrete_laplaces, geometric_sums, geometrics
+from tightdp.exact.discrete_draws import (
+    collect,
+    discrete_laplaces,
+    geometric_sums,
+    geometrics,
+    rate,
+)
 from tightdp.exact.lattice_bodies import DiamondBody, DiamondBound, RoundBody
 from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
 from tightdp.exact.level_tables import LevelTable
-from tightdp.exact.rates import check_epsilon, exact_fraction, rate
 from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.privacy import Numerics, text_up
+from tightdp.privacy import Numerics, check_epsilon, text_up
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
 Sampler = Callable[[int, RandomSource], WideIntegers]

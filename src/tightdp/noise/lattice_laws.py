@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, WideIntegers, check_count
-from tightdp.exact.discrete_draws import SAFE, collect, discrete_laplaces, geometrics
+from tightdp.errors import FloatArray, WideIntegers, check_count, exact_amount
+from tightdp.exact.discrete_draws import SAFE, collect, discrete_laplaces, geometrics, rate
 from tightdp.exact.enclosures import exp_minus_bounds
 from tightdp.exact.lattice_body import box_points
-from tightdp.exact.rates import exact_amount, rate
 from tightdp.exact.undecided_bits import coins
 from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps

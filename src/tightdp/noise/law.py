@@ -23,13 +23,13 @@ from tightdp.errors import (
     check_positive,
     check_real,
     check_within,
+    exact_fraction,
     fail,
     fraction_within,
     shown,
 )
-from tightdp.exact.rates import check_epsilon, exact_fraction
 from tightdp.noise.steps import Steps
-from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
+from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 
 DELTA_FLOOR = 2.0**-256

@@ -31,7 +31,6 @@ from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody
 from tightdp.exact.lattice_posets import PosetBody
-from tightdp.exact.rates import check_epsilon
 from tightdp.geometry.combine import Product, Scaled
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.counting_balls import (
@@ -45,6 +44,7 @@ from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.privacy import check_epsilon
 
 Shape = tuple[LatticeBody, Fraction]
 """A body B and a radius: the ball lies inside radius * B, and usually is it."""

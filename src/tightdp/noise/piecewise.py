@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.errors import FloatArray, fail, shown
-from tightdp.exact.rates import check_epsilon, exact_fraction
+from tightdp.errors import FloatArray, exact_fraction, fail, shown
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
 from tightdp.noise.table_noise import CellWeights, TableNoise
-from tightdp.privacy import float_up
+from tightdp.privacy import check_epsilon, float_up
 
 
 class PiecewiseNoise(ContinuousLaw, CellWeights):

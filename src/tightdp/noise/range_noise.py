@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
 from tightdp.exact.enclosures import exp_below
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.table_noise import shifted_shortfall
-from tightdp.privacy import text_up
+from tightdp.privacy import check_epsilon, text_up
 from tightdp.randomness import RandomSource
 
 

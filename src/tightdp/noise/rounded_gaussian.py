@@ -13,12 +13,19 @@ import scipy  # scipy.special is loaded at its first use: importing it is slow
 from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.accounting.conversions import gaussian_dp_epsilon
-from tightdp.errors import FloatArray, WideIntegers, check_count, fail, shown
+from tightdp.errors import (
+    FloatArray,
+    WideIntegers,
+    check_count,
+    exact_amount,
+    exact_fraction,
+    fail,
+    shown,
+)
 from tightdp.exact.discrete_draws import rounded_gaussians
-from tightdp.exact.rates import EPSILON_CEILING, EPSILON_FLOOR, exact_amount, exact_fraction
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.noise.law import LatticeLaw, check_delta
-from tightdp.privacy import float_up
+from tightdp.privacy import EPSILON_CEILING, EPSILON_FLOOR, float_up
 from tightdp.randomness import RandomSource
 
 READ_AT = 1e-6

@@ -14,10 +14,9 @@ from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, WideIntegers, check_count, fail
 from tightdp.exact.discrete_draws import SAFE
 from tightdp.exact.enclosures import exp_below
-from tightdp.exact.rates import check_epsilon
 from tightdp.exact.rejection import by_weight
 from tightdp.noise.law import LatticeLaw, check_shift
-from tightdp.privacy import float_up
+from tightdp.privacy import check_epsilon, float_up
 from tightdp.randomness import RandomSource
 
 _WRITTEN_OUT = 1 << 20

@@ -11,12 +11,11 @@ from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.table import check_frame
 from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
 from tightdp.options import check_keys
 from tightdp.preview import Preview
-from tightdp.privacy import Guarantee
+from tightdp.privacy import Guarantee, check_epsilon
 from tightdp.randomness import RandomLike
 from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema

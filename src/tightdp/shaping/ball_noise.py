@@ -24,7 +24,6 @@ from tightdp.errors import (
 from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import DiamondBound
 from tightdp.exact.lattice_body import roomy
-from tightdp.exact.rates import check_epsilon
 from tightdp.geometry import orders
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_true_hull import MomentHull
@@ -33,6 +32,7 @@ from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import certify_contains
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
+from tightdp.privacy import check_epsilon
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
     how_many,

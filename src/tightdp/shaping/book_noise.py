@@ -21,10 +21,9 @@ from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_variance, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.rates import EPSILON_FLOOR
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise, refuse
-from tightdp.privacy import Neighbors
+from tightdp.privacy import EPSILON_FLOOR, Neighbors
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import level_reach
 from tightdp.workloads.planner import NoisePlan

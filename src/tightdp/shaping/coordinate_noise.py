@@ -29,7 +29,6 @@ from tightdp.errors import (
     fail,
     shown,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.lattice_laws import (
     DiscreteStaircase,
     DiscreteTulap,
@@ -38,7 +37,7 @@ from tightdp.noise.lattice_laws import (
 )
 from tightdp.noise.law import ContinuousLaw, LatticeLaw, NoiseLaw
 from tightdp.noise.piecewise import PiecewiseNoise
-from tightdp.privacy import text_up
+from tightdp.privacy import check_epsilon, text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import (
     PUBLIC_SEED,

@@ -23,9 +23,8 @@ from tightdp.accounting.conversions import (
 )
 from tightdp.data.public_rows import Images, independent_images
 from tightdp.data.statistics import Statistic
-from tightdp.errors import FloatArray, amount_within, check_length, fail
+from tightdp.errors import FloatArray, amount_within, check_length, exact_amount, fail
 from tightdp.exact.discrete_draws import discrete_gaussians, rounded_gaussians
-from tightdp.exact.rates import check_epsilon, exact_amount
 from tightdp.noise.discrete_curves import near_delta, summed_delta
 from tightdp.noise.rounded_gaussian import (
     READ_AT,
@@ -34,7 +33,7 @@ from tightdp.noise.rounded_gaussian import (
     rounded_moment,
     short_up,
 )
-from tightdp.privacy import float_up, text_up
+from tightdp.privacy import check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
 from tightdp.shaping.l2_moves import L2Moves, best_weights, is_paired

@@ -20,9 +20,9 @@ from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, InfeasibleSamplingError, UndecidedError, fail
 from tightdp.exact.lattice_bodies import RoundBody
 from tightdp.exact.lattice_body import roomy
-from tightdp.exact.rates import check_epsilon
 from tightdp.noise.l2_curve import l2_delta, l2_scale
 from tightdp.noise.lattice import level_sampler
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
 from tightdp.shaping.l2_moves import L2Moves, best_weights
