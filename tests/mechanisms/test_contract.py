@@ -9,7 +9,7 @@ from tests.laws.enrolled import CASES
 import tightdp as tdp
 from tightdp.accuracy import epsilon_for
 from tightdp.errors import ParameterError, UndecidedError
-from tightdp.inference.regions import simultaneous_intervals
+from tightdp.inference.coefficient_intervals import simultaneous_intervals
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.plans import request

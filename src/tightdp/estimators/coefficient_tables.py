@@ -8,7 +8,7 @@ from typing import Any
 
 from tightdp.errors import FloatArray
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.inference.regions import pulled
+from tightdp.inference.coefficient_intervals import pulled
 from tightdp.printed import (
     bare,
     html_table,

@@ -32,10 +32,17 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry import orders
-from tightdp.inference.coefficient_intervals import Candidates, Wanted, candidates, moved
+from tightdp.inference.coefficient_intervals import (
+    Candidates,
+    Wanted,
+    candidates,
+    moved,
+    pulled,
+    quantile_intervals,
+    simultaneous_intervals,
+)
 from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
-from tightdp.inference.regions import pulled, quantile_intervals, simultaneous_intervals
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
@@ -44,7 +51,6 @@ from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
 from tightdp.schema import Schema, require_public_rows
-from tightdp.shaping.ball_noise import levels_at_most
 from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 from tightdp.shaping.reach import lattice_radius, upwards
@@ -375,7 +381,7 @@ class SplitMechanism(Mechanism):
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether the level of every part is at most that which its noise was made for."""
         parts = zip(self.noises, self._where(), strict=True)
-        return np.all([levels_at_most(n, 1, moves[:, where]) for n, where in parts], axis=0)
+        return np.all([n.covers(moves[:, where]) for n, where in parts], axis=0)
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         return False  # squares are among the entries: their extreme rows are too many to list

@@ -16,7 +16,7 @@ from tightdp.errors import FloatArray, UndecidedError, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.inference.regions import quantile_intervals, simultaneous_intervals
+from tightdp.inference.coefficient_intervals import quantile_intervals, simultaneous_intervals
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, source

@@ -25,11 +25,13 @@ from functools import lru_cache
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.accepted import Number
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
+    ParameterError,
     WideIntegers,
     check_count,
     exact_fraction,
@@ -148,6 +150,16 @@ class LatticeNoise:
     def unit(self) -> Fraction:
         """Size of one unit of :meth:`exponent`."""
         return self.rate if self.staircase is None else self.rate * self.sensitivity
+
+    def covers(self, moves: WideIntegers, rows: int = 1) -> NDArray[np.bool_]:
+        """Whether the level of so many of each move at once is at most L."""
+        wide = roomy(moves, (1 << 61) // rows) * rows
+        try:
+            return np.asarray(self.body.level(wide) <= self.sensitivity, dtype=bool)
+        except ParameterError:  # some move leaves the span of a flat body
+            if len(moves) == 1:
+                return np.zeros(1, dtype=bool)
+            return np.concatenate([self.covers(move[None, :], rows) for move in moves])
 
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> WideIntegers:
         """Integer noise vectors: one, or ``size`` rows; int64, or Python integers if need be."""

@@ -17,7 +17,6 @@ from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
-    ParameterError,
     check_choice,
     fail,
 )
@@ -99,7 +98,7 @@ class BallNoise:
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether the level of r moves at once, r rows of a person, is at most L."""
-        return levels_at_most(self.draws, self.statistic.schema.rows_per_person, moves)
+        return self.draws.covers(moves, self.statistic.schema.rows_per_person)
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         return farthest_at_most(self.draws, self.statistic.schema.rows_per_person, images, paired)
@@ -258,21 +257,10 @@ class BallNoise:
         return self.ball.scaled(rows * self.draws.sensitivity / (float(radius) * self.resolution))
 
 
-def levels_at_most(noise: LatticeNoise, rows: int, moves: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether lattice noise was made for ``rows`` of each move at once."""
-    wide = roomy(moves, (1 << 61) // rows) * rows
-    try:
-        return np.asarray(noise.body.level(wide) <= noise.sensitivity, dtype=bool)
-    except ParameterError:  # some move leaves the span of a flat body
-        if len(moves) == 1:
-            return np.zeros(1, dtype=bool)
-        return np.concatenate([levels_at_most(noise, rows, move[None, :]) for move in moves])
-
-
 def farthest_at_most(
     noise: LatticeNoise, rows: int, images: Sequence[Images], paired: bool
 ) -> bool:
-    """Whether that is proved for all moves between combinations of images."""
+    """Whether lattice noise is proved to cover so many of all moves between images."""
     blocks = [(b.entries, roomy(b.values, (1 << 60) // rows) * rows) for b in images]
     level = farthest_level(noise.body, blocks, paired=paired)
     return level is not None and level <= noise.sensitivity

@@ -136,6 +136,8 @@ class CoordinateNoise:
     def _shares(self) -> list[tuple[Fraction, float]]:
         """What each entry may spend: by sums, and by the theorem where that is worth a try."""
         plain = self.epsilon / self.moved, self.delta / self.moved
+        if not self.delta:
+            return [(plain[0], 0.0)]
         more = most_each(self.epsilon, self.delta, self.moved, lossy=True)
         tries = [plain, more] if more[0] > plain[0] * _WORTH else [plain]
         return [(epsilon, float_down(delta)) for epsilon, delta in tries]

@@ -21,7 +21,7 @@ from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
 from tightdp.exact.lattice_body import LatticeBody
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.shaping.ball_noise import farthest_at_most, levels_at_most
+from tightdp.shaping.ball_noise import farthest_at_most
 from tightdp.shaping.coordinate_noise import DESIGN_STEPS, check_paid
 from tightdp.shaping.reach import upwards
 
@@ -83,7 +83,7 @@ class VectorNoise:
         return LatticeNoise(body, self.epsilon, self.design.resolution * self.draws.points)
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
-        return levels_at_most(self._ring, self.statistic.schema.rows_per_person, moves)
+        return self._ring.covers(moves, self.statistic.schema.rows_per_person)
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         return farthest_at_most(self._ring, self.statistic.schema.rows_per_person, images, paired)
