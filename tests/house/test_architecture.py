@@ -51,7 +51,14 @@ DOORS = {
     "data frames": (
         ("narwhals", "pandas", "polars", "pyarrow", "duckdb", "pyspark"),
         # they enter by data, and releases leave as frames
-        ("data.engines", "data.library_columns", "data.spark", "data.sources", "release"),
+        (
+            "data.engines",
+            "data.csv_pieces",
+            "data.library_columns",
+            "data.spark",
+            "data.sources",
+            "release",
+        ),
     ),
     "scikit-learn": (("sklearn",), ("estimators",)),
     "figures of the papers": (("reproduce",), ("cli.papers",)),

@@ -23,7 +23,7 @@ from containers import CONTAINERS, KINDS, Container, Kinds, Row, in_spark
 from enrolled import ESTIMATORS
 
 import tightdp as tdp
-from tightdp.data import columns, csv_files, engines, library_columns, one_pass
+from tightdp.data import columns, csv_pieces, engines, library_columns, one_pass
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import recognise
 from tightdp.estimators import inputs
@@ -431,10 +431,10 @@ def test_a_limit_of_the_process_is_noticed(tmp_path, monkeypatch):
     """The reader of the standard library, at the limit that another read has put back."""
 
     def old(file: Any, mark: str, width: int) -> Iterator[tuple[list[str], int]]:
-        for cells in csv.reader(file, delimiter=mark):
+        for cells in csv.reader(iter(lambda: file.readline(1 << 30), ""), delimiter=mark):
             yield cells[:width], 0
 
-    monkeypatch.setattr(csv_files, "_records", old)
+    monkeypatch.setattr(csv_pieces, "records", old)
     rows = [{"x": cell} for cell in KINDS["text"].cells]
     with pytest.raises(csv.Error, match="field limit"):
         disagreements(rows, "text", tmp_path)

@@ -223,12 +223,24 @@ class SharedReducer:
         return np.concatenate(found)
 
 
-def sum_blocks(blocks: Iterable[Block], reducer: Reducer, width: int) -> list[int]:
-    """The sum over blocks of what the reducer makes of them, and last the number of rows."""
+class Reduced:
+    """What a reducer made of some rows, and how many they were."""
+
+    __slots__ = ("entries", "rows")
+
+    def __init__(self, block: Block, reducer: Reducer) -> None:
+        self.entries, self.rows = reducer(block), len(block)
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+def sum_reduced(parts: Iterable[Reduced], width: int) -> list[int]:
+    """The sum of what was made of all rows, and last their number."""
     totals, rows = Totals(width), 0
-    for block in blocks:
-        totals.add(reducer(block))
-        rows += len(block)
+    for part in parts:
+        totals.add(part.entries)
+        rows += part.rows
     return [*totals.values(), rows]
 
 

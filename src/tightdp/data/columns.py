@@ -18,8 +18,9 @@ an estimator. Nothing here raises on account of a cell, and no ``repr`` shows on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -299,6 +300,8 @@ def _of_array(array: NDArray[Any]) -> Column:
 # --- columns side by side -------------------------------------------------------------------------
 
 Chunk = dict[str, Cells]
+Part = Callable[[], Iterable[Chunk]]
+"""Some rows that a thread may read by itself."""
 
 
 class Engine(ABC):
@@ -322,6 +325,11 @@ class Engine(ABC):
     @abstractmethod
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The named columns, at most ``rows`` rows at a time, each row once."""
+
+    def parts(self, names: Sequence[str], rows: int) -> Iterator[Part]:
+        """The same, with the work that threads can share left to whoever asks for a part."""
+        for chunk in self.chunks(names, rows):
+            yield partial(iter, (chunk,))
 
     def known_rows(self) -> int | None:
         """The number of rows, where no row need be read to know it."""

@@ -7,6 +7,7 @@ already in use. Types are checked before anything is read; nothing here looks at
 from __future__ import annotations
 
 import glob
+import itertools
 import operator
 import os
 import threading
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import Chunk, Engine, ListedCells, PandasTable, libraries
-from tightdp.data.csv_files import CsvFile, check_names, check_opens, read_names, read_rows
+from tightdp.data.columns import Chunk, Engine, PandasTable, Part, libraries
+from tightdp.data.csv_files import CsvFile, check_names, check_opens, read_names
+from tightdp.data.csv_pieces import read_parts
 from tightdp.data.library_columns import (
     batch_cells,
     pyarrow,
@@ -224,8 +226,10 @@ class CsvTable(Engine):
         return None
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        for part in read_rows(self._path, rows, names, self._stated):
-            yield {name: ListedCells([line[j] for line in part]) for j, name in enumerate(names)}
+        return itertools.chain.from_iterable(part() for part in self.parts(names, rows))
+
+    def parts(self, names: Sequence[str], rows: int) -> Iterator[Part]:
+        return read_parts(self._path, rows, names, self._stated)
 
 
 class Stack(Engine):

@@ -10,8 +10,11 @@ noise: sums are **not private**.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -20,14 +23,15 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.data.blocks import (
     Block,
+    Reduced,
     Reducer,
     Scan,
     SharedReducer,
     one_blas_thread,
     rows_that_fit,
-    sum_blocks,
+    sum_reduced,
 )
-from tightdp.data.columns import Engine
+from tightdp.data.columns import Engine, Part
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import UNREAD, Table, guard, other_rows
 from tightdp.errors import DataError, Integers, check_count, fail, warn_of_fact
@@ -38,6 +42,10 @@ from tightdp.schema import Schema
 BLOCK_ROWS = 65_536
 BLOCK_CELLS = 1 << 20  # blocks of wide tables are shorter
 
+_FEW_PARTS = 3
+
+P = TypeVar("P")
+S = TypeVar("S", bound=Sized)
 T = TypeVar("T")
 Counted = tuple[list[int], int]  # the sums, and the number of rows
 
@@ -268,9 +276,42 @@ def scan_sums(
 def _sums(engine: Engine, scan: Scan, reducer: Reducer, width: int, progress: bool) -> list[int]:
     if isinstance(engine, SparkTable):
         return guard(lambda: engine.sums(scan, reducer, width))
-    watched = _watched(_blocks(engine, scan), scan, progress)
+    watched = _watched(_reduced(engine, scan, reducer), scan, progress)
     with one_blas_thread():
-        return guard(lambda: sum_blocks(watched, reducer, width))
+        return guard(lambda: sum_reduced(watched, width))
+
+
+def _reduced(engine: Engine, scan: Scan, reducer: Reducer) -> Iterator[Reduced]:
+    """What becomes of all rows. Which rows of a person count is known at the end; others need not
+    wait for each other, and sums do not depend on who was first."""
+    if scan.schema.person is not None:
+        yield from (Reduced(block, reducer) for block in _blocks(engine, scan))
+        return
+
+    def read(part: Part) -> list[Reduced]:
+        with np.errstate(all="ignore"):  # every thread has its own
+            return [Reduced(block, reducer) for block in scan.blocks(part())]
+
+    for found in _in_threads(read, engine.parts(scan.wanted, scan.rows)):
+        yield from found
+
+
+def _in_threads(work: Callable[[P], T], parts: Iterator[P]) -> Iterator[T]:
+    """The results of some work in order, by all cores; few parts are not worth a thread."""
+    yield from map(work, itertools.islice(parts, _FEW_PARTS))
+    waiting: deque[Future[T]] = deque()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) > 2 * (cores or 1):  # memory stays that of a few parts
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def quantized_matrix(
@@ -325,8 +366,8 @@ def _counted(parts: Iterator[Block], engine: Engine, schema: Schema) -> Iterator
     warn_of_rows(rows, engine, schema)
 
 
-def _watched(parts: Iterator[Block], scan: Scan, progress: bool) -> Iterator[Block]:
-    """The same blocks, with a bar of the rows where their number is public.
+def _watched(parts: Iterator[S], scan: Scan, progress: bool) -> Iterator[S]:
+    """The same parts, with a bar of the rows where their number is public.
 
     Where it is private, a line stands still: whatever moves with the rows tells how many there are.
     """

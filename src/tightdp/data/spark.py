@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.data.blocks import Block, Keyed, Reducer, Scan, one_blas_thread, sum_blocks
+from tightdp.data.blocks import (
+    Block,
+    Keyed,
+    Reduced,
+    Reducer,
+    Scan,
+    one_blas_thread,
+    sum_reduced,
+)
 from tightdp.data.columns import Chunk, Engine
 from tightdp.data.library_columns import batch_cells, pyarrow
 from tightdp.errors import DataError, fail
@@ -51,7 +59,7 @@ class SparkTable(Engine):
         raise NotImplementedError  # raw cells never leave the workers
 
     def sums(self, scan: Scan, reducer: Reducer, width: int) -> list[int]:
-        """Sums as :func:`sum_blocks` gives them; every partition sends one line of integers."""
+        """Sums as :func:`sum_reduced` gives them; every partition sends one line of integers."""
         totals = [0] * (width + 1)
         for line in self._run(scan, SumUp(reducer, width)).collect():
             totals = [a + int(b) for a, b in zip(totals, _payload(line).split(), strict=True)]
@@ -125,7 +133,8 @@ class SumUp:
     width: int
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[bytes]:
-        yield " ".join(map(str, sum_blocks(blocks, self.reducer, self.width))).encode()
+        parts = (Reduced(block, self.reducer) for block in blocks)
+        yield " ".join(map(str, sum_reduced(parts, self.width))).encode()
 
 
 def pack(blocks: Iterator[Block]) -> Iterator[bytes]:
