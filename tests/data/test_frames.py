@@ -69,6 +69,7 @@ def test_files_and_pandas_are_read_without_pyarrow(monkeypatch, tmp_path):
     frame = nasty().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get).astype(kinds)
     for module in ("library_columns", "engines"):
         monkeypatch.setattr(f"tightdp.data.{module}.pyarrow", lambda: pytest.fail("not there"))
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)  # as if it were not installed
     np.testing.assert_array_equal(quantized_matrix(path, SCHEMA, NAMES), expected())
     np.testing.assert_array_equal(quantized_matrix(frame, SCHEMA, columns), expected(columns))
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tightdp import registry
-from tightdp.data import csv_files, csv_pieces
+from tightdp.data import csv_files, engines
 from tightdp.errors import BudgetError, DataError, ParameterError, TightdpError
 from tightdp.ledger import Ledger
 from tightdp.noise.lattice import LatticeNoise
@@ -63,7 +63,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What happens: the file is opened, its rows are read, noise is drawn, a key is paid for."""
     seen: list[str] = []
     opener, records, spend, draw = (
-        csv_files._open, csv_pieces.records, Ledger.spend, LatticeNoise.sample,
+        csv_files._open, engines.read_parts, Ledger.spend, LatticeNoise.sample,
     )  # fmt: skip
 
     def opened(path: Path) -> Any:
@@ -85,7 +85,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return draw(self, *given, **named)
 
     monkeypatch.setattr(csv_files, "_open", opened)
-    monkeypatch.setattr(csv_pieces, "records", read)
+    monkeypatch.setattr(engines, "read_parts", read)
     monkeypatch.setattr(Ledger, "spend", paid)
     monkeypatch.setattr(LatticeNoise, "sample", drawn)
     return seen
@@ -197,7 +197,7 @@ def test_a_table_that_cannot_be_read_stays_paid_for(plan, monkeypatch):
         raise OSError("the cell 41.5")
         yield
 
-    monkeypatch.setattr(csv_pieces, "records", breaks)
+    monkeypatch.setattr(engines, "read_parts", breaks)
     with pytest.raises(DataError, match="withheld") as caught:
         found.release(one_pass=True)
     assert "41.5" not in str(caught.value)

@@ -8,7 +8,7 @@ carriage return within a line is part of its cell: writers such as pandas leave 
 and a row that ended there would be two rows of one person.
 
 A file is read in pieces that end with a line. Arrow, where it is installed, splits the pieces about
-which it cannot be of another opinion than :mod:`~tightdp.data.csv_records`; all others are split
+which it cannot be of another opinion than :mod:`~tightdp.data.csv_files`; all others are split
 there. Of which kind a piece is moves time alone, never a cell. A piece is Arrow's if
 
 - every carriage return is followed by a line feed,
@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.columns import Chunk, ListedCells, Part
-from tightdp.data.csv_files import Rows, Stated, Text
-from tightdp.data.csv_records import Lines, records
+from tightdp.data.csv_files import Lines, Rows, Stated, Text, records
 from tightdp.data.library_columns import batch_cells
 
 _PIECE = 1 << 22  # bytes that are split at a time
