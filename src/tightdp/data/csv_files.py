@@ -88,7 +88,7 @@ def read_names(path: Path, stated: str | None = None) -> list[str]:
     ['age', 'region']
     """
     with _open(path) as file:
-        return _header(Text(file), path, stated)[0]
+        return _header(TextLines(file), path, stated)[0]
 
 
 def check_opens(path: Path) -> None:
@@ -109,7 +109,7 @@ def check_names(path: Path, names: Sequence[str], stated: Stated | None = None) 
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OpenedCsv:
     """A file that is open below its header, with the places of the columns that are asked for.
 
     The header is that of the file which is read now, whatever was found when names were checked:
@@ -122,22 +122,22 @@ class Rows:
     places: tuple[int, ...]
 
     @classmethod
-    def open(cls, path: Path, names: Sequence[str], stated: Stated | None) -> Rows:
+    def open(cls, path: Path, names: Sequence[str], stated: Stated | None) -> OpenedCsv:
         """Open the file; where it has no header, its names and marks are stated."""
         file = _open(path)
         try:
-            header, mark = _header(Text(file), path) if stated is None else stated
+            header, mark = _header(TextLines(file), path) if stated is None else stated
             return cls(file, mark, len(header), tuple(_place(n, header, path) for n in names))
         except BaseException:
             file.close()
             raise
 
 
-class Text:
+class TextLines:
     """The lines of a binary file; bytes that are no UTF-8 stay what they are, as escapes.
 
     >>> import io
-    >>> Text(io.BytesIO(b"a\\rb\\xff\\nc")).readline(100)
+    >>> TextLines(io.BytesIO(b"a\\rb\\xff\\nc")).readline(100)
     'a\\rb\\udcff\\n'
     """
 

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.columns import Chunk, ListedCells, Part
-from tightdp.data.csv_files import Lines, Rows, Stated, Text, records
+from tightdp.data.csv_files import Lines, OpenedCsv, Stated, TextLines, records
 from tightdp.data.library_columns import batch_cells
 
 _PIECE = 1 << 22  # bytes that are split at a time
@@ -51,7 +51,7 @@ def read_parts(
     all lines are read. A blank line is no row, except in a file of one column: there it is an empty
     cell. An empty cell, and one that a short line lacks, is missing.
     """
-    opened = Rows.open(path, names, stated)
+    opened = OpenedCsv.open(path, names, stated)
     with opened.file as file:
         arrow = _arrow(path)
         if arrow is None:
@@ -63,7 +63,7 @@ def read_parts(
             if pieces.whole and _plain(pieces.piece, opened.mark):
                 yield partial(_split, arrow, pieces.piece, opened, names, rows)
             else:
-                yield from _ready(_listed(Text(pieces), opened, names, rows, pieces))
+                yield from _ready(_listed(TextLines(pieces), opened, names, rows, pieces))
 
 
 def _ready(chunks: Iterator[Chunk]) -> Iterator[Part]:
@@ -86,7 +86,7 @@ def _arrow(path: Path) -> Any:
 
 
 def _listed(
-    lines: Lines, opened: Rows, names: Sequence[str], rows: int, pieces: _Pieces | None = None
+    lines: Lines, opened: OpenedCsv, names: Sequence[str], rows: int, pieces: _Pieces | None = None
 ) -> Iterator[Chunk]:
     """All records; of a piece its own, and the rest of one that goes on in the next."""
     part: list[list[str | None]] = []
@@ -142,7 +142,7 @@ class _Pieces:
 
 
 def _split(
-    arrow: Any, piece: bytes, opened: Rows, names: Sequence[str], rows: int
+    arrow: Any, piece: bytes, opened: OpenedCsv, names: Sequence[str], rows: int
 ) -> Iterable[Chunk]:
     """The columns of a piece: by Arrow, unless a line has more or fewer cells than the header."""
     csv, places = arrow.csv, [str(place) for place in opened.places]
@@ -164,7 +164,7 @@ def _split(
             ),
         )
     except arrow.ArrowInvalid:
-        return _listed(Text(io.BytesIO(piece)), opened, names, rows)
+        return _listed(TextLines(io.BytesIO(piece)), opened, names, rows)
     found = batch_cells(table.to_batches(), places, rows)
     return (dict(zip(names, cells.values(), strict=True)) for cells in found)
 
