@@ -36,7 +36,8 @@ FLOORS = [
     ["compare"],
     ["plots"],
     ["report"],
-    ["cli", "web"],
+    ["web"],
+    ["cli"],
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -14,6 +14,7 @@ from tightdp.cli.arguments import PLAN, Commands, argument, command
 from tightdp.cli.output import MEANINGS, Exit, PaidError, Speaker
 from tightdp.errors import PublicFactWarning, TightdpError, check_choice, fail
 from tightdp.paths import check_file
+from tightdp.plans.payments import paid_since
 from tightdp.plans.plan import Plan
 from tightdp.printed import text_facts
 from tightdp.privacy import text_down, text_up
@@ -244,7 +245,7 @@ def _after_payment(plan: Plan) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader has seen enough
     except (Exception, KeyboardInterrupt) as error:
-        paid = _paid(plan, before)
+        paid = paid_since(plan, before, "run the command again")
         if os.environ.get("TIGHTDP_TRACEBACK") or not paid:
             raise
         # words of others may quote cells of the table
@@ -254,34 +255,6 @@ def _after_payment(plan: Plan) -> Iterator[None]:
         elif isinstance(error, (TightdpError, PublicFactWarning)):
             what = str(error)
         fail(f"{what} {paid}", PaidError)
-
-
-def _paid(plan: Plan, before: dict[str, str]) -> str:
-    """What was paid for since, in words; nothing if nothing was."""
-    try:
-        now = plan.states()
-    except TightdpError:
-        return (
-            "The ledger cannot be read now, so what was paid for is not known; it stays paid. Put "
-            "it right and run the command again: what is stored costs nothing more."
-        )
-    new = [name for name, state in now.items() if before[name] == "new" != state]
-    if not new:
-        return ""
-    kept = [repr(name) for name in new if now[name] == "stored"]
-    lost = [repr(name) for name in new if now[name] != "stored"]
-    said = ["This came after a payment: the budget is spent."]
-    if kept:
-        said.append(f"Paid for and stored in the ledger: {', '.join(kept)}.")
-    if lost:
-        said.append(
-            f"Paid for and lost: {', '.join(lost)}; to pay once more, give another key in the plan."
-        )
-    said.append(
-        "Put it right and run the command again: it gives the stored numbers, and they cost "
-        "nothing more."
-    )
-    return " ".join(said)
 
 
 @contextmanager

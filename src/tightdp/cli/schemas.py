@@ -20,6 +20,7 @@ from tightdp.cli.output import Exit, Speaker
 from tightdp.data.csv_files import DELIMITERS
 from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import check_choice, fail
+from tightdp.plans.toml_text import quoted, toml_key
 from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Schema
 
@@ -194,16 +195,7 @@ def schema_text(name: str, columns: Sequence[HeaderColumn]) -> str:
 
 def _column(column: HeaderColumn) -> str:
     facts = {"number": _NUMBER, "text": _CATEGORY}.get(column.kind, _NUMBER + _CATEGORY)
-    return f"[columns.{_key(column.name)}]\n{facts}"
-
-
-def _key(name: str) -> str:
-    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)  # every JSON text is a TOML text
+    return f"[columns.{toml_key(column.name)}]\n{facts}"
 
 
 def _check_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
@@ -232,14 +224,14 @@ def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
     if strangers:
         fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
     folder = Path(given.out).parent
-    source = f"{'folder' if data.is_dir() else 'file'} = {_quoted(_from(folder, data))}"
+    source = f"{'folder' if data.is_dir() else 'file'} = {quoted(_from(folder, data))}"
     if given.no_header:
         source += f"\nnames = {json.dumps(known)}   # its first line is a record"
         source += f"\ndelimiter = {json.dumps(_delimiter(given))}"
     text = plan_text(
         Path(given.out).name,
         source,
-        _quoted(_from(folder, Path(given.schema))),
+        quoted(_from(folder, Path(given.schema))),
         data.name.split(".")[0],
         schema,
     )
@@ -261,10 +253,10 @@ def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema)
     """A plan that releases means and counts, with a model to uncomment that its facts allow."""
     head = _PLAN.format(
         name=name,
-        title=_quoted(stem),
+        title=quoted(stem),
         data=data,
         schema=schema_file,
-        ledger=_quoted(f"{stem}.ledger"),
+        ledger=quoted(f"{stem}.ledger"),
     )
     numeric = [c for c in schema if not isinstance(schema[c], Category)]
     categories = [c for c in schema if isinstance(schema[c], Category)]
@@ -276,9 +268,9 @@ def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema)
     ]
     more = ""
     if numeric and schema.neighbors is Neighbors.ADD_REMOVE:  # regressions need the number of rows
-        more = _release(f"median of {numeric[0]}", "median", f"column = {_quoted(numeric[0])}")
+        more = _release(f"median of {numeric[0]}", "median", f"column = {quoted(numeric[0])}")
     elif len(numeric) > 1:
-        facts = f"target = {_quoted(numeric[-1])}\nfeatures = {json.dumps(numeric[:-1])}"
+        facts = f"target = {quoted(numeric[-1])}\nfeatures = {json.dumps(numeric[:-1])}"
         more = _release("regression", "linear_regression", facts)
     if more:
         parts.append("".join(f"# {line}\n" for line in more.splitlines()))
@@ -286,4 +278,4 @@ def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema)
 
 
 def _release(name: str, kind: str, more: str) -> str:
-    return f"[[releases]]\nname = {_quoted(name)}\nkind = {_quoted(kind)}\n{more}\nweight = 1\n"
+    return f"[[releases]]\nname = {quoted(name)}\nkind = {quoted(kind)}\n{more}\nweight = 1\n"

@@ -314,7 +314,7 @@ def as_text(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
     text = text_facts(lines)
     if not rows:
         return "\n".join(text)
-    head, rule, *body = text_table([_head_of(rows), *(row.cells() for row in rows)], left=_LEFT)
+    head, rule, *body = text_table(history_cells(rows), left=_LEFT)
     return "\n".join([*text, "", head, rule, *_earlier(rows, count), *body])
 
 
@@ -323,13 +323,14 @@ def as_html(lines: Sequence[tuple[str, str]], rows: Sequence[HistoryRow], count:
     facts = html_facts(lines)
     if not rows:
         return facts
-    cells = [_head_of(rows), *(row.cells() for row in rows)]
-    return facts + html_table(cells, *_earlier(rows, count))
+    return facts + html_table(history_cells(rows), *_earlier(rows, count))
 
 
-def _head_of(rows: Sequence[HistoryRow]) -> tuple[str, ...]:
+def history_cells(rows: Sequence[HistoryRow]) -> list[tuple[str, ...]]:
+    """A heading, and the cells of every spend; of at least one."""
     unit = SYMBOLS[rows[0].cost.unit]
-    return ("entry", "time", "label", "key", unit, "delta", "part", "release")
+    head = ("entry", "time", "label", "key", unit, "delta", "part", "release")
+    return [head, *(row.cells() for row in rows)]
 
 
 def _geometric_epsilon(variance: Fraction) -> Fraction:

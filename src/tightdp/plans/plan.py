@@ -35,7 +35,7 @@ from tightdp.errors import (
 from tightdp.ledger import Budget, Ledger
 from tightdp.ledger.amounts import SYMBOLS, nothing
 from tightdp.mechanisms.mechanism import Started
-from tightdp.plans.plan_text import Planned, read, refuse
+from tightdp.plans.plan_text import Planned, PlanText, read, refuse
 from tightdp.preview import Preview
 from tightdp.printed import escaped, html_notes, html_table, text_table
 from tightdp.privacy import text_down, text_up
@@ -260,7 +260,11 @@ class Plan:
         It is a :class:`~tightdp.BudgetError` if all that is wrong is that the budget does not
         cover the releases, a :class:`~tightdp.LedgerError` if it is the ledger.
         """
-        found = read(path)
+        return cls.of(read(path))
+
+    @classmethod
+    def of(cls, found: PlanText) -> Plan:
+        """The plan of a text that was read; what is wrong is noted there, and raised."""
         refuse(found.problems)
         assert found.schema is not None
         assert found.caps is not None

@@ -35,7 +35,7 @@ from tightdp.ledger.entries import check_key
 from tightdp.mechanisms.table_noise_choice import SAID_AT
 from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
-from tightdp.plans.lines import Text, read_text
+from tightdp.plans.lines import Place, Text, read_text
 from tightdp.plans.request import Request
 from tightdp.privacy import text_down, text_up
 from tightdp.registry import KINDS, Kind
@@ -74,6 +74,8 @@ class PlanText:
 
     text: Text
     problems: list[TightdpError] = field(default_factory=list)
+    noted: list[tuple[Place, str]] = field(default_factory=list)
+    """The same problems by the key that each is about, for a form that shows them beside it."""
     title: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     frame: Any = None
@@ -91,6 +93,7 @@ class PlanText:
         kind: type[TightdpError] = ParameterError,
     ) -> None:
         """Note a problem with the line of its place."""
+        self.noted.append((place, message))
         self.problems.append(kind(f"{self.text.where(*place)}: {message}"))
 
     def attempt(
@@ -127,11 +130,16 @@ def _named_key(message: str) -> str | None:
 
 def read(path: str | Path) -> PlanText:
     """Read and check a plan whole; problems are collected, not raised."""
-    found = PlanText(read_text(path))
+    return check(read_text(path))
+
+
+def check(text: Text) -> PlanText:
+    """Check the text of a plan, which need not be a file yet."""
+    found = PlanText(text)
     record = found.text.record
     for key, message in check_keys(list(record), _TOP, "a plan"):
         found.complain((key,), message)
-    title = record.get("title", visible(Path(path).stem))
+    title = record.get("title", visible(Path(text.name).stem))
     found.title = title if isinstance(title, str) else ""
     if not isinstance(title, str) or not title.isprintable():
         found.complain(("title",), "`title` must be one line of printable characters.")

@@ -23,7 +23,7 @@ def page(report: Report) -> str:
     body = "\n".join(
         [
             _header(report),
-            *[_sheet(section) for section in report.sections],
+            *[sheet(section) for section in report.sections],
             _lost(report),
             _guarantee(report),
             _meaning(report),
@@ -136,7 +136,8 @@ def _header(report: Report) -> str:
     )
 
 
-def _sheet(section: Section) -> str:
+def sheet(section: Section) -> str:
+    """One release: its picture, its table, and for experts its noise."""
     about = section.about[:1].upper() + section.about[1:]
     return "".join(
         [

@@ -78,9 +78,11 @@ def of_answer(name: str, answer: Answer) -> Section:
     return Section(name=name, about="", answer=answer, why=_STATED)
 
 
-def of_request(name: str, answer: Answer, request: Request, state: str) -> Section:
+def of_request(
+    name: str, answer: Answer, request: Request, state: str, *, compare: bool = True
+) -> Section:
     """A section with its shapes compared and its units taken from public facts."""
-    comparison = _compared(request, answer)
+    comparison = _compared(request, answer) if compare else None
     bars = request.mechanism.picture == "bars"
     return Section(
         name=name,

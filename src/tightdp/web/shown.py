@@ -1,0 +1,232 @@
+"""What the page shows of a plan before anything is paid: problems, errors, pictures, the budget.
+
+All of it is computed from public facts and the ledger; no row is read here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from tightdp.accuracy import epsilon_for
+from tightdp.accuracy import preview as preview_of
+from tightdp.compare import compare_noise
+from tightdp.data.made_up import made_up_table
+from tightdp.errors import LedgerError, TightdpError, check_choice, fail
+from tightdp.ledger import Budget, Ledger
+from tightdp.ledger.amounts import SYMBOLS, Remaining, nothing
+from tightdp.ledger.views import history_cells
+from tightdp.meaning import explain
+from tightdp.options import Option, amount
+from tightdp.plans.plan import Plan
+from tightdp.plans.plan_text import Planned, PlanText
+from tightdp.plans.request import Request
+from tightdp.printed import html_table
+from tightdp.privacy import check_epsilon, text_down, text_up
+from tightdp.randomness import source
+from tightdp.registry import KINDS
+from tightdp.report import page, pictures
+from tightdp.report.sections import of_request
+from tightdp.schema import Category, Interval
+from tightdp.web.workspace import Workspace
+
+_MADE_UP, _SEED = 20_000, 7  # rows of a picture, and the seed of all made-up ones
+_COLUMNS: dict[type | None, str] = {Interval: "number", Category: "category", None: ""}
+
+
+def kinds() -> list[dict[str, Any]]:
+    """All registered kinds, with what their forms ask for."""
+    return [
+        {
+            "name": kind.name,
+            "about": kind.about,
+            "options": [_option(name, option) for name, option in kind.options.items()],
+        }
+        for kind in KINDS.values()
+    ]
+
+
+def _option(name: str, option: Option) -> dict[str, Any]:
+    default = option.default
+    return {
+        "name": name,
+        "takes": option.takes,
+        "about": option.about,
+        "required": option.required,
+        "of": _COLUMNS.get(option.of, ""),
+        "choices": list(option.choices),
+        "default": default if isinstance(default, (int, str, bool)) else None,
+    }
+
+
+def checked(space: Workspace, record: object, file: str) -> dict[str, Any]:
+    """What is wrong with a plan, by key; what each release costs; and the budget."""
+    found = space.read(record, file)
+    states, refusals = {}, {}
+    if not found.problems:
+        try:
+            plan = Plan.of(found)
+            states, refusals = plan.states(), plan.refusals()
+        except TightdpError:
+            pass  # noted
+    return {
+        "problems": [{"place": list(place), "message": said} for place, said in found.noted],
+        "releases": [
+            {
+                "name": planned.name,
+                "key": planned.key,
+                "epsilon": float(planned.request.epsilon),
+                "exact": str(planned.request.epsilon),
+                "state": states.get(planned.name, ""),
+                "refusal": refusals.get(planned.name, ""),
+            }
+            for planned in found.releases
+        ],
+        "budget": budget(found),
+    }
+
+
+def budget(found: PlanText) -> dict[str, Any] | None:
+    """The bar: what was spent on the ledger, what is asked for, what is left."""
+    if found.caps is None or found.schema is None:
+        return None
+    unit = "epsilon" if found.cap is None else found.cap.unit
+    spent, known, words = nothing(unit), set(), ""
+    if found.ledger is not None and found.ledger.exists():
+        try:
+            with Ledger.open(found.ledger, read_only=True) as ledger:
+                spent, known = ledger.spent, {row.key for row in ledger.history()}
+        except LedgerError as error:
+            words = str(error)
+    asked = nothing(unit)
+    for planned in found.releases:
+        if planned.key not in known:
+            asked = asked + _cost(planned, found)
+    most = found.caps.epsilon if found.cap is None else found.cap.amount
+    return {
+        "unit": SYMBOLS[unit],
+        "cap": float(most),
+        "spent": float(spent.amount),
+        "asked": float(asked.amount),
+        "left": float(most - spent.amount - asked.amount),
+        "words": words,
+    }
+
+
+def _cost(planned: Planned, found: PlanText) -> Budget:
+    cost = planned.request.mechanism.cost
+    if found.cap is not None:
+        return Budget(*found.cap.booked(cost), unit=found.cap.unit)
+    return Budget(cost.epsilon, cost.delta)
+
+
+# --- one release ---------------------------------------------------------------------------------
+
+
+def asked(found: PlanText, name: object, epsilon: object = None) -> Request:
+    """A release of the plan, at its own epsilon or at another one."""
+    names = [planned.name for planned in found.releases]
+    if not names:
+        fail(found.noted[0][1] if found.noted else "The plan has no release yet.")
+    request = found.releases[names.index(check_choice("release", name, names))].request
+    return request if epsilon is None else request.at(check_epsilon(amount("epsilon", epsilon)))
+
+
+def preview(found: PlanText, request: Request) -> dict[str, Any]:
+    """The error to expect, in figures and words."""
+    made = preview_of(request, confidence=found.confidence)
+    cost = request.mechanism.cost
+    rho = made.guarantee.rho
+    told: dict[str, Any] = {"rho": rho} if rho is not None else {"epsilon": made.guarantee.epsilon}
+    return {
+        "rows": [list(row) for row in made.rows()],
+        "half_width": [None if math.isnan(half) else half for half in made.half_width.tolist()],
+        "note": made.note,
+        "in_ranks": made.ranks is not None,
+        "assumes": bool(made.assumes),
+        "noise": made.noise,
+        "epsilon": float(request.epsilon),
+        "cost": [text_up(part) for part in (cost.epsilon, cost.delta)],
+        "meaning": explain(**told, delta=made.guarantee.delta, neighbors=made.guarantee.neighbors),
+        "power": pictures.power(made.guarantee),
+    }
+
+
+def picture(found: PlanText, name: str, request: Request) -> dict[str, Any]:
+    """What the release may look like: drawn on made-up rows, which say nothing of the table."""
+    schema, bits = request.schema, source(_SEED)
+    few = schema.with_rows(min(schema.rows, _MADE_UP))
+    smaller = Request(request.kind, few, request.epsilon, request.options)
+    answer = smaller.release(made_up_table(few, bits), rng=bits, confidence=found.confidence)
+    section = of_request(name, answer, smaller, "", compare=False)
+    return {"svg": page.picture(section), "rows": few.rows, "note": section.note}
+
+
+def compared(found: PlanText, request: Request) -> dict[str, Any]:
+    """The error of other noises at the same guarantee; nothing where there is one noise."""
+    if "noise" not in request.kind.options:
+        return {"svg": "", "refused": {}}
+    made = compare_noise(request, confidence=found.confidence)
+    return {"svg": pictures.comparison(made), "refused": dict(made.refused)}
+
+
+def needed(found: PlanText, request: Request, error: object, unit: str, assume: bool) -> str:
+    """The epsilon for which all entries are within an error, as a decimal."""
+    size = float(amount("error", error))
+    wish = {check_choice("unit", unit, ("error", "ranks")): size}
+    epsilon = epsilon_for(request, confidence=found.confidence, assume_rows=assume, **wish)
+    return text_up(Fraction(repr(float(epsilon))))
+
+
+# --- the ledger ----------------------------------------------------------------------------------
+
+
+def ledger_view(found: PlanText) -> dict[str, Any]:
+    """History, what is left in all units, and whether the ledger is whole."""
+    if found.ledger is None or not found.ledger.exists():
+        return {"exists": False}
+    with Ledger.open(found.ledger, read_only=True) as ledger:
+        left, history = ledger.remaining, ledger.history()
+        return {
+            "exists": True,
+            "identity": ledger.identity,
+            "accountant": ledger.accountant,
+            "caps": str(ledger.caps),
+            "spent": str(ledger.spent),
+            "remaining": left.text(left=True),
+            "units": _units(left),
+            "table": page.scroll(html_table(history_cells(history)), " tdp-left")
+            if history
+            else "",
+            "stored": [row.key for row in history if row.key and row.state == "stored"],
+        }
+
+
+def _units(left: Remaining) -> list[list[str]]:
+    """What one more release may cost, in every unit of privacy; all are rounded down."""
+    return [
+        ["epsilon", text_down(left.epsilon)],
+        ["rho", text_down(left.rho)],
+        ["mu squared", text_down(left.mu_squared)],
+    ]
+
+
+def verified(found: PlanText) -> str:
+    """Hashes, sums and caps, checked from the first entry on."""
+    assert found.ledger is not None
+    with Ledger.open(found.ledger, read_only=True) as ledger:
+        head = ledger.verify()
+    return f"{head.counter} entries, whole; the last has the hash {head.hash}"
+
+
+def plain(value: object) -> Any:
+    """Values for JSON: numbers that are not finite are None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

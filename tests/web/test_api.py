@@ -1,0 +1,238 @@
+"""What the page asks, and what it is told: a view of a plan, nothing more."""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+
+import pytest
+from tests.web.conftest import COUNT, MEAN, plan
+
+from tightdp.ledger import Ledger
+from tightdp.plans import KINDS, Plan
+from tightdp.web import releases
+
+
+def spent(folder):
+    with Ledger.open(folder / "survey.ledger", read_only=True) as ledger:
+        ledger.verify()
+        return float(ledger.spent.epsilon), [row.key for row in ledger.history()]
+
+
+def test_all_registered_kinds_appear_with_their_options(ask):
+    shown = {kind["name"]: kind for kind in ask("start")["kinds"]}
+    assert set(shown) == set(KINDS)
+    for name, kind in KINDS.items():
+        assert [o["name"] for o in shown[name]["options"]] == list(kind.options)
+
+
+def test_only_names_are_read_and_nothing_is_prefilled(ask):
+    columns = ask("header", data={"file": "survey.csv"})["columns"]
+    assert columns == [{"name": n, "kind": ""} for n in ("age", "pay", "answer", "region")]
+
+
+def test_a_first_line_of_cells_is_not_shown(ask, folder):
+    (folder / "bare.csv").write_text("41,Berlin\n42,Paris\n")
+    assert "Berlin" not in ask("header", 422, data={"file": "bare.csv"})["error"]
+    named = ask("header", data={"file": "bare.csv", "names": ["?"], "delimiter": ","})
+    assert [c["name"] for c in named["columns"]] == ["c1", "c2"]
+
+
+def test_a_query_shows_names_and_types(ask, folder):
+    pytest.importorskip("duckdb")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq.write_table(pa.table({"x": [1.5], "k": ["a"]}), folder / "t.parquet")
+    place = folder / "t.parquet"
+    found = ask("header", data={"sql": f"SELECT x, k FROM '{place}'"})["columns"]
+    assert found == [{"name": "x", "kind": "number"}, {"name": "k", "kind": "text"}]
+    assert (
+        "refused"
+        in ask("header", 422, data={"sql": "SELECT * FROM read_text('/etc/passwd')"})["error"]
+    )
+
+
+def test_every_problem_comes_with_its_key(ask):
+    wrong = plan({"name": "a", "kind": "maen", "epsilon": 1}, {**MEAN, "columns": ["agee"]})
+    wrong["schema"] = {"rows": 400, "columns": {"age": {"low": 0}, "pay": {"low": 0, "high": 1}}}
+    places = {tuple(p["place"]): p["message"] for p in ask("check", plan=wrong)["problems"]}
+    assert "high" in places["schema", "columns", "age"]
+    assert "mean" in places["releases", 0, "kind"]
+
+
+def test_an_unfinished_plan_is_previewed_without_a_table(ask):
+    draft = plan(MEAN)
+    del draft["data"]
+    assert ask("preview", plan=draft, name="means")["half_width"][0] > 0
+    assert ask("check", plan=draft)["budget"]["asked"] == 0.5
+
+
+def test_the_error_follows_epsilon_and_back(ask):
+    record = plan(MEAN, COUNT)
+    halves = [
+        ask("preview", plan=record, name="answers", epsilon=e)["half_width"][0] for e in (0.5, "1")
+    ]
+    assert halves[0] > 1.8 * halves[1]
+    needed = ask("needed", plan=record, name="answers", error=halves[1], unit="error")["epsilon"]
+    assert 0.8 < float(needed) <= 1
+    reached = ask("preview", plan=record, name="answers", epsilon=needed)["half_width"][0]
+    assert reached <= halves[1]
+
+
+def test_pictures_are_of_made_up_rows_and_comparisons_are_drawn(ask, folder):
+    (folder / "survey.csv").write_text("age,pay,answer,region\n")  # nothing to be read
+    record = plan(MEAN, COUNT)
+    assert ask("picture", plan=record, name="answers")["svg"].startswith('<div class="tdp-chart"')
+    assert "used" in ask("compare", plan=record, name="means")["svg"]
+
+
+def test_a_release_is_paid_for_once_however_often_it_is_asked_for(release, folder):
+    first = release(plan(MEAN, COUNT))
+    assert first["state"] == "done", first["message"]
+    assert first["fresh"] == ["answers", "means"]
+    second = release(plan(MEAN, COUNT))
+    assert second["fresh"] == []
+    assert [s["html"] for s in second["sheets"]] == [s["html"] for s in first["sheets"]]
+    assert spent(folder) == (1.0, ["means", "answers"])
+
+
+def test_what_was_released_is_the_plan_on_disk(release, folder):
+    release(plan(MEAN))
+    assert Plan.read(folder / "plan.toml").states() == {"means": "stored"}
+
+
+def test_clicks_at_once_are_one_job(ask, folder, monkeypatch):
+    gate, real = threading.Event(), releases.Plan.of
+
+    def slow(found):
+        gate.wait(10)
+        return real(found)
+
+    monkeypatch.setattr(releases.Plan, "of", slow)
+    asked = {"plan": plan(MEAN), "agreed": ["means"]}
+    jobs = [ask("release", **asked)["id"] for _ in range(5)]
+    gate.set()
+    assert len(set(jobs)) == 1
+    while ask("job", id=jobs[0])["state"] in ("checking", "running"):
+        pass
+    assert spent(folder) == (0.5, ["means"])
+
+
+def test_cancelled_before_the_payment_costs_nothing(ask, folder, monkeypatch):
+    gate, real = threading.Event(), releases.Plan.of
+
+    def slow(found):
+        gate.wait(10)
+        return real(found)
+
+    monkeypatch.setattr(releases.Plan, "of", slow)
+    job = ask("release", plan=plan(MEAN), agreed=["means"])
+    ask("cancel", id=job["id"])
+    gate.set()
+    while (job := ask("job", id=job["id"]))["state"] in ("checking", "running"):
+        pass
+    assert job["state"] == "cancelled"
+    assert not (folder / "survey.ledger").exists() or spent(folder) == (0.0, [])
+
+
+def test_nothing_is_paid_for_that_nobody_agreed_to(ask, release, folder):
+    job = ask("release", plan=plan(MEAN, COUNT), agreed=["means"])
+    while (job := ask("job", id=job["id"]))["state"] in ("checking", "running"):
+        pass
+    assert job["state"] == "failed"
+    assert "agreed" in job["message"]
+    assert not (folder / "survey.ledger").exists()
+
+
+def test_a_release_beyond_the_cap_is_refused(ask, release, folder):
+    release(plan(MEAN, COUNT, epsilon=1))
+    more = plan(MEAN, COUNT, {**MEAN, "name": "again"}, epsilon=1)
+    assert ask("offer", 422, plan=more)["kind"] == "BudgetError"
+    assert spent(folder)[0] == 1.0
+
+
+def test_a_fault_after_the_payment_says_what_was_spent(ask, release, folder, monkeypatch):
+    def fail(*_):
+        raise ValueError("cell 41 of Berlin")
+
+    monkeypatch.setattr(releases.Report, "of_plan", fail)
+    job = release(plan(MEAN))
+    assert job["state"] == "failed"
+    assert "budget is spent" in job["message"]
+    assert "Berlin" not in job["message"]
+    monkeypatch.undo()
+    assert release(plan(MEAN))["state"] == "done"
+    assert spent(folder) == (0.5, ["means"])
+
+
+def test_downloads(ask, release):
+    rows = {"name": "rows", "kind": "synthetic_rows", "columns": ["answer", "region"],
+            "tables": [["answer", "region"]], "epsilon": 0.5}  # fmt: skip
+    job = release(plan(MEAN, rows))
+    assert job["state"] == "done", job["message"]
+    html = ask("download", id=job["id"], form="html")
+    assert html["text"].startswith("<!doctype html>")
+    csv = ask("download", id=job["id"], form="csv")["text"].splitlines()
+    assert csv[0].startswith("release,entry,value,low,high")
+    assert csv[1].startswith("means,age,")
+    assert "url_slug" in ask("download", id=job["id"], form="registry")["text"]
+    assert ask("download", id=job["id"], form="json")["text"].startswith("{")
+    made = ask("download", id=job["id"], form="rows", release="rows")["text"].splitlines()
+    assert made[0] == "answer,region"
+    assert len(made) > 300
+    ask("download", 422, id=job["id"], form="../plan")
+    ask("download", 422, id="no such job", form="csv")
+
+
+def test_the_ledger_is_shown_and_verified(ask, release):
+    assert ask("ledger", plan=plan(MEAN)) == {"exists": False}
+    release(plan(MEAN))
+    found = ask("ledger", plan=plan(MEAN))
+    assert found["stored"] == ["means"]
+    assert [unit for unit, _ in found["units"]] == ["epsilon", "rho", "mu squared"]
+    assert "whole" in ask("verify", plan=plan(MEAN))["words"]
+    assert "means" in ask("stored", plan=plan(MEAN), key="means")["html"]
+    ask("stored", 422, plan=plan(MEAN), key="none")
+
+
+def test_a_plan_of_disk_comes_back_as_it_was(ask, folder, release):
+    text = '# with care\ntitle = "T"\n[schema]\nfile = "facts.toml"\n[budget]\nepsilon = 1.0\n'
+    text += 'ledger = "survey.ledger"\n[data]\nfile = "survey.csv"\n'
+    text += '[[releases]]\nkind = "sum"\nname = "s"\nepsilon = "1/3"\n'
+    (folder / "plan.toml").write_text(text)
+    (folder / "facts.toml").write_text("rows = 400\n[columns.age]\nlow = 0.0\nhigh = 100\n")
+    opened = ask("open")
+    assert opened["plan"]["schema"]["columns"]["age"]["high"] == 100
+    assert ask("check", plan=opened["plan"])["problems"] == []
+    assert release(opened["plan"], base=opened["base"])["state"] == "done"
+    assert (folder / "plan.toml").read_text() == text  # comments and all
+    changed = {**opened["plan"], "title": "Another"}
+    ask("save", 422, plan=changed, base="of another time")
+    ask("save", plan=changed, base=opened["base"])
+    assert tomllib.loads((folder / "plan.toml").read_text())["title"] == "Another"
+
+
+def test_exports(ask, release, folder):
+    record = plan(MEAN, COUNT)
+    exported = ask("export", plan=record, form="toml")
+    assert tomllib.loads(exported["text"]) == record
+    program = ask("export", plan=record, form="python")["text"]
+    first = release(record)
+    answers = {}
+    exec(program.replace("print(", "str("), answers)
+    assert spent(folder) == (1.0, ["means", "answers"])  # the program was given what was stored
+    assert first["fresh"] == ["answers", "means"]
+    assert list(answers["answers"]) == ["means", "answers"]
+
+
+def test_the_demo_is_a_plan_with_its_table(ask, folder):
+    found = ask("demo")
+    found["plan"]["releases"] = [{"kind": "mean", "weight": 1}]
+    assert ask("check", plan=found["plan"], file=found["file"])["problems"] == []
+    (folder / "demo.csv").write_text("mine\n")
+    ask("demo", 422)
+    assert (folder / "demo.csv").read_text() == "mine\n"
+
+
+def test_the_curators_check_is_shown_and_marked(ask):
+    assert "NOT PRIVATE" in ask("curator", plan=plan(MEAN))["html"]
