@@ -73,6 +73,13 @@ def test_every_pair_of_moves_is_private_by_enumeration(pair):
     assert brute(tables, ends[::-1], e) != worst  # the laws differ
 
 
+def test_large_whole_numbers_are_rounded_as_they_are(pair):
+    """Doubles would move 2**53 + 1 by one, and its neighbour the other way."""
+    steps = [1 / step for step in pair.grid_steps]
+    for z in range(2**53, 2**53 + 4):
+        assert pair.to_grid([[z, -z]]) == [(z * steps[0], -z * steps[1])]
+
+
 @pytest.mark.parametrize("atoms", [(0, 0), (7, 0), (3, 11)])
 def test_shortfalls_are_those_of_all_pairs_of_cells(atoms, seed):
     rng = np.random.default_rng(seed)

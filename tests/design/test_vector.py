@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -483,6 +484,17 @@ def test_bad_parameters(change):
 def test_bad_queries(design):
     with pytest.raises(DimensionError):
         design.to_grid([[1.0, 2.0, 3.0]])
+    with pytest.raises(ParameterError):
+        design.to_grid([[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, Fraction, Decimal])
+def test_large_whole_numbers_move_no_further_than_they_do(design, kind):
+    """As doubles 2**53 + 1 and 2**53 + 3 would be four apart: twice the stated change."""
+    unit = round(design.sensitivity / design.grid_step)
+    for z in range(2**53, 2**53 + 5):
+        near, far = (design.to_grid([[kind(x), kind(-x)]])[0] for x in (z, z + 1))
+        assert [b - a for a, b in zip(near, far, strict=True)] == [unit, -unit]
 
 
 def test_incomplete_records():

@@ -454,7 +454,8 @@ def columns_of_kind(
         columns = [column for column in schema if isinstance(schema[column], kind)]
         if not columns:
             fail(f"`{name}`: there is no {kind.__name__} column in the schema.")
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
+    flat = isinstance(columns, np.ndarray) and columns.ndim == 0  # which only looks like a list
+    if isinstance(columns, str) or not isinstance(columns, Iterable) or flat:
         got = f"one string: write [{columns!r}]" if isinstance(columns, str) else quoted(columns)
         fail(f"`{name}` must be a list of names. Got {got}.")
     names = list(columns)

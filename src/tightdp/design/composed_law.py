@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import composed_verifier
 from tightdp.design.composed_verifier import FORMAT, ComposedFacts, ReleaseLaw
-from tightdp.design.records import ProvedDesign, check_format, complete, undecided
+from tightdp.design.records import ProvedDesign, check_format, complete, undecided, whole_steps
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_verifier import POWERS
 from tightdp.design.verifier import rational
-from tightdp.errors import UndecidedError, check_array, check_count, fail
+from tightdp.errors import UndecidedError, check_count, fail
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.randomness import RandomLike, source
 
@@ -146,15 +145,7 @@ class ComposedDesign(ProvedDesign):
 
     def to_grid(self, queries: ArrayLike) -> list[tuple[int, ...]]:
         """Pairs of queries, shape (n, 2), rounded half up to the grids: whole steps."""
-        values = check_array("queries", np.atleast_2d(np.asarray(queries)), 2, 2)
-        half = Fraction(1, 2)
-        return [
-            tuple(
-                math.floor(Fraction(float(x)) / step + half)
-                for x, step in zip(row, self.grid_steps, strict=True)
-            )
-            for row in values
-        ]
+        return whole_steps("queries", queries, self.grid_steps)
 
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> NDArray[np.int64]:
         """Exact draws in steps of both grids, shape (size, 2); a single pair without ``size``."""

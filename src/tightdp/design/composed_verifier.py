@@ -228,7 +228,7 @@ def lower_bound(facts: ComposedFacts) -> Fraction:
     """What every pair of noises that is private together loses at least."""
     low, high = sorted(facts.units)
     plane = unit_bound(facts.bound, 2, facts.ball, facts.loss, facts.epsilon, facts.delta)
-    if facts.single is None or low == high:
+    if facts.single is None:
         return low * plane
     return low * plane + (high - low) * _single(facts.single, facts)
 

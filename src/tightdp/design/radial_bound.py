@@ -48,6 +48,7 @@ from tightdp.noise.law import ROUNDING
 FORMAT = "tightdp radial bound 1"
 _ASIDE = 1e-13  # what the argument of F may err by
 _MOST_CELLS, _ROUNDS = 1 << 20, 60
+MOST_DIM, _MOST_EPSILON = 1 << 10, 1 << 9  # beyond, powers of e are no doubles
 
 
 def cosine_below(dim: int, c: FloatArray) -> FloatArray:
@@ -129,6 +130,15 @@ class RadialBound:
     def verify(self) -> bool:
         """Prove the lower bound again, without a solver; an error if it does not hold."""
         self._check_form()
+        try:
+            if self._holds():
+                return True
+        except ArithmeticError:  # numbers beyond doubles
+            pass
+        fail("The lower bound on radial noise is not proved by its numbers.", UndecidedError)
+
+    def _holds(self) -> bool:
+        """Whether the display is proved to be ``floor`` or more at all radii."""
         floor = math.nextafter(float(self.floor), math.inf)
         cells = self._cells
         for _ in range(_ROUNDS):
@@ -141,7 +151,7 @@ class RadialBound:
             cells = np.concatenate([left, middle]), np.concatenate([middle, right])
             if len(cells[0]) > _MOST_CELLS or (self.display(middle) < floor).any():
                 break
-        fail("The lower bound on radial noise is not proved by its numbers.", UndecidedError)
+        return False
 
     def _check_form(self) -> None:
         """The event is one of those that the proof is about."""
@@ -149,8 +159,8 @@ class RadialBound:
         steps = [b - a for a, b in pairwise(knots)]
         rises = [b - a for a, b in pairwise(widths)]
         if not (
-            self.dim >= 2
-            and self.epsilon > 0
+            2 <= self.dim <= MOST_DIM
+            and 0 < self.epsilon <= _MOST_EPSILON
             and 0 < self.delta < 1
             and self.price >= 0
             and len(knots) == len(widths) >= 2
@@ -159,7 +169,11 @@ class RadialBound:
             and all(0 <= width <= 1 for width in widths)
             and all(step + rise > 0 for step, rise in zip(steps, rises, strict=True))
         ):
-            fail("The event of a lower bound on radial noise is not increasing.", UndecidedError)
+            fail(
+                "The event of a lower bound on radial noise is not increasing, or its facts are "
+                "out of range.",
+                UndecidedError,
+            )
 
     @property
     def _cells(self) -> tuple[FloatArray, FloatArray]:

@@ -14,7 +14,7 @@ import scipy  # scipy.sparse is loaded at its first use
 
 from tightdp.accepted import Number
 from tightdp.design.programs import solve
-from tightdp.design.radial_bound import RadialBound, cosine_density
+from tightdp.design.radial_bound import MOST_DIM, RadialBound, cosine_density
 from tightdp.design.records import check_promise
 from tightdp.errors import FloatArray, UndecidedError, check_count
 from tightdp.noise.l2_curve import l2_scale
@@ -49,7 +49,7 @@ def bound_radial_noise(
     >>> found.lower < found.upper
     True
     """
-    check_count("dim", dim, least=2, most=1024)
+    check_count("dim", dim, least=2, most=MOST_DIM)
     asked, lost = check_promise(epsilon, delta)
     search = _RadialSearch(dim, asked, lost)
     for _ in range(check_count("rounds", rounds)):

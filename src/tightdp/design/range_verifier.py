@@ -57,7 +57,7 @@ from tightdp.design.verifier import (
 
 FORMAT = "tightdp data-dependent design 1"
 SCALE = 1 << 48
-MOST_RANGE = 1 << 16
+MOST_RANGE, MOST_NODES = 1 << 16, 1 << 26  # nodes of all cells: more would only waste memory
 POWERS = {"l1": 1, "l2": 2}
 
 
@@ -86,6 +86,7 @@ def facts_of(document: Document) -> Facts:
     """The statement of a document; refutes what has no meaning."""
     sensitivity, reach = rational(document["sensitivity"]), document["resolution"]
     demand(type(reach) is int and reach >= 1 and sensitivity > 0, "the sensitivity must be > 0")
+    rational(document["low"])  # where the range begins is stated, whatever it is
     most = document.get("instance_optimal")
     loss = stated_loss(document)
     limited = document.get("instance_loss")
@@ -230,6 +231,7 @@ def lower_bound(document: Document, facts: Facts) -> Fraction:
     bound, count = document["bound"], len(facts.weights)
     half, padding, limits = bound["half"], bound["padding"], bound["limits"]
     demand(type(half) is int and half >= 0, "no nodes")
+    demand((2 * half + 3) * count <= MOST_NODES, "too many nodes")
     demand(type(padding) is int and facts.reach <= padding <= half, "too little padding")
     demand(len(limits) == count, "one limit for each cell of the range is needed")
     demand(all(type(n) is int and n >= 0 for n in limits), "a negative multiplier")

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from tightdp.accepted import Number
 from tightdp.design.verifier import Refuted, read
-from tightdp.errors import UndecidedError, amount_within, fail
+from tightdp.errors import UndecidedError, amount_within, check_array, fail
 from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up
 
 
@@ -60,13 +64,6 @@ class ProvedDesign(ABC):
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The design in a dictionary; refused when its proofs do not hold."""
 
-    def _proved(self, record: Mapping[str, Any]) -> Self:
-        """This design, if its proofs hold and its bounds are those that the record states."""
-        self.verify()
-        if (str(self.upper), str(self.lower)) != (record["upper"], record["lower"]):
-            fail("The bounds in the record are not those of its weights.", UndecidedError)
-        return self
-
     def to_json(self) -> str:
         """The design with its proofs as JSON text."""
         return json.dumps(self.to_dict())
@@ -93,6 +90,31 @@ def check_promise(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
     """The epsilon and delta that a noise in cells can be designed for."""
     most = amount_within("epsilon", epsilon, "(0, 30]", "a designed noise has no use for more")
     return check_epsilon(most), amount_within("delta", delta, "[1e-6, 1)")
+
+
+def whole_steps(name: str, queries: ArrayLike, steps: Sequence[Fraction]) -> list[tuple[int, ...]]:
+    """Queries, one in each row, rounded half up to grids of these steps: whole numbers of them.
+
+    Whole numbers, Fractions and Decimals are taken as they are: as doubles, large ones would move
+    further than they do.
+
+    >>> whole_steps("query", [[2**53 + 1, 0.25]], [Fraction(1), Fraction(1, 8)])
+    [(9007199254740993, 2)]
+    """
+    given = np.atleast_2d(np.array(queries, dtype=object))
+    check_array(name, given.tolist(), 2, len(steps))
+    half = Fraction(1, 2)
+    return [
+        tuple(math.floor(_exactly(x) / step + half) for x, step in zip(row, steps, strict=True))
+        for row in given
+    ]
+
+
+def _exactly(x: Any) -> Fraction:
+    """The number itself, where it is an exact one; that of its double otherwise."""
+    if isinstance(x, (int, Fraction, Decimal)):
+        return Fraction(x)
+    return Fraction(int(x)) if isinstance(x, np.integer) else Fraction(float(x))
 
 
 def read_record(text: str) -> Any:
@@ -129,5 +151,5 @@ def complete() -> Iterator[None]:
     """Turn whatever is missing or malformed in a record into one error."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, ArithmeticError, Refuted):
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, Refuted):
         fail("This record of a design is not complete.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import vector_verifier
-from tightdp.design.records import GridDesign, check_format, complete, undecided
+from tightdp.design.records import GridDesign, check_format, complete, undecided, whole_steps
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_verifier import FORMATS, VectorFacts
 from tightdp.design.verifier import rational
-from tightdp.errors import FloatArray, UndecidedError, check_array, check_count, fail
+from tightdp.errors import FloatArray, UndecidedError, check_count, fail
 from tightdp.randomness import RandomLike, source
 
 _POINTS = 1 << 20
@@ -142,12 +141,7 @@ class VectorDesign(GridDesign):
 
     def to_grid(self, query: ArrayLike) -> list[tuple[int, ...]]:
         """Queries, shape (n, dim), rounded half up to the grid: whole steps."""
-        values = check_array("query", np.atleast_2d(np.asarray(query)), 2, self.dim)
-        half = Fraction(1, 2)
-        return [
-            tuple(math.floor(Fraction(float(x)) / self.grid_step + half) for x in row)
-            for row in values
-        ]
+        return whole_steps("query", query, [self.grid_step] * self.dim)
 
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> NDArray[np.int64]:
         """Exact draws in grid steps, shape (size, dim); a single vector without ``size``."""

@@ -137,7 +137,8 @@ class RoundedGaussian(LatticeLaw):
     """
 
     def __init__(self, *, sigma2: object, sensitivity: int = 1, delta: Number = READ_AT) -> None:
-        given = sigma2 if isinstance(sigma2, (list, tuple, np.ndarray)) else [sigma2]
+        several = isinstance(sigma2, (list, tuple)) or np.ndim(sigma2) > 0  # type: ignore[arg-type]
+        given = sigma2 if several else [sigma2]
         if len(given) == 0:
             fail("`sigma2` must be a number, or a number for each entry. Got an empty list.")
         self.variances = tuple(check_variance(value) for value in given)
