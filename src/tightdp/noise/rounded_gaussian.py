@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -137,8 +138,9 @@ class RoundedGaussian(LatticeLaw):
     """
 
     def __init__(self, *, sigma2: object, sensitivity: int = 1, delta: Number = READ_AT) -> None:
-        several = isinstance(sigma2, (list, tuple)) or np.ndim(sigma2) > 0  # type: ignore[arg-type]
-        given = sigma2 if several else [sigma2]
+        given: Sequence[object] = [sigma2]
+        if isinstance(sigma2, (list, tuple)) or (isinstance(sigma2, np.ndarray) and sigma2.ndim):
+            given = list(sigma2)
         if len(given) == 0:
             fail("`sigma2` must be a number, or a number for each entry. Got an empty list.")
         self.variances = tuple(check_variance(value) for value in given)
