@@ -10,6 +10,7 @@ over faces and O(dim) work a point.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from itertools import combinations
 from typing import Any
 
@@ -117,7 +118,25 @@ class SumBall(CornerBall):
         return rng.signs((size, self.dim)) * points
 
 
-class CountBall(CornerBall):
+class OrthantBall(CornerBall):
+    """A ball that is known orthant by orthant, by the number j of positive signs."""
+
+    @abstractmethod
+    def _log_weights(self) -> FloatArray:
+        """Log volume of all orthants with j positive signs, j from 0 to d."""
+
+    def _volume(self) -> Volume:
+        return Volume(float(np.logaddexp.reduce(self._log_weights())))
+
+    def _by_signs(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """By j: the share of its orthants, and the moments of a corner of j coordinates."""
+        chance = np.exp(self._log_weights() - self.log_volume())
+        corners = (self._corner.moments(n) for n in range(1, self.dim + 1))
+        first, square, cross = np.array([(0.0, 0.0, 0.0), *corners]).T
+        return chance, first, square, cross
+
+
+class CountBall(OrthantBall):
     r"""The hull of C and -C, :math:`C = \{x \in [0,1]^d : \sum_i x_i \le k\}`.
 
     Sensitivity hull of column counts of a 0/1 table whose rows hold at most k ones, when one row
@@ -178,18 +197,11 @@ class CountBall(CornerBall):
         """Log volume of all orthants with j positive signs: binom(d,j) j!(d-j)!/d! V_j V_(d-j)."""
         return self._corner.log_volumes + self._corner.log_volumes[::-1]
 
-    def _volume(self) -> Volume:
-        return Volume(float(np.logaddexp.reduce(self._log_weights())))
-
     def _second_moment(self) -> SecondMoment:
         # K-norm noise V = Gamma(d+1) U has E V V^T = (d+1)(d+2) E U U^T, and given j positive signs
         # it splits into independent parts Gamma(j+1) U(C_j) and -Gamma(d-j+1) U(C_(d-j)).
-        d = self.dim
-        j = np.arange(d + 1.0)
-        chance = np.exp(self._log_weights() - self.log_volume())
-        first, square, cross = np.array(
-            [(0.0, 0.0, 0.0), *(self._corner.moments(n) for n in range(1, d + 1))]
-        ).T
+        d, j = self.dim, np.arange(self.dim + 1.0)
+        chance, first, square, cross = self._by_signs()
         gamma = (j + 1) * (j + 2)
         # Positive and negative parts contribute alike, j and d-j being equally likely.
         diagonal = 2 * np.sum(chance * j * gamma * square) / d
@@ -216,7 +228,7 @@ class CountBall(CornerBall):
         return np.take_along_axis(up - down[:, ::-1], rng.permutations(size, d), axis=1)
 
 
-class ReplacedCountBall(CornerBall):
+class ReplacedCountBall(OrthantBall):
     r"""The ball C - C, :math:`C = \{x \in [0,1]^d : \sum_i x_i \le k\}`.
 
     Sensitivity hull of column counts of a 0/1 table whose rows hold at most k ones, when one row
@@ -287,16 +299,9 @@ class ReplacedCountBall(CornerBall):
         choices = gammaln(self.dim + 1.0) - gammaln(j + 1) - gammaln(self.dim - j + 1)
         return np.asarray(choices + self._corner.log_volumes + self._corner.log_volumes[::-1])
 
-    def _volume(self) -> Volume:
-        return Volume(float(np.logaddexp.reduce(self._log_weights())))
-
     def _second_moment(self) -> SecondMoment:
-        d = self.dim
-        j = np.arange(d + 1.0)
-        chance = np.exp(self._log_weights() - self.log_volume())
-        first, square, cross = np.array(
-            [(0.0, 0.0, 0.0), *(self._corner.moments(n) for n in range(1, d + 1))]
-        ).T
+        d, j = self.dim, np.arange(self.dim + 1.0)
+        chance, first, square, cross = self._by_signs()
         # Positive and negative parts contribute alike, j and d-j being equally likely.
         mixed = j * first * (j * first)[::-1]
         pairs = 2 * np.sum(chance * (j * (j - 1) * cross - mixed)) / max(d * (d - 1), 1)

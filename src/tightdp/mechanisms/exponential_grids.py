@@ -178,6 +178,22 @@ def on_grid(
     return Draft.of(names, value, point, 1 << bits, error)
 
 
+class UtilityOnGrid(Mechanism):
+    """A grid point with weight exp(rate * utility), within public intervals."""
+
+    budget: UtilityBudget
+    intervals: Sequence[Interval]
+    bits: int
+
+    def exponential_shares(self) -> Sequence[Fraction]:
+        return self.budget.shares
+
+    @property
+    def law(self) -> str:
+        grid = grid_words(self.intervals, self.bits)
+        return f"{grid}, with weight exp({self.budget.rate} * utility)"
+
+
 class PieceLaw:
     r"""A law on consecutive integers with weight :math:`e^{-r k_j}` on every integer of piece j.
 
@@ -222,7 +238,7 @@ class PieceLaw:
         return self.tilted.probabilities()
 
 
-class PieceMechanism(Mechanism):
+class PieceMechanism(UtilityOnGrid):
     r"""Releases a point of a public grid on an interval, for a utility with finitely many pieces.
 
     The density is proportional to :math:`\exp\{\epsilon u_X(t)/(2s)\}` on the points t of the grid
@@ -268,17 +284,10 @@ class PieceMechanism(Mechanism):
         constant_normalizer: bool = False,
     ) -> None:
         self.interval = check_interval(interval)
+        self.intervals = [self.interval]
         self.utility, self.bits = check_function("utility", utility), check_bits(bits)
         self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
-
-    def exponential_shares(self) -> Sequence[Fraction]:
-        return self.budget.shares
-
-    @property
-    def law(self) -> str:
-        grid = grid_words([self.interval], self.bits)
-        return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def label(self) -> str:
         return f"ExponentialMechanism.on_interval({function_name(self.utility)})"
@@ -358,7 +367,7 @@ class BoxLaw(BoxSampler[None]):
         return super().draw(rng, _PATIENCE if patience is None else patience)
 
 
-class BoxMechanism(Mechanism):
+class BoxMechanism(UtilityOnGrid):
     r"""Releases a point of a public grid on a box, for a utility with certified bounds on boxes.
 
     The density is proportional to :math:`\exp\{\epsilon u_X(t)/(2s)\}` on the grid points. The
@@ -422,14 +431,6 @@ class BoxMechanism(Mechanism):
         )
         self.budget = UtilityBudget(epsilon, sensitivity, neighbors, monotonic, constant_normalizer)
         self.epsilon, self.neighbors = self.budget.epsilon, self.budget.neighbors
-
-    def exponential_shares(self) -> Sequence[Fraction]:
-        return self.budget.shares
-
-    @property
-    def law(self) -> str:
-        grid = grid_words(self.intervals, self.bits)
-        return f"{grid}, with weight exp({self.budget.rate} * utility)"
 
     def label(self) -> str:
         return f"{type(self).__name__}({function_name(self.bounds)})"

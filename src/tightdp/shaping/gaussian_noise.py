@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
-from numpy.typing import NDArray
 
 from tightdp.accepted import Number
 from tightdp.accounting import Cost
@@ -21,7 +20,7 @@ from tightdp.accounting.conversions import (
     zcdp_delta,
     zcdp_rho,
 )
-from tightdp.data.public_rows import Images, independent_images
+from tightdp.data.public_rows import independent_images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, amount_within, check_length, exact_amount, fail
 from tightdp.exact.discrete_draws import discrete_gaussians, rounded_gaussians
@@ -36,7 +35,7 @@ from tightdp.noise.rounded_gaussian import (
 from tightdp.privacy import check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
-from tightdp.shaping.l2_moves import L2Moves, best_weights, is_paired
+from tightdp.shaping.l2_moves import L2Moves, RoundNoise, best_weights, is_paired
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
     how_many,
@@ -56,7 +55,7 @@ _LEAST_VARIANCE = 1e-40  # what little noise leaves is noise, but no double
 _STEPS = 28  # of a search for a variance, whose first bracket is a factor of two
 
 
-class GaussianNoise:
+class GaussianNoise(RoundNoise):
     r"""Independent integers around 0, Gaussian with variances :math:`\sigma_j^2`, on every entry.
 
     **Privacy.** Neighbours move the integer statistic by d with
@@ -78,8 +77,6 @@ class GaussianNoise:
         In steps of the lattice, before rounding.
     """
 
-    factor = 1
-
     def __init__(
         self,
         moves: L2Moves,
@@ -99,17 +96,6 @@ class GaussianNoise:
         self.in_rho = read
         self.resolution = self.statistic.resolution(self.bits)
         self._kinds = list(dict.fromkeys(self.variances))
-
-    # --- which moves it covers ------------------------------------------------------------------
-
-    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
-        return self.moves.covers(moves)
-
-    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
-        return self.moves.covers_all(images, paired)
-
-    def covers_by_structure(self) -> bool:
-        return self.moves.covers_by_structure()
 
     @property
     def cost(self) -> Cost:

@@ -75,6 +75,22 @@ class L2Moves:
         return _by_structure(self.statistic, self.bits, self.weights) * rows * rows <= self.square
 
 
+class RoundNoise:
+    """Noise that was made for the moves of an :class:`L2Moves`, and covers what these cover."""
+
+    moves: L2Moves
+    factor = 1
+
+    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
+        return self.moves.covers(moves)
+
+    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
+        return self.moves.covers_all(images, paired)
+
+    def covers_by_structure(self) -> bool:
+        return self.moves.covers_by_structure()
+
+
 def is_paired(statistic: Statistic) -> bool:
     """Whether moves are differences of two rows."""
     return statistic.schema.neighbors is Neighbors.REPLACE_ONE

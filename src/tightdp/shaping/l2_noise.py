@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
-from numpy.typing import NDArray
 
 from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.accounting.conversions import root_up
-from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, InfeasibleSamplingError, UndecidedError, fail
 from tightdp.exact.lattice_bodies import RoundBody
@@ -25,7 +22,7 @@ from tightdp.noise.lattice import level_sampler
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
-from tightdp.shaping.l2_moves import L2Moves, best_weights
+from tightdp.shaping.l2_moves import L2Moves, RoundNoise, best_weights
 from tightdp.shaping.reach import is_whole, upwards
 
 _FINE = 1 << 15  # how often the price of the lattice, 2 kappa, goes into epsilon
@@ -37,7 +34,7 @@ _LEAST_VARIANCE = 1e-40  # what little noise leaves is noise, but no double
 _FARTHEST = 40.0  # the last of them has the chance 2**-40
 
 
-class L2Noise:
+class L2Noise(RoundNoise):
     r"""Integers near :math:`V \in R^m` with density :math:`\propto e^{-|V|/s}`, for the entries.
 
     Entry j of the statistic t is multiplied by an odd integer :math:`n_j`, integers z with
@@ -64,8 +61,6 @@ class L2Noise:
     of what was released; t being an integer, it adds round(z / n) to t. Numerics: ``exact``
     sampler; the rational :math:`\eta` is found with floats and checked [P2].
     """
-
-    factor = 1
 
     def __init__(self, statistic: Statistic, epsilon: Number | None, delta: Number) -> None:
         self.statistic, self.bits = statistic, statistic.schema.bits
@@ -112,17 +107,6 @@ class L2Noise:
     def cost(self) -> Cost:
         """What the noise costs in every unit of privacy."""
         return Cost.of(self.epsilon, self.delta)
-
-    # --- which moves it covers ------------------------------------------------------------------
-
-    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
-        return self.moves.covers(moves)
-
-    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
-        return self.moves.covers_all(images, paired)
-
-    def covers_by_structure(self) -> bool:
-        return self.moves.covers_by_structure()
 
     # --- the law --------------------------------------------------------------------------------
 
