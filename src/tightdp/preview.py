@@ -17,10 +17,14 @@ ORDERED_ROWS = (
     "rows that fill their bounds evenly: where rows crowd around a quantile its error is smaller, "
     "in a gap between rows it is as large as the gap"
 )
+MODERATE_EFFECTS = (
+    "rows that fill their bounds evenly and moderate effects, log odds of variance 1 over the "
+    "rows; where rows crowd together, or effects are stronger, errors are larger"
+)
 MADE_UP_ROWS = (
-    "made-up rows: independent columns that fill their bounds evenly, levels and classes of equal "
-    "size; for a small class, or rows that crowd together, errors can be many times as large or as "
-    "small, which a public `sample` shows"
+    "made-up rows, whose cells are drawn evenly from their bounds or levels, each on its own; for "
+    "a small class, or rows that crowd together, errors can be many times as large or as small, "
+    "which a public `sample` shows"
 )
 MEAN_AT_BOUND = "a mean at a bound, where errors are largest"
 """What the preview of a variance assumes: the worst case, so that it is a promise."""

@@ -264,6 +264,7 @@ class RegressionRows(Roles):
         if not self.features and not self.intercept:
             fail("There is nothing to fit: name a feature, or keep the intercept.", DimensionError)
         columns = {name: self._interval(name) for name in self.columns}
+        self.stated = self.schema
         # in its order: it names the columns of a matrix
         self.schema = self.schema.ruled({**self.schema.columns, **columns})
         self.design = DesignMatrix(

@@ -69,39 +69,43 @@ def read_classes(
     number times their shares, at least 1, and their doubt counts as noise of the sums that are
     divided by them. ``alpha`` rows of the variance that the classes have in common are added to
     those of each class, as are ``alpha`` rows to every level; ``smoothing`` is the least variance.
+    Several releases of one law, the values of each along the last axis, are read at once.
     """
     layout, classes = moments.layout, len(moments.classes)
-    values = values.reshape(classes, -1)
+    values = values.reshape(*values.shape[:-1], classes, -1)
     noise = np.diag(covariance).reshape(classes, -1)
-    total = float(moments.schema.rows)
+    total = np.full((*values.shape[:-2], 1, 1), float(moments.schema.rows))
     if moments.schema.neighbors is not Neighbors.REPLACE_ONE:
-        total = float(np.clip(values[:, 0].sum(), 1.0, total))
+        total = np.clip(values[..., :1].sum(axis=-2, keepdims=True), 1.0, total)
+    centre, spread = 1 / classes, _any_share(classes)
     shares, doubt = together(
-        values[:, :1] / total, noise[:, :1] / total**2, 1 / classes, _any_share(classes), known=True
+        values[..., :1] / total, noise[:, :1] / total**2, centre, spread, known=True
     )
-    prior = _to_one(within(shares, doubt, 0.0, 1.0).T)[0]
-    counts = np.maximum(total * prior, 1.0)
-    size = counts[:, None]
+    prior = _to_one(within(shares, doubt, 0.0, 1.0)[..., 0])
+    counts = np.maximum(total[..., 0] * prior, 1.0)
+    size = counts[..., None]
     unsure = np.minimum(doubt * total**2, noise[:, :1])
 
     def per_row(at: Sequence[int]) -> Doubtful:
         """Means from sums, and their variances by the noise of sums and sizes."""
-        common = np.clip(values[:, at].sum(axis=0) / total, -1.0, 1.0)
-        return values[:, at] / size, (noise[:, at] + common**2 * unsure) / size**2
+        sums = values[..., at]
+        common = np.clip(sums.sum(axis=-2, keepdims=True) / total, -1.0, 1.0)
+        return sums / size, (noise[:, at] + common**2 * unsure) / size**2
 
     many = len(layout.numbers)
     sums = [*range(1, 2 * many, 2), *range(2 * many + 1, layout.tables_from)]  # and contrasts
     found, doubt = together(*per_row(sums), *_MEAN)
-    means, of_mean = np.clip(found[:, :many], -1.0, 1.0), doubt[:, :many]
+    means, of_mean = np.clip(found[..., :many], -1.0, 1.0), doubt[..., :many]
     variances = _variances(per_row(range(2, 2 * many + 1, 2)), (means, of_mean))
-    variances = (alpha * prior @ variances + size * variances) / (alpha + size)
+    shared = alpha * prior[..., None, :] @ variances
+    variances = (shared + size * variances) / (alpha + size)
     variances = np.clip(variances, smoothing, 1.0)
     spreads = variances * (1 + 1 / size) + of_mean
 
-    levels = _pairs(layout, within(found[:, many:], doubt[:, many:], -1.0, 1.0))
+    levels = _pairs(layout, within(found[..., many:], doubt[..., many:], -1.0, 1.0))
     levels |= _tables(layout, per_row(range(layout.tables_from, layout.width)))
     for name, shares in levels.items():
-        levels[name] = (shares * size + alpha) / (size + alpha * shares.shape[1])
+        levels[name] = (shares * size + alpha) / (size + alpha * shares.shape[-1])
     return ClassTable(counts, prior, means, variances, spreads, levels)
 
 
@@ -115,10 +119,8 @@ def _variances(squares: Doubtful, means: Doubtful) -> FloatArray:
 
 def _pairs(layout: RecordLayout, contrasts: FloatArray) -> dict[str, FloatArray]:
     """Probabilities of two levels from their differences."""
-    return {
-        name: np.column_stack([1 + contrast, 1 - contrast]) / 2
-        for name, contrast in zip(layout.pairs, contrasts.T, strict=True)
-    }
+    both = np.stack([1 + contrasts, 1 - contrasts], axis=-1) / 2
+    return {name: both[..., k, :] for k, name in enumerate(layout.pairs)}
 
 
 def _tables(layout: RecordLayout, shares: Doubtful) -> dict[str, FloatArray]:
@@ -130,7 +132,7 @@ def _tables(layout: RecordLayout, shares: Doubtful) -> dict[str, FloatArray]:
     means, doubt = together(*shares, centre, spread, groups=groups)
     found = within(means, doubt, 0.0, 1.0)
     names = [name for name, _ in layout.tables]
-    return {name: _to_one(found[:, groups == k]) for k, name in enumerate(names)}
+    return {name: _to_one(found[..., groups == k]) for k, name in enumerate(names)}
 
 
 def log_joint(
@@ -157,7 +159,7 @@ def together(
     groups: NDArray[np.int64] | None = None,
     known: bool = False,
 ) -> Doubtful:
-    r"""Posterior means and variances of noisy values of the classes, shape (classes, columns).
+    r"""Posterior means and variances of noisy values, shape (..., classes, columns).
 
     Each column has a common value :math:`\mu \sim N(centre, spread)` (or the centre itself, when
     ``known``) and deviations of a scale :math:`\tau` from a grid, one for each group of columns.
@@ -172,39 +174,40 @@ def together(
     [0.46 0.24]
     [0. 0.]
     """
-    noise = np.maximum(noise, 1e-18)
+    values, noise = values[..., None, :, :], np.maximum(noise, 1e-18)[..., None, :, :]
     squared = _SCALES[:, None, None] ** 2 * spread
     weight = 1 / (squared + noise)
     sure = 0.0 if known else 1 / spread
-    precision = weight.sum(axis=1, keepdims=True) + sure
-    mu = ((weight * values).sum(axis=1, keepdims=True) + centre * sure) / precision
+    precision = weight.sum(axis=-2, keepdims=True) + sure
+    mu = ((weight * values).sum(axis=-2, keepdims=True) + centre * sure) / precision
     if known:
         mu = np.broadcast_to(centre, mu.shape)
     doubt = 0.0 if known else 1 / precision
-    fit = np.log(weight).sum(axis=1) - (weight * (values - mu) ** 2).sum(axis=1)
+    fit = np.log(weight).sum(axis=-2) - (weight * (values - mu) ** 2).sum(axis=-2)
     if not known:
-        fit -= (np.log(precision) + sure * (mu - centre) ** 2)[:, 0]
-    chance = _chances(fit / 2, groups)[:, None]
+        fit -= (np.log(precision) + sure * (mu - centre) ** 2)[..., 0, :]
+    chance = _chances(fit / 2, groups)[..., None, :]
     own = squared * weight
     means = own * values + (1 - own) * mu
-    mean = (chance * means).sum(axis=0)
-    variance = own * noise + (1 - own) ** 2 * doubt + (means - mean) ** 2
-    return mean, (chance * variance).sum(axis=0)
+    mean = (chance * means).sum(axis=-3)
+    variance = own * noise + (1 - own) ** 2 * doubt + (means - mean[..., None, :, :]) ** 2
+    return mean, (chance * variance).sum(axis=-3)
 
 
 def _chances(fit: FloatArray, groups: NDArray[np.int64] | None) -> FloatArray:
-    """Posterior chances of the scales for each column, from log likelihoods, shape (scales, -1)."""
-    groups = np.arange(fit.shape[1]) if groups is None else groups
+    """Posterior chances of the scales for each column: log likelihoods, shape (..., scales, -1)."""
+    scales, columns = fit.shape[-2:]
+    groups = np.arange(columns) if groups is None else groups
     members = groups[:, None] == np.arange(groups.max(initial=-1) + 1)
     logs = fit @ members
-    likelihood = np.exp(logs - logs.max(axis=0, initial=-np.inf))
-    often = np.full((len(fit), 1), 1 / len(fit))
+    likelihood = np.exp(logs - logs.max(axis=-2, keepdims=True, initial=-np.inf))
+    often = np.full((scales, 1), 1 / scales)
     for _ in range(_ROUNDS):
         found = often * likelihood
-        found /= found.sum(axis=0)
-        often = (1 / len(fit) + found.sum(axis=1, keepdims=True)) / (1 + found.shape[1])
+        found /= found.sum(axis=-2, keepdims=True)
+        often = (1 / scales + found.sum(axis=-1, keepdims=True)) / (1 + found.shape[-1])
     found = often * likelihood
-    return np.asarray((found / found.sum(axis=0))[:, groups])
+    return np.asarray((found / found.sum(axis=-2, keepdims=True))[..., groups])
 
 
 def within(mean: FloatArray, variance: FloatArray, low: float, high: float) -> FloatArray:
@@ -231,6 +234,6 @@ def _any_share(width: int) -> float:
 
 
 def _to_one(shares: FloatArray) -> FloatArray:
-    """Rows that sum to 1, none of them empty."""
+    """Shares that sum to 1 along the last axis, none of them empty."""
     shares = shares + _LEAST
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))

@@ -13,6 +13,7 @@ from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.histograms import JointHistogram
+from tightdp.data.made_up import made_up_block
 from tightdp.data.public_bins import MOST_CELLS, SMOOTHINGS, public_bins
 from tightdp.design.designs import Design
 from tightdp.errors import (
@@ -28,10 +29,11 @@ from tightdp.errors import (
 from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.inference.whole_counts import on_simplex
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.mechanism import Reading
+from tightdp.mechanisms.mechanism import FAINT, PREVIEW_SEED, Reading
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon
+from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
@@ -39,6 +41,8 @@ from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 
 NOISES = ("best", "hull", *FAMILIES, "gaussian")
 _WORTH = 0.99
+_TABLES, _REPLICATES = 64, 16  # of previews: made-up tables, and releases on each
+_FEW_ROWS = 4_096  # of a made-up table
 
 
 class CellCounts(Reading):
@@ -323,12 +327,13 @@ class ClassTables(Reading):
 
     def tables(self, release: Release) -> ClassTable:
         """What a release says about the classes, in scaled units."""
+        return self._tables(release.value, release.covariance)
+
+    def _tables(self, values: FloatArray, covariance: FloatArray) -> ClassTable:
+        """The same for the values of several releases, one along the last axis."""
+        smoothing = self.var_smoothing
         return read_classes(
-            self.statistic,
-            release.value,
-            release.covariance,
-            alpha=self.alpha,
-            smoothing=self.var_smoothing,
+            self.statistic, values, covariance, alpha=self.alpha, smoothing=smoothing
         )
 
     def in_user_units(self, table: ClassTable) -> tuple[FloatArray, FloatArray]:
@@ -341,26 +346,56 @@ class ClassTables(Reading):
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Shares of the classes, and what is known of the columns within each."""
-        table, target = self.tables(release), self.target
-        means, variances = self.in_user_units(table)
-        names = [f"P({target}={label})" for label in self.statistic.classes]
-        values = list(table.prior)
-        for i, label in enumerate(self.statistic.classes):
-            given = f"| {target}={label}"
-            for j, column in enumerate(self.statistic.layout.numbers):
-                names += [f"mean of {column} {given}", f"std of {column} {given}"]
-                values += [means[i, j], math.sqrt(variances[i, j])]
-            for name, shares in table.levels.items():
-                category = self.schema[name]
-                assert isinstance(category, Category)
-                names += [f"P({name}={level} {given})" for level in category.levels]
-                values += list(shares[i])
+        names, values = self._entries(), self._values(self.tables(release))
         return Answer(
-            names=tuple(names),
-            value=np.array(values, dtype=np.float64),
+            names=names,
+            value=values,
             interval=np.full((len(values), 2), np.nan),
             confidence=release.confidence if confidence is None else check_confidence(confidence),
             release=release,
             about="computed from noisy counts and sums; intervals are not known",
-            unknown=tuple(names),
+            unknown=names,
         )
+
+    def _entries(self) -> tuple[str, ...]:
+        """What is read off a release, in the order of :meth:`_values`."""
+        names = [f"P({self.target}={label})" for label in self.statistic.classes]
+        for label in self.statistic.classes:
+            given = f"| {self.target}={label}"
+            for column in self.statistic.layout.numbers:
+                names += [f"mean of {column} {given}", f"std of {column} {given}"]
+            for name in (*self.statistic.layout.pairs, *dict(self.statistic.layout.tables)):
+                category = self.schema[name]
+                assert isinstance(category, Category)
+                names += [f"P({name}={level} {given})" for level in category.levels]
+        return tuple(names)
+
+    def _values(self, table: ClassTable) -> FloatArray:
+        """The entries of an answer along the last axis."""
+        means, variances = self.in_user_units(table)
+        columns = np.stack([means, np.sqrt(variances)], axis=-1)
+        within = columns.reshape(*columns.shape[:-2], -1)
+        classes = np.concatenate([within, *table.levels.values()], axis=-1)
+        return np.concatenate([table.prior, classes.reshape(*classes.shape[:-2], -1)], axis=-1)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Simulated on the sums of made-up rows: what is read off them with noise and without."""
+        level, bits, mechanism = check_confidence(confidence), source(PREVIEW_SEED), self.moments
+        exact = self._made_up_sums(bits)
+        noise = np.asarray(mechanism.noise.sample(_TABLES * _REPLICATES, rng=bits), dtype=float)
+        noise = noise.reshape(_REPLICATES, *exact.shape) / float(mechanism.resolution)
+        truth = self._values(self._tables(exact, self.at(FAINT).moments.scaled_covariance()))
+        doubt = mechanism.scaled_covariance()
+        errors = [self._values(self._tables(exact + each, doubt)) - truth for each in noise]
+        return self._preview_of(self._entries(), np.concatenate(errors), level)
+
+    def _made_up_sums(self, rng: RandomSource) -> FloatArray:
+        """The scaled statistic of several tables of made-up rows."""
+        moments, bits, rows = self.statistic, self.moments.bits, self.schema.rows
+        few = min(rows, _FEW_ROWS, moments.integer_sum(bits).block_rows())
+        blocks = (made_up_block(moments.reading, moments.columns, few, rng) for _ in range(_TABLES))
+        sums = np.array([moments.contributions(block, bits) for block in blocks])
+        sums = sums / float(moments.resolution(bits))
+        # of more rows: sums grow in proportion, their differences like the root
+        centre, times = sums.mean(axis=0), rows / few
+        return np.asarray(times * centre + math.sqrt(times) * (sums - centre))

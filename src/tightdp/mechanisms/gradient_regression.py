@@ -22,6 +22,7 @@ from tightdp.errors import (
     Integers,
     amount_within,
     check_choice,
+    check_confidence,
     check_count,
     check_probability,
     fail,
@@ -36,8 +37,9 @@ from tightdp.exact.quantile_levels import (
     QuantileLevels,
     line_count,
 )
+from tightdp.inference.quantile_errors import PlaneLaw
 from tightdp.mechanisms.chains import SAMPLERS, Sampler
-from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.mechanism import PREVIEW_SEED, Mechanism
 from tightdp.mechanisms.quantiles import check_tau
 from tightdp.noise.linear_norms import (
     MOST_COEFFICIENTS,
@@ -46,7 +48,7 @@ from tightdp.noise.linear_norms import (
 )
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon, text_up
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomSource, source
 from tightdp.release import DEPENDS, Draft, Release
 from tightdp.schema import Schema
 
@@ -532,6 +534,17 @@ class KNormQuantileRegression(PlaneGradient):
             f"norm of the check-loss gradient at tau = {self.tau} in the hull of its changes"
             f"{self.draws.words}"
         )
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Simulated on made-up rows, in doubles; public facts tell nothing else."""
+        level, facts = check_confidence(confidence), self._facts_of_law()
+        errors = facts.errors(source(PREVIEW_SEED)) @ self.rows.design.linear.T
+        return self._preview_of(self.names, errors, level)
+
+    def _facts_of_law(self) -> PlaneLaw:
+        radius, step = float(self.radius), 2.0**-self.grid
+        size = float(self.epsilon)
+        return PlaneLaw(self.rows, self.tau, self.norm, size, radius, self.shape == "l1", step)
 
     def levels(self, x: Integers, y: Integers) -> QuantileLevels:
         """Integer norms for quantised rows; **not private**."""

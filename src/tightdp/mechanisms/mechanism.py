@@ -46,11 +46,11 @@ from tightdp.schema import Schema
 
 Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 
-_SEED = 20_260_102  # of tables that are made up for previews
-_REPLICATES = 60
+PREVIEW_SEED = 20_260_102  # of tables that are made up for previews
+_TABLES, _REPLICATES = 12, 5  # of previews: made-up tables, and releases on each
 _MOST_ROWS = 20_000
 _LONGEST_LABEL = 500
-_FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
+FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
 
 
@@ -213,20 +213,31 @@ class Mechanism(Recorded, ABC):
         return self.rebuilt(epsilon=epsilon)
 
     def _simulated(self, schema: Schema, confidence: float) -> Preview:
-        """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows."""
+        """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows.
+
+        Several tables, for the error at a table depends on where its rows happen to lie.
+        """
         few = schema.with_rows(min(schema.rows, _MOST_ROWS))
         smaller = self if few.rows == schema.rows else self.rebuilt(schema=few)
-        bits = source(_SEED)
-        table = made_up_table(few, bits)
-        truth = smaller.at(_FAINT)._answered(table, bits, confidence)
-        found = [smaller._answered(table, bits, confidence).value for _ in range(_REPLICATES)]
-        errors = (np.array(found) - truth.value) * (few.rows / schema.rows)
+        bits, errors = source(PREVIEW_SEED), []
+        for _ in range(_TABLES):
+            table = made_up_table(few, bits)
+            truth = smaller.at(FAINT)._answered(table, bits, confidence)
+            found = [smaller._answered(table, bits, confidence).value for _ in range(_REPLICATES)]
+            errors.append(np.array(found) - truth.value)
+        pooled = np.concatenate(errors) * (few.rows / schema.rows)
+        return self._preview_of(truth.names, pooled, confidence)
+
+    def _preview_of(self, names: tuple[str, ...], errors: FloatArray, confidence: float) -> Preview:
+        """The preview of simulated errors, one of them along the last axis."""
+        schema = self.public_facts()
+        assert schema is not None
         return Preview(
-            truth.names,
+            names,
             *spread(errors, confidence),
             confidence,
             self.guarantee(),
-            f"simulated {_REPLICATES} times",
+            f"simulated {len(errors)} times",
             of_rows(schema, MADE_UP_ROWS),
         )
 

@@ -44,9 +44,9 @@ from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
-from tightdp.preview import EVEN_ROWS, Preview, of_rows
+from tightdp.preview import EVEN_ROWS, MODERATE_EFFECTS, Preview, of_rows
 from tightdp.privacy import Neighbors, Numerics, check_epsilon, text_up
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema
 
@@ -58,8 +58,8 @@ _TOLERANCE = 2.0**-49  # of the gradient, relative to its size and for each colu
 _WIDE = 2.0**-62  # two roundings of extended precision
 _COARSE_SLOPE = 0.25  # smaller ones are rounded as margins are, and known no better
 _RIDGE_BELOW_NOISE = 64.0
-_MEAN_CURVATURE = 0.2  # of a logistic loss under moderate effects; for previews only
-_MODERATE = 3.0  # squared length of the scaled coefficients that bring about this curvature
+_SEED, _MODEL_ROWS = 20_260_103, 1 << 13  # of a public model, for previews only
+_LEAST_SPREAD = 1e-12  # columns that do not vary have no effects
 
 _MOVED = Unknown("how far noise moves the minimiser depends on the rows")
 COVERED = (
@@ -381,47 +381,56 @@ class ObjectivePerturbation(Mechanism):
         )
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Covariance and simultaneous half-widths for a public model: uniform rows."""
-        move = self.rows.design.linear / self._stiffness()
+        """Variances and simultaneous half-widths for a public model: see :meth:`preview`."""
+        rows, effect, log_odds = self._model()
+        bend: Any = self.loss.curvature
+        if isinstance(self.loss, LogisticLoss):
+            bend = self.loss.second(log_odds, np.zeros(len(rows)))
+        ridge = (self.calibration.ridge + self.penalty.strength) * np.eye(len(effect))
+        stiffness = self.schema.rows / len(rows) * (rows.T * bend) @ rows + ridge
+        last = self.rows.design.linear
+        move = last @ np.linalg.inv(stiffness)
         noise = orders.covariance(self.ball, self.calibration.rate).value
         extra = orders.covariance(LpBall(len(self.names), np.inf), float(self.output.rate)).value
-        last = self.rows.design.linear / self.resolution
+        covariance = move @ noise @ move.T + last @ extra @ last.T / self.resolution**2
+        pull = self._unasked_ridge * np.sqrt(move**2 @ effect**2)
         radius = orders.concentration_radius(self.ball, self.calibration.rate, confidence)
-        covariance = move @ noise @ move.T + last @ extra @ last.T
-        return covariance, radius * np.asarray(self.ball.support(move))
+        half = radius * np.asarray(self.ball.support(move))
+        return np.diag(covariance) + pull**2, half + pull
 
-    def _stiffness(self) -> FloatArray:
-        """How fast the gradient grows along every axis, for uniform rows."""
-        bend = _MEAN_CURVATURE if isinstance(self.loss, LogisticLoss) else self.loss.curvature
-        parts = [[1.0 / (size + 1)] * size or [1.0 / 3.0] for size in self.rows.design.groups]
-        moment = np.array([1.0] * self.rows.intercept + [m for part in parts for m in part])
-        ridge = self.calibration.ridge + self.penalty.strength
-        return np.asarray(self.schema.rows * bend * moment + ridge)
-
-    def _pull(self) -> FloatArray:
-        """How far the ridge that was not asked for pulls moderate effects towards zero.
-
-        Effects whose mean curvature is the one assumed: log odds of variance 1 over uniform rows.
-        """
-        if not isinstance(self.loss, LogisticLoss):
-            return np.zeros(len(self.names))
-        stiffness = self._stiffness()
-        effect = np.full(len(stiffness), np.sqrt(_MODERATE / len(self.rows.design.design)))
+    def _model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Uniform rows, and effects of one size and any signs whose log odds have variance 1."""
+        bits, count = source(_SEED), _MODEL_ROWS
+        cells = [
+            bits.integers(levels + 1, count) if levels else 2.0 * bits.uniform(count) - 1.0
+            for levels in self.rows.design.groups
+        ]
+        rows = self.rows.design.rows(np.array(cells, dtype=np.float64).reshape(-1, count).T)
+        effect = np.ones(rows.shape[1])
         effect[: self.rows.intercept] = 0.0
-        pull = max(self.calibration.ridge - self._asked_ridge, 0.0) * effect / stiffness
-        return np.asarray(np.sqrt(self.rows.design.linear**2 @ pull**2))
+        effect /= np.sqrt(max((rows**2 @ effect).mean(), _LEAST_SPREAD))
+        signs = 2.0 * bits.integers(2, rows.shape) - 1.0
+        return rows, effect, (signs * rows) @ effect
+
+    @property
+    def _unasked_ridge(self) -> float:
+        """The ridge that privacy needs and nobody asked for, which pulls effects towards zero."""
+        if not isinstance(self.loss, LogisticLoss):
+            return 0.0
+        return max(self.calibration.ridge - self._asked_ridge, 0.0)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect if rows were uniform within their bounds; costs nothing.
 
-        For the logistic loss it counts the pull of the ridge on moderate effects.
+        For the logistic loss effects are moderate, log odds of variance 1 over the rows: they
+        say how much the loss bends, and how far the ridge pulls.
         """
         level = check_probability("confidence", confidence)
-        covariance, half = self._errors(level)
-        pull = self._pull()
-        std = np.sqrt(np.diag(covariance) + pull**2)
-        rows = of_rows(self.schema, EVEN_ROWS)
-        return Preview(self.names, std, half + pull, level, self.guarantee(), self.law, rows)
+        variance, half = self._errors(level)
+        logistic = isinstance(self.loss, LogisticLoss)
+        rows = of_rows(self.schema, MODERATE_EFFECTS if logistic else EVEN_ROWS)
+        std = np.sqrt(variance)
+        return Preview(self.names, std, half, level, self.guarantee(), self.law, rows)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The parameters, with intervals for those of the population where they were paid for."""

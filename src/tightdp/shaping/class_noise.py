@@ -99,8 +99,8 @@ class ClassNoise(ABC):
         """The exact law, for people."""
 
     @abstractmethod
-    def sample(self, *, rng: RandomLike = None) -> list[int]:
-        """One draw for all entries, in the order of the statistic."""
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
+        """A draw for all entries, in the order of the statistic, or ``size`` rows of them."""
 
     @abstractmethod
     def block(self) -> FloatArray:
@@ -192,8 +192,9 @@ class BodyNoise(ClassNoise):
             f"1/{self.resolution}"
         )
 
-    def sample(self, *, rng: RandomLike = None) -> list[int]:
-        return [int(z) for z in self.noise.sample(self.classes, rng=rng).ravel()]
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
+        drawn = self.noise.sample(self.classes * (1 if size is None else size), rng=rng)
+        return drawn.ravel() if size is None else drawn.reshape(size, -1)
 
     @property
     def _rate(self) -> float:
@@ -378,12 +379,14 @@ class LawNoise(ClassNoise):
             f"{other!r} on other entries, in units of 1/{self.resolution}"
         )
 
-    def sample(self, *, rng: RandomLike = None) -> list[int]:
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
+        many = self.classes * (1 if size is None else size)
         count, other = self.laws
         bits = source(rng)  # one for both: a seed must not give them the same noise
-        counts = count.sample(self.classes, rng=bits)
-        others = other.sample(self.classes * (self.width - 1), rng=bits).reshape(self.classes, -1)
-        return [int(z) for z in np.column_stack([counts, others]).ravel()]
+        counts = count.sample(many, rng=bits)
+        others = other.sample(many * (self.width - 1), rng=bits).reshape(many, -1)
+        drawn = np.column_stack([counts, others])
+        return drawn.ravel() if size is None else drawn.reshape(size, -1)
 
     def _spread(self, of: FloatArray) -> FloatArray:
         """A number for counts and one for the others, put where they belong."""
@@ -490,8 +493,10 @@ class GaussianClassNoise(ClassNoise):
             f"1/{self.resolution}"
         )
 
-    def sample(self, *, rng: RandomLike = None) -> list[int]:
-        return self.noise.sample(len(self.moments), self.resolution, rng=rng)
+    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
+        many = len(self.moments) * (1 if size is None else size)
+        drawn = np.array(self.noise.sample(many, self.resolution, rng=rng), dtype=object)
+        return drawn if size is None else drawn.reshape(size, -1)
 
     def block(self) -> FloatArray:
         return np.eye(self.width) * float(self.noise.sigma) ** 2
