@@ -12,7 +12,7 @@ tests of each family; here a preview that depends on rows must at least say so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -51,9 +51,11 @@ class Asked:
     rows: Callable[[int], dict[str, Any]] | None = None
     """Makes tables as the preview states them, many of them; None for one table of even rows."""
 
-    def at(self, relation: str, epsilon: Any = 1) -> Any:
+    epsilon: Any = 1
+
+    def at(self, relation: str, epsilon: Any = None) -> Any:
         schema = tdp.Schema(COLUMNS, ROWS, neighbors=relation)
-        return request(self.kind, schema, epsilon=epsilon, **self.options)
+        return request(self.kind, schema, epsilon=epsilon or self.epsilon, **self.options)
 
     def __str__(self) -> str:
         return self.kind
@@ -175,6 +177,17 @@ def test_releases_err_as_foreseen(asked, relation, seed):
 def test_releases_err_as_foreseen_at_length(asked, relation, seed):
     draws, factor = LONG
     assert foreseen(asked, relation, errors(asked, relation, draws, seed), factor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "tau"), [(4, 0.5), (0.1, 0.9), (0.005, 0.5)])
+def test_regression_quantiles_err_as_foreseen_at_any_budget(epsilon, tau, seed):
+    """Planes are weighed, not drawn: where the law is rough, smooth, or as wide as its set."""
+    draws, factor = QUICK
+    (plain,) = (asked for asked in ASKED if asked.kind == "quantile_regression")
+    asked = replace(plain, options=plain.options | {"tau": tau}, epsilon=epsilon)
+    found = errors(asked, "replace-one", draws, seed)
+    assert foreseen(asked, "replace-one", found, factor)
 
 
 def test_a_preview_that_is_off_by_half_is_caught(seed):

@@ -47,7 +47,7 @@ from tightdp.schema import Schema
 Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 
 PREVIEW_SEED = 20_260_102  # of tables that are made up for previews
-_TABLES, _REPLICATES = 12, 5  # of previews: made-up tables, and releases on each
+_TABLES, _REPLICATES = 6, 10  # of previews: made-up tables, and releases on each
 _MOST_ROWS = 20_000
 _LONGEST_LABEL = 500
 FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
