@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tightdp.accuracy import epsilon_for, preview, shares, split_budget
+from tightdp.accuracy import epsilon_for, preview
+from tightdp.budget_split import shares, split_budget
 from tightdp.data.histograms import Histogram
 from tightdp.data.statistics import Sums
 from tightdp.errors import ParameterError, UndecidedError

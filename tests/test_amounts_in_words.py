@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.accuracy import BudgetSplit
 from tightdp.audit.audit_report import AuditReport
+from tightdp.budget_split import BudgetSplit
 from tightdp.cli.main import main
 from tightdp.errors import BudgetError
 from tightdp.ledger.amounts import Budget, shown

@@ -85,10 +85,11 @@ from tightdp.mechanisms.gradient_regression import (
     KNormLinearRegression,
     KNormQuantileRegression,
 )
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
-from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile, KNormQuantiles
+from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.mechanisms.table_book import Tables
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
@@ -133,7 +134,7 @@ __getattr__ = __attributes(
         "Report": "tightdp.report.report",
         "compare_noise": "tightdp.compare",
         "epsilon_for": "tightdp.accuracy",
-        "split_budget": "tightdp.accuracy",
+        "split_budget": "tightdp.budget_split",
     },
 )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
-from tightdp.accounting.caps import Cap
 from tightdp.data.one_pass import quantized_matrix
-from tightdp.data.statistics import Statistic, Sums
+from tightdp.data.statistics import Statistic
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -31,14 +29,10 @@ from tightdp.errors import (
     check_length,
     check_positive,
     check_probability,
-    exact_amount,
     fail,
 )
-from tightdp.ledger.amounts import check_any_cap
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, KeysPreview, Preview, of_rows, spread
-from tightdp.printed import html_table, text_table
-from tightdp.privacy import text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 
@@ -47,7 +41,6 @@ _TABLES = 8
 _FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _LEAST, _MOST = 2.0**-20, 1000.0
 _CLOSE = 1.0002
-_PLACES = 12
 
 
 @runtime_checkable
@@ -100,7 +93,7 @@ def preview(
     """
     level = check_probability("confidence", confidence)
     if sample is None:
-        return _expected(what, level)
+        return expected_error(what, level)
     if not isinstance(what, Releasable):
         fail("`sample` needs a request to simulate: make it with tightdp.plans.request.")
     return simulate(what, sample, level, replicates, source(_SEED if rng is None else rng))
@@ -109,7 +102,8 @@ def preview(
 # --- from public facts ---------------------------------------------------------------------------
 
 
-def _expected(what: object, confidence: float) -> Preview:
+def expected_error(what: object, confidence: float) -> Preview:
+    """What a mechanism or a request says of itself."""
     own = getattr(what, "preview", None)
     if own is None:
         fail(f"`what` must be a mechanism or a request. Got {type(what).__name__}.")
@@ -213,16 +207,16 @@ def epsilon_for(
     0.5912
     """
     level = check_probability("confidence", confidence)
-    at = _maker(what, noise)
+    at = release_at(what, noise)
     if (error is None) == (ranks is None):
         fail("Give `error`, in the units of the release, or `ranks`, for quantiles.")
 
     def meets(epsilon: float) -> bool:
-        found = _expected(at(epsilon), level)
+        found = expected_error(at(epsilon), level)
         if ranks is not None:
-            return bool((_ranks(found) <= _wanted(ranks, found.names)).all())
+            return bool((rank_error(found) <= wished(ranks, found.names)).all())
         check_promised(found, assume_rows=assume_rows)
-        return bool((found.half_width <= _wanted(error, found.names)).all())
+        return bool((found.half_width <= wished(error, found.names)).all())
 
     low, high = _bracket(meets)
     while high / low > _CLOSE:
@@ -254,7 +248,7 @@ def check_promised(found: Preview, *, assume_rows: bool) -> None:
         )
 
 
-def _ranks(found: Preview) -> FloatArray:
+def rank_error(found: Preview) -> FloatArray:
     if found.ranks is None:
         fail("`ranks` are for quantiles that are released one by one. Give `error` instead.")
     return found.ranks
@@ -285,7 +279,8 @@ def _short(epsilon: float, meets: Callable[[float], bool]) -> float:
     return float(steps * unit)
 
 
-def _maker(what: object, noise: object) -> Callable[[float], Any]:
+def release_at(what: object, noise: object) -> Callable[[float], Any]:
+    """From an epsilon to what is released: of a statistic, a request, or a function."""
     if isinstance(what, Statistic):
         return lambda epsilon: AdditiveMechanism(what, noise=noise, epsilon=epsilon)
     if hasattr(what, "at"):
@@ -298,7 +293,7 @@ def _maker(what: object, noise: object) -> Callable[[float], Any]:
     )
 
 
-def _wanted(error: object, names: tuple[str, ...]) -> FloatArray:
+def wished(error: object, names: tuple[str, ...]) -> FloatArray:
     """The half-width wanted for every entry; infinite for those that are not named."""
     if isinstance(error, Mapping):
         for name in error:
@@ -308,234 +303,3 @@ def _wanted(error: object, names: tuple[str, ...]) -> FloatArray:
         check_length("error", len(error), len(names), "numbers")
         return np.array([check_positive("error", item) for item in error])
     return np.full(len(names), check_positive("error", error))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BudgetSplit:
-    """Shares of a budget that serve all wishes about alike.
-
-    ``ratio`` is the largest error over the wished one. Errors of whole numbers go in steps, and
-    with plenty of budget they vanish, so that some releases do better than that. At most 1 means
-    that all wishes are met; ``needed`` is the epsilon that meets them. ``as_one`` is the same ratio
-    if all sums are released as one vector, at the whole epsilon, where that is possible: one person
-    cannot move all of them at once as far as each.
-    """
-
-    epsilon: dict[str, Fraction]
-    ratio: float
-    needed: float
-    as_one: float | None = None
-
-    @property
-    def reached(self) -> bool:
-        """Whether every release is as accurate as wished."""
-        return self.ratio <= 1
-
-    def __str__(self) -> str:
-        return "\n".join([*text_table(self._rows()), "", self._verdict()])
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._verdict())
-
-    def _rows(self) -> list[tuple[str, str]]:
-        body = [(name, text_up(part)) for name, part in self.epsilon.items()]
-        return [("release", "epsilon"), *body]
-
-    def _verdict(self) -> str:
-        needed = f"they need {text_up(self.needed, 4)} in all"
-        verdict = "all wishes are met" if self.reached else needed
-        said = f"errors are at most {text_up(self.ratio, 4)} times those wished: {verdict}"
-        if self.as_one is not None and self.as_one < self.ratio:
-            said += (
-                f"; released as one vector they are at most {text_up(self.as_one, 4)} times those"
-            )
-        return said
-
-
-def split_budget(
-    releases: Mapping[str, Any],
-    *,
-    epsilon: Number | None = None,
-    errors: Mapping[str, Any],
-    ranks: Mapping[str, Any] | None = None,
-    confidence: float = 0.95,
-    assume_rows: bool = False,
-    delta: Number = 0,
-    rho: Number | None = None,
-    accountant: str | None = None,
-    slack: Number = 0,
-) -> BudgetSplit:
-    """Shares of a total budget such that all releases miss their wishes by about one factor.
-
-    Parameters
-    ----------
-    releases : mapping from names to what :func:`epsilon_for` takes
-    epsilon : float, Fraction or Decimal
-        The total; the shares add up to it exactly, where epsilons are added.
-    errors : mapping from names to wished errors
-    ranks : mapping from names to wished errors in ranks, optional
-        For quantiles, instead of an error.
-    confidence : float
-    assume_rows : bool
-        As for :func:`epsilon_for`.
-    delta, rho, accountant, slack :
-        The budget of a :class:`~tightdp.Ledger` that adds something else: the epsilons of all
-        releases are then chosen so that their costs together fit it, and are worth more than it.
-
-    Examples
-    --------
-    >>> from tightdp import Histogram, Sums
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
-    >>> wishes = {"total": Sums(schema, ["age"]), "ages": Histogram(schema, "age", 5)}
-    >>> split = split_budget(wishes, epsilon=1, errors={"total": 500, "ages": 20})
-    >>> {name: round(float(part), 2) for name, part in split.epsilon.items()}, split.reached
-    ({'total': 0.63, 'ages': 0.37}, True)
-    >>> monthly = dict.fromkeys([f"month {k}" for k in range(40)], wishes["total"])
-    >>> year = {"epsilon": 1, "delta": 1e-6, "accountant": "zcdp"}
-    >>> split = split_budget(monthly, errors=dict.fromkeys(monthly, 10_000), **year)
-    >>> round(split.ratio, 2)  # with epsilons that are added it is 1.2
-    0.86
-    """
-    level = check_probability("confidence", confidence)
-    cap = check_any_cap(accountant, epsilon=epsilon, delta=delta, rho=rho, slack=slack)
-    wishes = {name: {"error": wish} for name, wish in errors.items()}
-    wishes |= {name: {"ranks": wish} for name, wish in (ranks or {}).items()}
-    if not releases or set(releases) != set(wishes) or len(wishes) < len(errors) + len(ranks or {}):
-        fail("`errors` and `ranks` must hold one wish for every release, and there must be one.")
-
-    known: dict[tuple[int, str], float] = {}  # the same question may be asked many times
-
-    def need(name: str, ratio: float) -> float:
-        what, wish = releases[name], {k: _times(v, ratio) for k, v in wishes[name].items()}
-        asked = id(what), repr(wish)
-        if asked not in known:
-            known[asked] = epsilon_for(what, confidence=level, assume_rows=assume_rows, **wish)
-        return known[asked]
-
-    def needs(ratio: float) -> dict[str, float]:
-        return {name: need(name, ratio) for name in releases}
-
-    def spent(parts: Mapping[str, Any]) -> Fraction:
-        return _spent(cap, releases, parts)
-
-    # costs in rho and mu**2 grow with the square of epsilon, while errors fall with epsilon
-    power = 1.0 if cap.accountant == "sum" else 0.5
-    ratio, parts = 1.0, needs(1.0)
-    needed = _worth(cap, spent(parts))
-    for _ in range(6):
-        off = float(spent(parts) / cap.amount) ** power
-        if abs(off - 1) < 1e-3:
-            break
-        ratio *= off
-        try:
-            parts = needs(ratio)
-        except UndecidedError:  # plenty of budget: below the grid no epsilon is large enough
-            break
-    weights = [exact_amount("weight", part) for part in parts.values()]
-    given = shares(cap.amount, weights) if cap.accountant == "sum" else _within(parts, spent, cap)
-    worst = _ratio(releases, given, wishes, level)
-    found = dict(zip(parts, given, strict=True))
-    return BudgetSplit(found, worst, needed, _as_one(cap, releases, errors, level))
-
-
-def _spent(cap: Cap, releases: Mapping[str, Any], parts: Mapping[str, Any]) -> Fraction:
-    """What the releases cost together, in the unit of the cap."""
-    if cap.accountant == "sum":
-        return sum((exact_amount("epsilon", part) for part in parts.values()), Fraction(0))
-    booked: dict[tuple[int, Any], Fraction] = {}
-    total = Fraction(0)
-    for name, what in releases.items():
-        asked = id(what), parts[name]
-        if asked not in booked:
-            made = _maker(what, "best")(parts[name])
-            booked[asked] = cap.booked(getattr(made, "mechanism", made).cost)[0]
-        total += booked[asked]
-    return total
-
-
-def _worth(cap: Cap, amount: Fraction) -> float:
-    """The epsilon that a ledger would need for so much, at the delta of this one."""
-    if cap.accountant == "sum":
-        return float(amount)
-    if cap.delta is None:
-        return math.nan
-    return float(cap.epsilon_at(amount, cap.slack, cap.delta) or 0)
-
-
-def _within(
-    parts: Mapping[str, float], spent: Callable[[Mapping[str, Any]], Fraction], cap: Cap
-) -> list[Fraction]:
-    """The epsilons, in short decimals, lowered until their costs fit."""
-    unit, factor = Fraction(1, 10**_PLACES), Fraction(1)
-    while True:
-        given = {name: factor * Fraction(part) // unit * unit for name, part in parts.items()}
-        over = spent(given) / cap.amount
-        if over <= 1:
-            return list(given.values())
-        factor *= min(1 - Fraction(1, 10**6), 1 - (Fraction(float(over)) - 1) / 2)
-
-
-def _as_one(
-    cap: Cap, releases: Mapping[str, Any], errors: Mapping[str, Any], level: float
-) -> float | None:
-    """The largest error over the wished one if all are sums and are released as one vector."""
-    sums = list(releases.values())
-    alike = all(type(each) is Sums and each.schema is sums[0].schema for each in sums)
-    if cap.accountant != "sum" or len(sums) < 2 or not alike or set(errors) != set(releases):
-        return None
-    names = [name for each in sums for name in each.names]
-    if len(set(names)) < len(names):
-        return None
-    found = AdditiveMechanism(Sums(sums[0].schema, names), noise="best", epsilon=cap.amount)
-    half = dict(zip(names, found.preview(level).half_width, strict=True))
-    wanted = [
-        (name, wish)
-        for key, each in releases.items()
-        for name, wish in zip(each.names, _wanted(errors[key], each.names), strict=True)
-    ]
-    return max(float(half[name] / wish) for name, wish in wanted)
-
-
-def _ratio(
-    releases: Mapping[str, Any],
-    given: list[Fraction],
-    wishes: Mapping[str, dict[str, Any]],
-    level: float,
-) -> float:
-    """The largest error over the wished one."""
-    worst = 0.0
-    seen: dict[tuple[int, Fraction], Preview] = {}
-    for (name, what), part in zip(releases.items(), given, strict=True):
-        asked = id(what), part
-        if asked not in seen:
-            seen[asked] = _expected(_maker(what, "best")(part), level)  # type: ignore[arg-type]
-        found = seen[asked]
-        for kind, wish in wishes[name].items():
-            size = _ranks(found) if kind == "ranks" else found.half_width
-            worst = max(worst, float(np.max(size / _wanted(wish, found.names))))
-    return worst
-
-
-def _times(error: object, factor: float) -> Any:
-    if isinstance(error, Mapping):
-        return {name: factor * item for name, item in error.items()}
-    if isinstance(error, (list, tuple, np.ndarray)):
-        return [factor * item for item in error]
-    return factor * check_positive("error", error)
-
-
-def shares(total: Fraction, weights: list[Fraction]) -> list[Fraction]:
-    """A total shared in proportion to weights, in decimals that add up to it (rounded down).
-
-    A ledger reads an epsilon as a short decimal: thirds of 1 must not add up to more than 1.
-
-    >>> shares(Fraction(1), [Fraction(1)] * 3)[0]
-    Fraction(333333333333, 1000000000000)
-    >>> sum(shares(Fraction(1), [Fraction(1)] * 3))
-    Fraction(1, 1)
-    """
-    unit = Fraction(1, 10**_PLACES)
-    whole = total // unit * unit
-    parts = [whole * weight / sum(weights) // unit * unit for weight in weights]
-    parts[-1] += whole - sum(parts)
-    return parts

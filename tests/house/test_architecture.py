@@ -32,6 +32,7 @@ FLOORS = [
     ["functions"],
     ["estimators"],
     ["accuracy", "audit"],
+    ["budget_split"],
     ["plans"],
     ["compare"],
     ["plots"],

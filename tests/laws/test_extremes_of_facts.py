@@ -28,8 +28,8 @@ from tightdp.exact.band_paths import BandPaths
 from tightdp.exact.lattice_bodies import BoxBody, PolytopeBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody
 from tightdp.mechanisms import gradient_median
-from tightdp.mechanisms.gradient_median import MedianRadius
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.median_radius import MedianRadius
 from tightdp.noise.gaussian_laws import DiscreteGaussian
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw

@@ -10,7 +10,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.gradient_median import MedianRadius, _first_rise, _spread, _tail
+from tightdp.mechanisms.median_radius import MedianRadius, _first_rise, _spread, _tail
 from tightdp.randomness import source
 
 

@@ -142,7 +142,8 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) -> Exit:
     """The epsilon that every wished error asks for, and shares of the budget that serve all."""
-    from tightdp.accuracy import epsilon_for, split_budget
+    from tightdp.accuracy import epsilon_for
+    from tightdp.budget_split import split_budget
 
     asked = {name: (unit, size) for name, unit, size in (_wish(plan, wish) for wish in wishes)}
     common: dict[str, Any] = {"confidence": plan.confidence, "assume_rows": assume_rows}

@@ -21,8 +21,9 @@ from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_confidence, check_most, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
+from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_work
 from tightdp.mechanisms.mechanism import Mechanism, Reading
-from tightdp.mechanisms.quantiles import KNormQuantile, KNormQuantiles, check_work
+from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.preview import Preview, of_rows
 from tightdp.printed import Axis

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
-from tightdp.accuracy import shares
+from tightdp.budget_split import shares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.data.table import Table
