@@ -40,7 +40,7 @@ def drawn_file(rng: random.Random) -> tuple[int, bytes]:
 def cells(path: Path, names: list[str]) -> list[tuple[Any, ...]]:
     return [
         row
-        for chunk in CsvTable(path).chunks(names, 3)
+        for chunk in CsvTable(tdp.CsvFile(path)).chunks(names, 3)
         for row in zip(*(chunk[name].values() for name in names), strict=True)
     ]
 

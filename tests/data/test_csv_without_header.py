@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 from pathlib import Path
 
 import pytest
@@ -87,10 +89,10 @@ def test_from_a_file_without_a_header_to_a_release(tmp_path, monkeypatch, capsys
 def test_a_plan_says_where_names_belong(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text('[data]\nfolder = "."\nnames = ["a"]\n')
-    with pytest.raises(ParameterError, match="`names` goes with a CSV `file`"):
+    with pytest.raises(ParameterError, match="`names` goes with a `file` of text"):
         Plan.read(path)
-    path.write_text('[data]\nfile = "t.csv"\ndelimiter = ";"\n')
-    with pytest.raises(ParameterError, match="`delimiter` goes with `names`"):
+    path.write_text('[data]\nsql = "SELECT 1"\nencoding = "latin-1"\n')
+    with pytest.raises(ParameterError, match="`encoding` goes with a `file` of text"):
         Plan.read(path)
 
 
@@ -147,7 +149,7 @@ def test_what_is_no_path_is_refused(path):
         tdp.CsvFile(path, ["a"])
 
 
-@pytest.mark.parametrize("names", [5, None, b"ab", {}])
+@pytest.mark.parametrize("names", [5, b"ab", {}])
 def test_what_is_no_list_of_names_is_refused(names):
     with pytest.raises(ParameterError, match="`names`"):
         tdp.CsvFile("t.csv", names)
@@ -162,3 +164,66 @@ def test_no_error_quotes_a_record_that_was_taken_for_a_header(tmp_path):
             tdp.Sums(facts).measure(tmp_path / "t.csv")
         assert ("Did you mean 'Income'" in str(caught.value)) == quoted
         assert "flu" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".txt", ".data"])
+@pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".xz"])
+def test_text_files_of_all_endings_packed_or_not(ending, packed, tmp_path):
+    path = tmp_path / f"t{ending}{packed}"
+    mark = "\t" if ending == ".tsv" else ","
+    text = "\n".join(mark.join(row) for row in (["c1", "c2"], ["41", "north"], ["37", "x"])) + "\n"
+    packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
+    path.write_bytes(packers[packed](text.encode()))
+    facts = tdp.Schema(SCHEMA.columns, rows=2)
+    counts = tdp.Products(facts, ["c1", "c2"])
+    assert counts.measure(path) == counts.measure({"c1": [41, 37], "c2": ["north", "south"]})
+
+
+def test_blanks_divide_cells_as_one_does(tmp_path):
+    lines = ["  41  north", "37 south  ", '12   "west end"', "", "99"]
+    file = tdp.CsvFile(written(tmp_path, lines, "t.data"), ["c1", "c2"], delimiter=" ")
+    mapping = {"c1": [41, 37, 12, 99], "c2": ["north", "south", "west end", None]}
+    for statistic in (tdp.Sums(SCHEMA, ["c1"]), tdp.Counts(SCHEMA, ["c2"])):
+        assert statistic.measure(file) == statistic.measure(mapping)
+
+
+def test_letters_are_stored_as_stated(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("prix;où\n1;été\n2;\x81\n".encode("latin-1"))
+    schema = tdp.Schema({"où": tdp.Category(["été", "hiver"]), "prix": tdp.Interval(0, 2)}, rows=2)
+    counts = tdp.Counts(schema, ["où"])
+    file = tdp.CsvFile(path, encoding="latin-1")
+    assert counts.measure(file) == [1, 0, 1]
+    assert counts.measure(tdp.CsvFile(path, encoding="cp1252")) == [1, 0, 1]
+    with pytest.raises(ParameterError, match="no column"):
+        counts.measure(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "shift_jis", "utf-7", "cp037", "x", 5, None, "hex"])
+def test_encodings_in_which_one_byte_may_change_others_are_refused(encoding):
+    with pytest.raises(ParameterError, match="`encoding`"):
+        tdp.CsvFile("t.csv", encoding=encoding)
+
+
+def test_a_stated_mark_divides_a_header_and_never_lets_a_record_pass_for_one(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, ["income, yearly|age", "41|3"])
+    assert main(["schema", "init", "t.csv", "--delimiter", "|"]) == 0
+    assert "income, yearly" in Path("schema.toml").read_text()
+    for mark in (";", "tab", "blank"):
+        written(tmp_path, ["flu|41|x", "none|3|y"])
+        assert main(["schema", "init", "t.csv", "--delimiter", mark, "--force"]) == 2
+    assert "flu" not in capsys.readouterr().err + Path("schema.toml").read_text()
+
+
+def test_a_plan_for_a_file_as_it_lies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("t.data").write_bytes("41   café\n37   thé\n".encode("latin-1"))
+    more = ["--no-header", "--delimiter", "blank", "--encoding", "latin-1"]
+    assert main(["schema", "init", "t.data", *more]) == 0
+    Path("schema.toml").write_text('rows = 2\n[columns.c2]\nlevels = ["café", "thé"]\n')
+    assert main(["plan", "init", "t.data", *more]) == 0
+    assert Plan.read("plan.toml").check()["c2"].unseen == 0
+    capsys.readouterr()

@@ -17,7 +17,7 @@ from tightdp.cli.arguments import (
     write_file,
 )
 from tightdp.cli.output import Exit, Speaker
-from tightdp.data.csv_files import DELIMITERS
+from tightdp.data.csv_files import DELIMITERS, CsvFile, is_text_file
 from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import check_choice, fail
 from tightdp.plans.toml_text import quoted, toml_key
@@ -87,8 +87,14 @@ _HEADER = (  # whether the first line of a CSV file has the names of the columns
     argument(
         "--delimiter",
         metavar="MARK",
-        help='with --no-header: what divides cells, one of "," (by default), ";", "|" and tab; '
-        "it is not read off a record",
+        help='what divides cells: one of ",", ";", "|", "tab" and "blank" (one or more of them); '
+        "by default what the header shows, and a comma with --no-header",
+    ),
+    argument(
+        "--encoding",
+        metavar="NAME",
+        default="utf-8",
+        help="how letters are stored: utf-8 (by default), or latin-1, cp1252, ...",
     ),
 )
 
@@ -136,26 +142,36 @@ def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     """The columns of a file; of the first line of one without a header, only their number."""
     if given.header and given.no_header:
         fail("`--header` is not allowed with `--no-header`: say which of them is so.")
-    columns = read_header(given.data, _delimiter(given))
-    if not Path(given.data).name.lower().endswith((".csv", ".csv.gz")):
+    columns = read_header(given.data, _delimiter(given), given.encoding)
+    if not is_text_file(Path(given.data)):
         if given.no_header:
-            fail("`--no-header`: only CSV files can lack one.")
+            fail("`--no-header`: only text files, such as CSV, can lack one.")
         return columns
     if given.no_header:
         return [HeaderColumn(f"c{i}", "") for i in range(1, len(columns) + 1)]
     if not given.header:
-        check_names(columns)
+        check_names(columns, divided=given.delimiter is not None)
     return columns
 
 
 def _delimiter(given: argparse.Namespace) -> str | None:
-    """What divides cells where no header shows it."""
-    if given.delimiter is not None and not given.no_header:
-        fail("`--delimiter` goes with `--no-header`: a header shows it.")
-    if not given.no_header:
-        return None
-    words = {None: ",", "tab": "\t", "\\t": "\t"}
+    """What divides cells, where it is said, and where no header shows it."""
+    if given.delimiter is None:
+        return CsvFile(given.data, ["c1"]).delimiter if given.no_header else None
+    words = {"tab": "\t", "\\t": "\t", "blank": " "}
     return check_choice("--delimiter", words.get(given.delimiter, given.delimiter), DELIMITERS)
+
+
+def _text_facts(given: argparse.Namespace, known: list[str]) -> str:
+    """What a plan must state to read a text file, beside its name."""
+    facts = ""
+    if given.no_header:
+        facts += f"\nnames = {json.dumps(known)}   # its first line is a record"
+    if given.no_header or given.delimiter is not None:
+        facts += f"\ndelimiter = {json.dumps(_delimiter(given))}"
+    if given.encoding != "utf-8":
+        facts += f"\nencoding = {quoted(given.encoding)}"
+    return facts
 
 
 # --- schemas -------------------------------------------------------------------------------------
@@ -225,9 +241,7 @@ def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
         fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
     folder = Path(given.out).parent
     source = f"{'folder' if data.is_dir() else 'file'} = {quoted(_from(folder, data))}"
-    if given.no_header:
-        source += f"\nnames = {json.dumps(known)}   # its first line is a record"
-        source += f"\ndelimiter = {json.dumps(_delimiter(given))}"
+    source += _text_facts(given, known)
     text = plan_text(
         Path(given.out).name,
         source,

@@ -1,50 +1,77 @@
 """CSV files: their headers, and the cells of their records, whatever stands in them.
 
-What divides cells is read off the header, which is public: a comma if one stands outside quotes
-there, else a semicolon, a tab or a bar. Cells are written as RFC 4180 says. Beyond it, a quote
-within a cell that does not begin with one is a letter, and what follows a closing quote belongs to
-the cell. A line ends at a line feed. How whole files are read is in
+What divides cells is stated, or read off the header, which is public: a comma if one stands outside
+quotes there, else a semicolon, a tab or a bar. Cells are written as RFC 4180 says. Beyond it, a
+quote within a cell that does not begin with one is a letter, and what follows a closing quote
+belongs to the cell. A line ends at a line feed. How whole files are read is in
 :mod:`~tightdp.data.csv_pieces`.
 """
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
+import io
+import lzma
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from tightdp.accepted import PathLike
-from tightdp.errors import DataError, check_choice, fail
+from tightdp.errors import DataError, check_choice, fail, quoted
 from tightdp.paths import check_path
 from tightdp.values import LONGEST_TEXT
 
 _PIECE = 1 << 20  # what is read of a line at a time
 _KEPT = LONGEST_TEXT + 1  # characters of a cell: one more shows that it is too long
-DELIMITERS = (",", ";", "\t", "|")
-Stated = tuple[Sequence[str], str]  # names of columns, and what divides them, of no header
+_SHOWN = (",", ";", "\t", "|")  # marks that a header shows
+DELIMITERS = (*_SHOWN, " ")
+_ENDINGS = (".csv", ".tsv", ".txt", ".data")
+_OPENERS: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+TEXT_FILES = ".csv, .tsv, .txt or .data, packed (.gz, .bz2, .xz) or not"
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a name is that of a text file with a record on every line.
+
+    >>> is_text_file(Path("a.TSV.gz")), is_text_file(Path("a.parquet"))
+    (True, False)
+    """
+    name = path.name.lower()
+    packed = path.suffix.lower() in _OPENERS
+    return (name.rpartition(".")[0] if packed else name).endswith(_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class CsvFile:
-    """A CSV file without a header, as a table.
+    """A text file with a record on every line, and what must be known to read it, as a table.
 
-    Names of columns, their number and what divides cells are public facts. Where no header states
-    them, they are given here and never read off a record, which is private.
+    Names of columns, their number, what divides cells and how letters are stored are public facts.
+    Where no header states them, they are given here and never read off a record, which is private.
 
     Parameters
     ----------
     path : path
-        A file that ends in .csv or .csv.gz.
-    names : sequence of str
-        The names of its columns, from the left; further cells of a line are left out, and cells
-        that it lacks are missing.
-    delimiter : {",", ";", tab, "|"}
-        What divides the cells of a line.
+        A file that ends in .csv, .tsv, .txt or .data, packed (.gz, .bz2, .xz) or not.
+    names : sequence of str, optional
+        The names of the columns of a file without a header, from the left; further cells of a line
+        are left out, and cells that it lacks are missing.
+    delimiter : {",", ";", tab, "|", " "}, optional
+        What divides the cells of a line; a blank stands for one or more of them. By default a tab
+        in a .tsv file, else what the header shows, and a comma where there is none.
+    encoding : str
+        How letters are stored: "utf-8", or an encoding with one byte for every letter, such as
+        "latin-1" and "cp1252". In others, such as UTF-16, one byte may change how all that follow
+        are read.
 
     Examples
     --------
@@ -52,60 +79,101 @@ class CsvFile:
     >>> from tightdp import CsvFile, Interval, Schema
     >>> schema = Schema({"age": Interval(0, 100)}, rows=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     written = Path(folder, "a.csv").write_text("41;north\\n37;south\\n")
-    ...     found = schema.check(CsvFile(f"{folder}/a.csv", ["age", "region"], delimiter=";"))
+    ...     written = Path(folder, "a.txt").write_text("41;north\\n37;south\\n")
+    ...     found = schema.check(CsvFile(f"{folder}/a.txt", ["age", "region"], delimiter=";"))
     >>> found.rows, found["age"].unreadable
     (2, 0)
     """
 
     path: Path
-    names: tuple[str, ...]
-    delimiter: str
+    names: tuple[str, ...] | None
+    delimiter: str | None
+    encoding: str
 
-    def __init__(self, path: PathLike, names: Any, delimiter: str = ",") -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        names: Any = None,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
+    ) -> None:
         place = check_path("path", path)
-        if not place.name.lower().endswith((".csv", ".csv.gz")):
-            fail(f"`path` must end in .csv or .csv.gz. Got {place.name!r}.")
-        plain = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
-        listed = list(names) if plain else []
-        if not listed or not all(isinstance(name, str) and name for name in listed):
-            fail("`names` must be a list of texts: the names of the columns, from the left.")
-        if len(set(listed)) != len(listed):
-            fail("`names` must differ: rename one.")
-        check_choice("delimiter", delimiter, DELIMITERS)
+        if not is_text_file(place):
+            fail(f"`path` must end in {TEXT_FILES}. Got {place.name!r}.")
+        mark = "\t" if delimiter is None and ".tsv" in place.name.lower() else delimiter
+        if mark is not None:
+            check_choice("delimiter", mark, DELIMITERS)
+        elif names is not None:
+            mark = ","
         object.__setattr__(self, "path", place)
-        object.__setattr__(self, "names", tuple(listed))
-        object.__setattr__(self, "delimiter", delimiter)
+        object.__setattr__(self, "names", None if names is None else _checked_names(names))
+        object.__setattr__(self, "delimiter", mark)
+        object.__setattr__(self, "encoding", _checked_encoding(encoding))
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
 
-def read_names(path: Path, stated: str | None = None) -> list[str]:
-    """The cells of the header, or of a first record, if it is stated what divides cells.
+def _checked_names(names: object) -> tuple[str, ...]:
+    plain = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
+    listed: list[Any] = list(names) if plain else []  # type: ignore[call-overload]
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        fail("`names` must be a list of texts: the names of the columns, from the left.")
+    if len(set(listed)) != len(listed):
+        fail("`names` must differ: rename one.")
+    return tuple(listed)
+
+
+def _checked_encoding(encoding: object) -> str:
+    """The name that Python has for it; every byte below 128 is a letter of ASCII, by itself."""
+    every = bytes(range(256))
+    with suppress(LookupError, TypeError, ValueError):
+        name = codecs.lookup(encoding).name  # type: ignore[arg-type]
+        if name == "utf-8":
+            return name
+        letters = [every[j : j + 1].decode(name, "replace") for j in range(256)]
+        alone = "".join(letters) == every.decode(name, "replace") and {*map(len, letters)} == {1}
+        if alone and "".join(letters[:128]).encode("ascii", "replace") == every[:128]:
+            return name
+    fail(
+        '`encoding` must be "utf-8" or one with a byte for every letter, such as "latin-1" or '
+        f'"cp1252". Got {quoted(encoding)}: convert the file to UTF-8, for instance with iconv.'
+    )
+
+
+def read_names(file: CsvFile) -> list[str]:
+    """The names that are stated, or else the cells of the header.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = Path(folder, "a.csv").write_text("age,region\\n1,north")
-    ...     read_names(Path(folder, "a.csv"))
+    ...     read_names(CsvFile(f"{folder}/a.csv"))
     ['age', 'region']
     """
-    with _open(path) as file:
-        return _header(TextLines(file), path, stated)[0]
+    return [*file.names] if file.names is not None else read_first(file)
 
 
-def check_opens(path: Path) -> None:
+def read_first(file: CsvFile) -> list[str]:
+    """The cells of the first line: of the header, or of a record whose cells may be counted."""
+    with _open(file) as opened:
+        return _header(TextLines(opened), file)[0]
+
+
+def check_opens(file: CsvFile) -> None:
     """Raise if a file cannot be read at all; what stands in it does not matter."""
     try:
-        with _open(path) as file:
-            file.read(1)
-    except (OSError, EOFError, zlib.error):
-        fail(f"{str(path)!r} cannot be read: open the file and check it.")
+        with _open(file) as opened:
+            opened.read(1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        fail(f"{str(file.path)!r} cannot be read: open the file and check it.")
 
 
-def check_names(path: Path, names: Sequence[str], stated: Stated | None = None) -> None:
+def check_names(file: CsvFile, names: Sequence[str]) -> None:
     """Raise if the file cannot be read, or these columns are not in it."""
-    check_opens(path)
-    header = read_names(path) if stated is None else stated[0]
+    check_opens(file)
+    header = read_names(file)
     for name in names:
-        _place(name, header, path)
+        _place(name, header, file.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +190,18 @@ class OpenedCsv:
     places: tuple[int, ...]
 
     @classmethod
-    def open(cls, path: Path, names: Sequence[str], stated: Stated | None) -> OpenedCsv:
+    def open(cls, file: CsvFile, names: Sequence[str]) -> OpenedCsv:
         """Open the file; where it has no header, its names and marks are stated."""
-        file = _open(path)
+        opened = _open(file)
         try:
-            header, mark = _header(TextLines(file), path) if stated is None else stated
-            return cls(file, mark, len(header), tuple(_place(n, header, path) for n in names))
+            if file.names is None:
+                header, mark = _header(TextLines(opened), file)
+            else:
+                header, mark = [*file.names], file.delimiter or ","
+            places = tuple(_place(name, header, file.path) for name in names)
+            return cls(opened, mark, len(header), places)
         except BaseException:
-            file.close()
+            opened.close()
             raise
 
 
@@ -154,16 +226,45 @@ class TextLines:
                 return text
 
 
-def _open(path: Path) -> Any:
-    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    file = opener(path, "rb")
+def _open(file: CsvFile) -> Any:
+    """The file as bytes of UTF-8, without the mark that may stand before them."""
+    unpack = _OPENERS.get(file.path.suffix.lower())
+    opened = file.path.open("rb") if unpack is None else unpack(file.path)
     try:
-        if file.peek(3)[:3] == codecs.BOM_UTF8:
-            file.read(3)
+        if file.encoding != "utf-8":
+            return io.BufferedReader(_Recoded(opened, file.encoding), _PIECE)
+        if opened.peek(3)[:3] == codecs.BOM_UTF8:
+            opened.read(3)
     except BaseException:
-        file.close()
+        opened.close()
         raise
-    return file
+    return opened
+
+
+class _Recoded(io.RawIOBase):
+    """A file in an encoding with a byte for every letter, as UTF-8; what is no letter becomes one.
+
+    >>> _Recoded(io.BytesIO(b"caf\\xe9"), "latin-1").readall().decode()
+    'café'
+    """
+
+    def __init__(self, file: Any, encoding: str) -> None:
+        self._file, self._encoding, self._left = file, encoding, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._left:
+            raw = self._file.read(_PIECE)
+            self._left = raw.decode(self._encoding, "replace").encode()
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _place(name: str, header: Sequence[str], path: Path) -> int:
@@ -172,13 +273,13 @@ def _place(name: str, header: Sequence[str], path: Path) -> int:
     return header.index(name)
 
 
-def _header(file: Lines, path: Path, stated: str | None = None) -> tuple[list[str], str]:
+def _header(lines: Lines, file: CsvFile) -> tuple[list[str], str]:
     """The names, and what divides them; not a letter beyond is read."""
-    first = file.readline(_PIECE)
-    mark, size = stated or _mark(first), len(first)
+    first, path = lines.readline(_PIECE), file.path
+    mark, size = file.delimiter or _mark(first), len(first)
     record = _Record(mark, most=_PIECE)
     record.feed(first)
-    while not record.done and size < _PIECE and (more := file.readline(_PIECE)):
+    while not record.done and size < _PIECE and (more := lines.readline(_PIECE)):
         size += len(more)
         record.feed(more)
     if size >= _PIECE:
@@ -200,7 +301,7 @@ def _mark(header: str) -> str:
     (';', ',')
     """
     bare = "".join(header.split('"')[::2])
-    return next((mark for mark in DELIMITERS if mark in bare), ",")
+    return next((mark for mark in _SHOWN if mark in bare), ",")
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -219,7 +320,7 @@ def records(file: Lines, mark: str, width: int) -> Iterator[tuple[list[str], int
     while piece := file.readline(_PIECE):
         if record is None and '"' not in piece and piece[-1] == "\n":  # nearly every line
             line = piece[:-2] if piece[-2:-1] == "\r" else piece[:-1]
-            yield (line.split(mark, width)[:width] if line else []), len(piece)
+            yield (_cells(line, mark, width) if line else []), len(piece)
             continue
         record = record or _Record(mark, most=width)
         record.feed(piece)
@@ -228,6 +329,17 @@ def records(file: Lines, mark: str, width: int) -> Iterator[tuple[list[str], int
             record = None
     if record is not None:
         yield record.cells(), record.length
+
+
+def _cells(line: str, mark: str, width: int) -> list[str]:
+    """The cells of a line without quotes; several blanks divide as one does.
+
+    >>> _cells(" 1  2 ", " ", 3), _cells("1,,2,3", ",", 3)
+    (['1', '2'], ['1', '', '2'])
+    """
+    if mark == " ":
+        return [cell for cell in line.split(" ") if cell][:width]
+    return line.split(mark, width)[:width]
 
 
 class _Record:
@@ -319,6 +431,7 @@ class _Record:
             self.length += len(self._parts[-1])
 
     def _close(self) -> None:
-        if len(self._cells) < self._most:
+        between = self._mark == " " and not self._begun  # nothing stands between two blanks
+        if len(self._cells) < self._most and not between:
             self._cells.append("".join(self._parts))
         self._parts, self._kept, self._begun = [], 0, False

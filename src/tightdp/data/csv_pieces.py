@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.columns import Chunk, ListedCells, Part
-from tightdp.data.csv_files import Lines, OpenedCsv, Stated, TextLines, records
+from tightdp.data.csv_files import CsvFile, Lines, OpenedCsv, TextLines, records
 from tightdp.data.library_columns import batch_cells
 
 _PIECE = 1 << 22  # bytes that are split at a time
@@ -42,18 +42,16 @@ _PART = 1 << 24  # about so many characters of kept cells at a time
 _QUOTE, _FEED, _RETURN = b'"'[0], b"\n"[0], b"\r"[0]
 
 
-def read_parts(
-    path: Path, rows: int, names: Sequence[str], stated: Stated | None = None
-) -> Iterator[Part]:
+def read_parts(source: CsvFile, rows: int, names: Sequence[str]) -> Iterator[Part]:
     """The cells of these columns in the lines below the header, at most ``rows`` lines at a time.
 
-    Where the file has no header, the names of its columns and what divides them are ``stated``, and
-    all lines are read. A blank line is no row, except in a file of one column: there it is an empty
-    cell. An empty cell, and one that a short line lacks, is missing.
+    Where the file has no header, all lines are read. A blank line is no row, except in a file of
+    one column: there it is an empty cell. An empty cell, and one that a short line lacks, is
+    missing.
     """
-    opened = OpenedCsv.open(path, names, stated)
+    opened = OpenedCsv.open(source, names)
     with opened.file as file:
-        arrow = _arrow(path)
+        arrow = None if opened.mark == " " else _arrow(source.path)  # who knows no runs of blanks
         if arrow is None:
             text = io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline="\n")
             yield from _ready(_listed(text, opened, names, rows))
@@ -72,7 +70,7 @@ def _ready(chunks: Iterator[Chunk]) -> Iterator[Part]:
 
 def _arrow(path: Path) -> Any:
     """Arrow's reader of CSV; None if it is not installed, or would take longer to load."""
-    packed = 4 if path.suffix.lower() == ".gz" else 1
+    packed = 4 if path.suffix.lower() in (".gz", ".bz2", ".xz") else 1
     if path.stat().st_size * packed < _SMALL and "pyarrow.csv" not in sys.modules:
         return None
     try:

@@ -20,7 +20,14 @@ from typing import Any
 
 from tightdp.accepted import TableLike
 from tightdp.data.columns import Chunk, Engine, PandasTable, Part, libraries
-from tightdp.data.csv_files import CsvFile, check_names, check_opens, read_names
+from tightdp.data.csv_files import (
+    TEXT_FILES,
+    CsvFile,
+    check_names,
+    check_opens,
+    is_text_file,
+    read_names,
+)
 from tightdp.data.csv_pieces import read_parts
 from tightdp.data.library_columns import (
     batch_cells,
@@ -43,10 +50,8 @@ def recognise_engine(frame: Any) -> Engine:
     known = {package for package, _ in roots}
     if "narwhals" in known:
         return recognise_engine(frame.to_native())
-    if isinstance(frame, (str, Path)):
-        return _file(Path(frame))
-    if isinstance(frame, CsvFile):
-        return _file(frame.path, frame)
+    if isinstance(frame, (str, Path, CsvFile)):
+        return _file(frame)
     if ("pandas", "DataFrame") in roots:
         return PandasTable(frame)
     if ("polars", "DataFrame") in roots or ("polars", "LazyFrame") in roots:
@@ -202,25 +207,24 @@ class DuckTable(Engine):
 
 
 class CsvTable(Engine):
-    """A CSV file with a header, or with stated names: every cell is text, "" missing.
+    """A text file with a header, or with stated names: every cell is text, "" missing.
 
     Short lines end in missing cells, and what a line has beyond the header is left out.
     """
 
-    def __init__(self, path: Path, stated: CsvFile | None = None) -> None:
-        self._path, self._stamp = path, _stamps([path])
-        if stated is not None:
-            check_opens(path)
-        self._header = read_names(path) if stated is None else [*stated.names]
-        self._stated = None if stated is None else (stated.names, stated.delimiter)
+    def __init__(self, file: CsvFile) -> None:
+        self._file, self._stamp = file, _stamps([file.path])
+        if file.names is not None:
+            check_opens(file)
+        self._header = read_names(file)
 
     def names(self) -> list[Any]:
         return list(self._header)
 
     def check_ready(self, names: Sequence[str]) -> None:
-        if _stamps([self._path]) != self._stamp:  # another file is there now
-            check_file("frame", self._path)
-            check_names(self._path, names, self._stated)
+        if _stamps([self._file.path]) != self._stamp:  # another file is there now
+            check_file("frame", self._file.path)
+            check_names(self._file, names)
 
     def unreadable(self, name: str) -> str | None:
         return None
@@ -229,7 +233,7 @@ class CsvTable(Engine):
         return itertools.chain.from_iterable(part() for part in self.parts(names, rows))
 
     def parts(self, names: Sequence[str], rows: int) -> Iterator[Part]:
-        return read_parts(self._path, rows, names, self._stated)
+        return read_parts(self._file, rows, names)
 
 
 class Stack(Engine):
@@ -300,14 +304,16 @@ def _scan(dataset: Any, names: Sequence[str], rows: int) -> Iterable[Any]:
     return iter(dataset.scanner(columns=list(names), batch_size=rows, **ahead).to_batches())
 
 
-def _file(path: Path, stated: CsvFile | None = None) -> Engine:
-    """A Parquet file or folder through pyarrow, or a CSV file through the standard library."""
-    files = parquet_files("frame", path)
-    return CsvTable(path, stated) if files is None else _parquet(files)
+def _file(frame: str | Path | CsvFile) -> Engine:
+    """A Parquet file or folder through pyarrow, or a text file."""
+    files = parquet_files("frame", Path(frame))
+    if files is not None:
+        return _parquet(files)
+    return CsvTable(frame if isinstance(frame, CsvFile) else CsvFile(frame))
 
 
 def parquet_files(name: str, path: Path) -> list[str] | None:
-    """The Parquet files behind a path, a folder or a pattern; None if it is a CSV file."""
+    """The Parquet files behind a path, a folder or a pattern; None if it is a text file."""
     ends = "".join(check_path(name, path).suffixes[-2:]).lower()
     if not path.exists() and ends.endswith(".parquet") and glob.has_magic(str(path)):
         found = glob.glob(str(path), recursive=True)
@@ -317,11 +323,11 @@ def parquet_files(name: str, path: Path) -> list[str] | None:
         found = [*map(str, path.rglob("*.parquet"))]
     else:
         found = [str(check_file(name, path))]
-        if ends.endswith((".csv", ".csv.gz")):
+        if is_text_file(path):
             return None
         if not ends.endswith(".parquet"):
             fail(
-                f"A path must end in .parquet, .csv or .csv.gz, or be a folder. Got {path.name!r}."
+                f"A path must end in .parquet, in {TEXT_FILES}, or be a folder. Got {path.name!r}."
             )
     files = sorted(file for file in found if Path(file).is_file())
     if not files:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tightdp.data.csv_files import read_names
+from tightdp.data.csv_files import CsvFile, read_first
 from tightdp.data.engines import parquet_files
 from tightdp.data.spark import check_workers
 from tightdp.errors import TightdpError, fail, require
@@ -41,7 +41,7 @@ _NUMBER_OR_DATE = re.compile(
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9:.]+(z|[-+][0-9:]+)?"  # a date with its time
     r"|[+-]?inf(inity)?"
 )
-_PIECES = re.compile(r"[\s:|;]+")  # what may divide cells, where commas do not
+_PIECES = re.compile(r"[\s:|;,\"]+")  # what may divide cells
 
 
 class HeaderColumn(NamedTuple):
@@ -51,10 +51,12 @@ class HeaderColumn(NamedTuple):
     kind: str
 
 
-def read_header(path: str | Path, delimiter: str | None = None) -> list[HeaderColumn]:
-    """The columns of a CSV or Parquet file, or of a folder of Parquet files; no cell is read.
+def read_header(
+    path: str | Path, delimiter: str | None = None, encoding: str = "utf-8"
+) -> list[HeaderColumn]:
+    """The columns of a text or Parquet file, or of a folder of Parquet files; no cell is read.
 
-    What divides the cells of a CSV file is read off the header, unless it is stated.
+    What divides the cells of a text file is read off the header, unless it is stated.
 
     Examples
     --------
@@ -68,7 +70,8 @@ def read_header(path: str | Path, delimiter: str | None = None) -> list[HeaderCo
     files = parquet_files("path", place)
     try:
         if files is None:
-            return [HeaderColumn(name, "") for name in read_names(place, delimiter)]
+            text = CsvFile(place, None, delimiter, encoding)
+            return [HeaderColumn(name, "") for name in read_first(text)]
         schema = require("pyarrow.parquet", "pyarrow").read_schema(files[0])
     except TightdpError:
         raise
@@ -77,16 +80,20 @@ def read_header(path: str | Path, delimiter: str | None = None) -> list[HeaderCo
     return [HeaderColumn(field.name, _kind(str(field.type))) for field in schema]
 
 
-def check_names(columns: Sequence[HeaderColumn]) -> None:
+def check_names(columns: Sequence[HeaderColumn], *, divided: bool = False) -> None:
     """Refuse names that look like the cells of a record; they are not quoted, for they may be.
+
+    A record whose cells other marks divide than the stated ones has parts that look so: they are
+    asked for in one column, and wherever somebody ``divided`` the line.
 
     >>> check_names([HeaderColumn("41", ""), HeaderColumn("Berlin", "")])
     Traceback (most recent call last):
     tightdp.errors.ParameterError: The first line does not look like a header: 1 of its 2 cells ...
     """
     found = sum(looks_like_data(column.name) for column in columns)
-    if len(columns) == 1:  # a record whose cells other marks divide is one cell here
-        found = int(any(map(looks_like_data, _PIECES.split(columns[0].name.strip()))))
+    if divided or len(columns) == 1:
+        parts = (_PIECES.split(column.name.strip()) for column in columns)
+        found = sum(any(map(looks_like_data, each)) for each in parts)
     if found:
         fail(
             f"The first line does not look like a header: {found} of its {len(columns)} cells are "

@@ -45,7 +45,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
-_DATA = ("file", "names", "delimiter", "folder", "sql", "database", "files", "spark")
+_TEXT = ("names", "delimiter", "encoding")  # facts about a text file
+_DATA = ("file", "names", "delimiter", "encoding", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _AMOUNTS = ("epsilon", "delta", "rho", "slack")
 _BUDGET = ("epsilon", "delta", "rho", "accountant", "slack", "ledger", "confidence")
@@ -231,11 +232,9 @@ def _read_data(found: PlanText) -> None:
     for key in ("database", "files"):
         if key in section and kinds != ["sql"]:
             found.complain(("data", key), f"`{key}` goes with `sql`.")
-    for key in ("names", "delimiter"):
+    for key in _TEXT:
         if key in section and kinds != ["file"]:
-            found.complain(("data", key), f"`{key}` goes with a CSV `file` that has no header.")
-    if "delimiter" in section and "names" not in section:
-        found.complain(("data", "delimiter"), "`delimiter` goes with `names`: a header shows it.")
+            found.complain(("data", key), f"`{key}` goes with a `file` of text, such as CSV.")
     for key, value in section.items():
         if key != "names" and not isinstance(value, str):
             found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
@@ -265,8 +264,8 @@ def _opened(found: PlanText, kind: str) -> Any:
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
     # a file that cannot be opened is one problem, not one of every release
-    if "names" in found.data:
-        stated = CsvFile(place, found.data["names"], found.data.get("delimiter", ","))
+    if any(key in found.data for key in _TEXT):
+        stated = CsvFile(place, **{key: found.data[key] for key in _TEXT if key in found.data})
         _ = check_file(kind, place)
         return stated if found.schema is None else Table.open(stated, found.schema)
     if found.schema is None:
