@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tightdp.data.csv_files import DELIMITERS
+from tightdp.data.csv_files import DELIMITERS, is_text_file
 from tightdp.data.sources import HeaderColumn, check_names, from_sql, read_header
 from tightdp.errors import TightdpError, check_choice, fail, visible
 from tightdp.paths import check_path, check_target, read_file, write_whole
@@ -22,7 +22,6 @@ from tightdp.plans.lines import Text, key_lines, read_text
 from tightdp.plans.plan_text import PlanText, check
 from tightdp.plans.toml_text import to_toml
 
-_TABLES = (".csv", ".csv.gz", ".parquet")
 _MOST_FILES, _DEEPEST = 500, 4
 _PATHS = (
     ("data", ("file", "folder", "database", "files")),
@@ -87,7 +86,7 @@ class Workspace:
         found: dict[str, list[str]] = {"tables": [], "folders": [], "databases": [], "plans": []}
         for place in self._walk():
             name = place.name.lower()
-            if name.endswith(_TABLES):
+            if name.endswith(".parquet") or is_text_file(Path(name)):
                 found["tables"].append(_name_of(place, base))
                 parent = _name_of(place.parent, base)
                 if name.endswith(".parquet") and place.parent not in self.folders:
@@ -188,12 +187,15 @@ class Workspace:
         if not place.exists():
             fail(f"`{kinds[0]}`: there is no {kinds[0]} {visible(str(data[kinds[0]]), 120)!r}.")
         mark = data.get("delimiter")
+        encoding = data.get("encoding") or "utf-8"
         if not data.get("names"):
-            columns = read_header(place)
-            if kinds == ["file"] and place.name.lower().endswith((".csv", ".csv.gz")):
-                check_names(columns)
+            columns = read_header(place, mark or None, encoding)
+            if kinds == ["file"] and is_text_file(place):
+                check_names(columns, divided=bool(mark))
             return columns
-        count = len(read_header(place, check_choice("delimiter", mark or ",", DELIMITERS)))
+        count = len(
+            read_header(place, check_choice("delimiter", mark or ",", DELIMITERS), encoding)
+        )
         return [HeaderColumn(f"c{i}", "") for i in range(1, count + 1)]
 
     def _query_columns(self, data: Mapping[str, Any], base: Path) -> list[HeaderColumn]:
