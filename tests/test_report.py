@@ -15,8 +15,8 @@ import pytest
 import tightdp as tdp
 from tightdp import plots
 from tightdp.answer import Answer
-from tightdp.errors import ParameterError
-from tightdp.plans import Plan
+from tightdp.errors import ParameterError, TightdpError
+from tightdp.plans import Plan, request
 from tightdp.plots import canvas
 from tightdp.report import Report, page, pictures
 
@@ -267,6 +267,36 @@ def test_names_are_whole_in_pictures(length, seed):
     schema = tdp.Schema({name: tdp.Interval(0, 1)}, rows=2)
     found = tdp.sum({name: [0.0, 1.0]}, [name], schema=schema, epsilon=1, rng=seed)
     assert f'<span class="tdp-name">{name}</span>' in Report.of(found).html()
+
+
+def test_a_report_is_made_again_from_the_ledger_alone(tmp_path):
+    rows = [f"{i / 3},{i % 7 - 3},{'no|' if i % 4 else '<script>yes'}" for i in range(300)]
+    (tmp_path / "table.csv").write_text("age,pay,a<i>\n" + "\n".join(rows) + "\n")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    plan = Plan.read(tmp_path / "plan.toml")
+    first = Report.of_plan(plan, plan.release())
+    (tmp_path / "table.csv").unlink()
+    (tmp_path / "plan.toml").unlink()
+    again = Report.of_ledger(tmp_path / "ledger.db", title=first.title)
+    assert again.html() == first.html()
+    assert again.markdown() == first.markdown()
+    assert again.to_dict() == first.to_dict()
+    with pytest.raises(ParameterError, match="report"):
+        again.save(tmp_path / "ledger.db")
+    with tdp.Ledger(epsilon=1, path=tmp_path / "empty.db"), pytest.raises(TightdpError):
+        Report.of_ledger(tmp_path / "empty.db")
+
+
+def test_a_request_that_the_ledger_does_not_confirm_is_not_believed(tmp_path):
+    """Planted: a stored request with another epsilon than was paid for."""
+    schema = tdp.Schema({"x": tdp.Interval(0, 10, unit="m")}, rows=4)
+    asked = request("mean", schema, epsilon=1, columns=["x"])
+    for name, record in (("right", asked.to_json()), ("wrong", asked.at(2).to_json())):
+        path = tmp_path / f"{name}.db"
+        with tdp.Ledger(epsilon=1, path=path) as ledger:
+            asked.mechanism.start({"x": [1] * 4}, ledger=ledger, asked=record).finish()
+        (section,) = Report.of_ledger(path).sections
+        assert (section.facts is not None) == (name == "right")
 
 
 def test_delta_is_in_words_and_symbols():

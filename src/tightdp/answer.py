@@ -16,6 +16,7 @@ from tightdp.printed import (
     html_notes,
     html_table,
     in_brackets,
+    in_short,
     interval_head,
     text_table,
     value_and_interval,
@@ -127,6 +128,9 @@ class Answer:
                 body = [*body[:most], f"... and {left} more, in reports and with --json"]
             lines += [*([name] if name else []), head, rule, *body, ""]
         return "\n".join([*lines, self._note()])
+
+    def __repr__(self) -> str:
+        return in_short(self, self.names, self.release.guarantee)
 
     def __str__(self) -> str:
         return self.text()

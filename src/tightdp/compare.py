@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tightdp.accepted import Number
+from tightdp.data.statistics import Statistic
 from tightdp.errors import TightdpError, check_instance, check_probability, fail
-from tightdp.mechanisms.additive import SPARING, SPENDING
+from tightdp.mechanisms.additive import SPARING, SPENDING, AdditiveMechanism
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import html_table, most, percent, short, text_table
@@ -89,6 +91,9 @@ class Comparison:
         names = next(iter(self.previews.values())).names
         return [(_label([names[i] for i in group]), group[0]) for group in groups.values()]
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.previews)}; {self.chosen} is used>"
+
     def __str__(self) -> str:
         return "\n".join([*text_table(self.rows(), left=(0, 2)), *self._notes()])
 
@@ -108,14 +113,20 @@ def _label(names: list[str]) -> str:
 
 
 def compare_noise(
-    request: Request, *, noises: Iterable[str] | None = None, confidence: float = 0.95
+    request: Request | Statistic | AdditiveMechanism,
+    *,
+    epsilon: Number | None = None,
+    noises: Iterable[str] | None = None,
+    confidence: float = 0.95,
 ) -> Comparison:
     """The error that a release would have with each noise that can be used for it.
 
     Parameters
     ----------
-    request : Request
-        Of a kind that has a choice of noise: see :func:`tightdp.plans.request`.
+    request : Request, Statistic or AdditiveMechanism
+        A request of a kind that has a choice of noise: see :func:`tightdp.plans.request`.
+    epsilon : float, Fraction or Decimal, optional
+        Of a statistic, which has none of its own.
     noises : iterable of str, optional
         By default all shapes, Gaussians and laws that epsilon and delta allow; those of delta = 0
         are shown beside those that spend it.
@@ -130,18 +141,18 @@ def compare_noise(
     >>> found = compare_noise(sums, noises=["hull", "l1", "linf"])
     >>> list(found.previews)[0], round(found.relative("l1"), 2) > 1.1
     ('best', True)
+    >>> from tightdp import Sums
+    >>> list(compare_noise(Sums(schema), epsilon=1, noises=["l1"]).previews)
+    ['best', 'l1']
     """
     level = check_probability("confidence", confidence)
-    check_instance("request", request, Request, "see tightdp.plans")
-    if "noise" not in request.kind.options:
-        fail(f"`request`: kind {request.kind.name!r} has one noise, there is nothing to compare.")
-    chosen = str(request.options.get("noise", _default(request)))
-    names = dict.fromkeys([chosen, *(_candidates(request) if noises is None else noises)])
+    chosen, candidates, made = _choices(request, epsilon)
+    names = dict.fromkeys([chosen, *(candidates if noises is None else noises)])
     previews: dict[str, Preview] = {}
     refused: dict[str, str] = {}
     for name in names:
         try:
-            previews[name] = _with(request, name).preview(level)
+            previews[name] = made(name).preview(level)
         except TightdpError as error:
             if name == chosen:
                 raise
@@ -151,6 +162,35 @@ def compare_noise(
         previews, key=lambda name: (round(float(np.mean(previews[name].std / scale)), 9), name)
     )
     return Comparison({name: previews[name] for name in order}, refused, chosen)
+
+
+def _choices(
+    what: object, epsilon: Number | None
+) -> tuple[str, tuple[str, ...], Callable[[str], Request | AdditiveMechanism]]:
+    """The noise in use, those that could be, and what is released with one of them."""
+    if isinstance(what, Statistic):
+        if epsilon is None:
+            fail("`epsilon` must be given: a statistic has none of its own.")
+        what = AdditiveMechanism(what, epsilon=epsilon)
+    elif epsilon is not None:
+        fail("`epsilon` is for a statistic: a request and a mechanism have their own.")
+    if isinstance(what, AdditiveMechanism):
+        chosen = str(what._given["noise"])
+        names = (*SPENDING, *SPARING) if what.delta else SPARING
+        return chosen, names, lambda name: _rebuilt(what, name)
+    asked = check_instance(
+        "request", what, Request, "give a statistic, an AdditiveMechanism or tightdp.plans.request"
+    )
+    if "noise" not in asked.kind.options:
+        fail(f"`request`: kind {asked.kind.name!r} has one noise, there is nothing to compare.")
+    chosen = str(asked.options.get("noise", _default(asked)))
+    return chosen, _candidates(asked), lambda name: _with(asked, name)
+
+
+def _rebuilt(mechanism: AdditiveMechanism, name: str) -> AdditiveMechanism:
+    """The mechanism with another noise; one that has no use for a delta spends none."""
+    spare = bool(mechanism.delta) and name in SPARING and name not in SPENDING
+    return mechanism.rebuilt(noise=name, delta=0) if spare else mechanism.rebuilt(noise=name)
 
 
 def _default(request: Request) -> str:

@@ -449,11 +449,10 @@ def require(package: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        fail(
-            f"This needs the package '{package.split('.')[0]}'. "
-            f'Install it with: pip install "tightdp[{extra}]".',
-            MissingDependencyError,
-        )
+        from tightdp.paths import install_command
+
+        name, how = package.split(".")[0], install_command(extra)
+        fail(f"This needs the package '{name}'. Install it with: {how}", MissingDependencyError)
 
 
 # --- warnings that come between a payment and its release -----------------------------------------

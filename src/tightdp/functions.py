@@ -60,6 +60,9 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
         how = {name: given.pop(name) for name in _RELEASE if name in given}
         required = {name for name, option in kind.options.items() if option.required}
         stated = {k: value for k, value in given.items() if k in required or value is not None}
+        for name, value in stated.items():
+            if isinstance(value, str) and kind.options[name].takes in ("columns", "terms"):
+                stated[name] = [value]  # one column, by its name
         return kind.build(schema, stated, epsilon).release(frame, **how)
 
     function.__name__ = function.__qualname__ = kind.name

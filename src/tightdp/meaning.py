@@ -27,7 +27,7 @@ from tightdp.errors import (
     fail,
     fraction_within,
 )
-from tightdp.privacy import Neighbors, text_up
+from tightdp.privacy import Neighbors, stated_guarantee, text_up
 
 _ORDERS = 1 + np.exp(np.linspace(-6.0, 8.0, 60))  # of Rényi divergences
 _CLOSE = 1e-9
@@ -222,7 +222,7 @@ def guess_bound(
 
 
 def explain(
-    epsilon: float | None = None,
+    epsilon: float | object | None = None,
     delta: float = 0.0,
     *,
     rho: float | None = None,
@@ -237,6 +237,7 @@ def explain(
     Parameters
     ----------
     epsilon, delta : float
+        Or, in the place of epsilon, what states its guarantee: a Guarantee, a Release, a mechanism.
     rho, mu : float, optional
         A guarantee in rho or mu instead; ``delta`` then says at which the epsilon that it implies
         is told, a millionth by default.
@@ -258,11 +259,16 @@ or how much they compute.
 delta = 1e-06, and another epsilon at every other delta.
     """
     check_probability("alpha", alpha)
+    stated = stated_guarantee(epsilon)
+    if stated is not None:
+        epsilon, delta, neighbors = stated.epsilon, stated.delta, stated.neighbors
+        if stated.rho is not None:
+            epsilon, rho = None, stated.rho
     relation = Neighbors.of(neighbors)
     said = {"epsilon": epsilon, "rho": rho, "mu": mu}
     if epsilon is not None:
         said["delta"] = delta
-    guess, power = guess_bound(**said), power_bound(float(alpha), **said)  # type: ignore[arg-type]
+    guess, power = guess_bound(**said), power_bound(float(alpha), **said)  # type: ignore[arg-type, call-overload]
     text = (
         "Somebody who knows everything about everybody else, and sees only this release, tries to "
         f"tell {_SAID[relation]}. A coin would be right 50 % of the time; the release allows at "

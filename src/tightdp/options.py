@@ -82,7 +82,7 @@ class Option:
         return value
 
     def _columns(self, name: str, value: object, schema: Schema) -> list[str]:
-        terms = _listed(name, value)
+        terms = [value] if isinstance(value, str) else _listed(name, value)
         if not terms:
             fail(f"`{name}` must name at least one column.")
         for term in terms:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import html_table, most, percent, short, text_table, whole
+from tightdp.printed import html_table, in_short, most, percent, short, text_table, whole
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Schema
 
@@ -69,6 +69,7 @@ class Preview:
     assumes: str = ""
     ranks: FloatArray | None = None
     unknown: str = ""
+    units: str = ""
 
     @classmethod
     def silent(
@@ -89,6 +90,7 @@ class Preview:
         if self.unknown:
             return f"the error is not known in advance: {self.unknown}"
         note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
+        note += f"; {self.units}" if self.units else ""
         if self.ranks is None:
             return note
         return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"
@@ -113,6 +115,9 @@ class Preview:
 
     def _notes(self) -> tuple[str, str]:
         return str(self.guarantee), self.note
+
+    def __repr__(self) -> str:
+        return in_short(self, self.names, self.guarantee)
 
     def __str__(self) -> str:
         return "\n".join([*text_table(self.rows()), "", *self._notes()])

@@ -256,6 +256,17 @@ def in_one_cell(value: float, ends: Sequence[float]) -> str:
     return middle if around == "-" else f"{middle} {around}"
 
 
+def in_short(what: object, names: Sequence[str], said: object) -> str:
+    """The repr of what has many numbers: its class, its first entries, and one fact.
+
+    >>> in_short(3.0, ["a", "b", "c", "d"], "epsilon = 1")
+    '<float of 4 entries (a, b, c, ...): epsilon = 1>'
+    """
+    first = ", ".join(visible(name, 40) for name in names[:3]) + ", ..." * (len(names) > 3)
+    count = f"{whole(len(names))} {'entry' if len(names) == 1 else 'entries'}"
+    return f"<{type(what).__name__} of {count} ({first}): {said}>"
+
+
 def text_facts(facts: Facts) -> list[str]:
     """Names and what there is to say of each, without a heading.
 

@@ -135,6 +135,24 @@ class Guarantee:
         return ", ".join([*parts, *marks(self.seeded, self.approximate)])
 
 
+def stated_guarantee(what: object) -> Guarantee | None:
+    """The guarantee that somebody holds: itself, or that of a release, a mechanism, a model.
+
+    >>> stated_guarantee(Guarantee(epsilon=1.0)).epsilon, stated_guarantee(0.5)
+    (1.0, None)
+    """
+    if isinstance(what, Guarantee):
+        return what
+    for name in ("guarantee", "guarantee_", "release", "release_"):
+        part = getattr(what, name, None)
+        if part is None:
+            continue
+        if callable(part):
+            part = part() if name == "guarantee" else None
+        return stated_guarantee(part)
+    return None
+
+
 def marks(seeded: bool, approximate: bool) -> list[str]:
     """What must not be overlooked in a guarantee, a release or an entry of a ledger.
 

@@ -18,6 +18,7 @@ from tightdp.printed import (
     entry_table,
     html_table,
     in_brackets,
+    in_short,
     interval_head,
     long_labels,
     short,
@@ -103,6 +104,7 @@ class Draft:
     resolution: int
     errors: tuple[tuple[int, Error], ...]
     axes: tuple[Axis, ...] = ()
+    units: str = ""
 
     @classmethod
     def of(
@@ -113,6 +115,7 @@ class Draft:
         resolution: int,
         error: Error,
         axes: tuple[Axis, ...] = (),
+        units: str = "",
     ) -> Draft:
         """Entries that share an error."""
         return cls(
@@ -122,6 +125,7 @@ class Draft:
             resolution=resolution,
             errors=((len(names), error),),
             axes=axes,
+            units=units,
         )
 
     def beside(self, *others: Draft) -> Draft:
@@ -136,6 +140,7 @@ class Draft:
             ),
             resolution=common,
             errors=tuple(error for part in parts for error in part.errors),
+            units=next((part.units for part in parts if part.units), ""),
         )
 
     def covariance(self) -> FloatArray:
@@ -239,6 +244,8 @@ class Release:
     axes : tuple of (name, labels)
         The sides of the table that the entries form, which are then in the order of
         ``numpy.ravel``; a last side without a name holds several numbers of each group.
+    units : str
+        What must be said about the units; nothing where they are those of the columns.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -266,6 +273,7 @@ class Release:
     ends: FloatArray | None = None
     covers: Covers = "noise"
     axes: tuple[Axis, ...] = ()
+    units: str = ""
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -322,6 +330,7 @@ class Release:
             ends=draft.ends(),
             covers=draft.covers(),
             axes=draft.axes,
+            units=draft.units,
             receipt={} if receipt is None else receipt,
         )
 
@@ -347,6 +356,7 @@ class Release:
             **({} if self.ends is None else {"ends": [_without_nan(row) for row in self.ends]}),
             "covers": self.covers,
             **({"axes": [[name, list(labels)] for name, labels in self.axes]} if self.axes else {}),
+            **({"units": self.units} if self.units else {}),
             "receipt": dict(self.receipt),
         }
 
@@ -383,6 +393,7 @@ class Release:
             else None,
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
+            units=str(record.get("units", "")),
             receipt=dict(record["receipt"]),
         )
 
@@ -402,11 +413,11 @@ class Release:
     def to_pandas(self) -> Any:
         """A frame with a row for every entry: its groups or its name, value, error and interval.
 
-        >>> print(_example().to_pandas()["value"])
-        sex
-        f    3.0
-        m    4.0
-        Name: value, dtype: float64
+        >>> from tightdp import Category, Schema, count
+        >>> schema = Schema({"sex": Category(["f", "m"], other="f")}, rows=7)
+        >>> counts = count({"sex": [*"fffmmmm"]}, ["sex"], schema=schema, epsilon=50)
+        >>> counts.to_pandas()["value"].to_dict()
+        {'f': 3.0, 'm': 4.0}
         """
         pandas = require("pandas", "pandas")
         frame = pandas.DataFrame(self._columns())
@@ -448,29 +459,17 @@ class Release:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
         inside = len(self.axes) > 1 and not np.isnan(self.interval).all()
         cells = f"{in_brackets(self.confidence, self.covers)}.\n" if inside else ""
-        return f"{cells}{self.guarantee}{dash}"
+        units = f"; {self.units}" if self.units else ""
+        return f"{cells}{self.guarantee}{units}{dash}"
+
+    def __repr__(self) -> str:
+        return in_short(self, self.names, self.guarantee)
 
     def __str__(self) -> str:
         return "\n".join([*text_table(self._rows()), "", self._note()])
 
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self._note())
-
-
-def _example() -> Release:
-    """A table of two counts."""
-    return Release(
-        names=("sex=f", "sex=m"),
-        value=np.array([3.0, 4.0]),
-        integers=(3, 4),
-        resolution=1,
-        guarantee=Guarantee(epsilon=1.0),
-        noise="discrete Laplace",
-        covariance=np.eye(2) * 2,
-        half_width=np.array([3.0, 3.0]),
-        confidence=0.95,
-        axes=(("sex", ("f", "m")),),
-    )
 
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:

@@ -187,6 +187,8 @@ class TableBook(Release):
             f"all tables at once; {promise(self.guarantee, self.given)}",
         ]
 
+    __repr__ = Release.__repr__
+
     def __str__(self) -> str:
         lines: list[str] = []
         for name, rows in self._sheets():

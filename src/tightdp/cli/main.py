@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tightdp.cli import audits, completion, ledgers, papers, plans, schemas, web
+from tightdp.cli import audits, completion, ledgers, papers, plans, reports, schemas, web
 from tightdp.cli import design_commands as designs
 from tightdp.cli.arguments import Act, Parser, Wide
 from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
@@ -25,7 +25,7 @@ From a table to published numbers, without Python:
   tightdp check plan.toml             # cells that cannot be used; for your eyes only
   tightdp preview plan.toml           # the errors to expect; costs nothing
   tightdp release plan.toml           # pays, releases, remembers: run it again, same numbers
-  tightdp release plan.toml --report survey.html
+  tightdp report plan.ledger survey.html   # tables and charts, from what the ledger holds
   tightdp web                         # the same in a browser
 """
 
@@ -36,6 +36,7 @@ HOMES = {  # where every command is made, in the order of the help
     "check": plans,
     "preview": plans,
     "release": plans,
+    "report": reports,
     "web": web,
     "compare": audits,
     "audit": audits,

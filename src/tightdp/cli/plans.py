@@ -123,14 +123,14 @@ def _check(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     plan = Plan.read(given.plan)
-    if given.error:
-        return _needed(plan, given.error, given.assume_rows, speaker)
+    needed, answers = _needed(plan, given.error, given.assume_rows) if given.error else ("", {})
     if given.sample is not None:
         check_file("--sample", given.sample)
     with _watched(speaker, len(plan.releases)) as watch:
         found = plan.preview(sample=given.sample, replicates=given.replicates, watch=watch)
     states = plan.states()
-    speaker.say(found, found.to_dict() | {"states": states})
+    text = f"{found}\n\n{needed}" if needed else str(found)
+    speaker.say(text, found.to_dict() | {"states": states} | answers)
     for state, words in _STATES.items():
         names = [f"{name} ({state})" for name, found in states.items() if found == state]
         if names:
@@ -140,7 +140,7 @@ def _preview(given: argparse.Namespace, speaker: Speaker) -> Exit:
     return Exit.DONE
 
 
-def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) -> Exit:
+def _needed(plan: Plan, wishes: list[str], assume_rows: bool) -> tuple[str, dict[str, Any]]:
     """The epsilon that every wished error asks for, and shares of the budget that serve all."""
     from tightdp.accuracy import epsilon_for
     from tightdp.budget_split import split_budget
@@ -169,8 +169,7 @@ def _needed(plan: Plan, wishes: list[str], assume_rows: bool, speaker: Speaker) 
         record["split"] = {
             "epsilon": split.epsilon, "ratio": split.ratio, "needed": split.needed,
         }  # fmt: skip
-    speaker.say("\n".join(lines), record)
-    return Exit.DONE
+    return "\n".join(["The epsilon that each wished error asks for:", *lines]), record
 
 
 def _wish(plan: Plan, text: str) -> tuple[str, str, float]:

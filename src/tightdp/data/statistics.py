@@ -455,10 +455,9 @@ def columns_of_kind(
         if not columns:
             fail(f"`{name}`: there is no {kind.__name__} column in the schema.")
     flat = isinstance(columns, np.ndarray) and columns.ndim == 0  # which only looks like a list
-    if isinstance(columns, str) or not isinstance(columns, Iterable) or flat:
-        got = f"one string: write [{columns!r}]" if isinstance(columns, str) else quoted(columns)
-        fail(f"`{name}` must be a list of names. Got {got}.")
-    names = list(columns)
+    if not isinstance(columns, Iterable) or flat:
+        fail(f"`{name}` must be a list of names, or one name. Got {quoted(columns)}.")
+    names = [columns] if isinstance(columns, str) else list(columns)
     if not names:
         fail(f"`{name}` must name at least one column.", DimensionError)
     read = read_term if joint else _one_column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -158,9 +158,17 @@ class NormRanking:
         return [header, *body]
 
 
+def _held(what: object) -> tuple[SensitivitySpace, object]:
+    """The space of what somebody holds, and its epsilon: of a statistic or a mechanism too."""
+    made = getattr(getattr(what, "statistic", what), "sensitivity_space", None)
+    found = made() if callable(made) else what
+    check_space(found)
+    return cast(SensitivitySpace, found), getattr(what, "epsilon", None)
+
+
 def rank_norms(
-    space: SensitivitySpace,
-    epsilon: float,
+    space: SensitivitySpace | object,
+    epsilon: float | None = None,
     candidates: Iterable[str | NormBall] | Mapping[str, NormBall] = ("l1", "l2", "linf", "hull"),
     *,
     by: str = "volume",
@@ -169,10 +177,10 @@ def rank_norms(
 
     Parameters
     ----------
-    space : SensitivitySpace
-        The sensitivity space of the statistic.
-    epsilon : float
-        Privacy parameter; scales every column, never the order.
+    space : SensitivitySpace, Statistic or mechanism
+        The statistic, by its sensitivity space, or what has one.
+    epsilon : float, optional
+        Privacy parameter; scales every column, never the order. By default that of the mechanism.
     candidates
         Names ("l1", "l2", "linf", "hull") or norm balls, or a mapping from names to norm balls.
         Every candidate but the hull is scaled to the smallest multiple proved to contain the space.
@@ -193,8 +201,8 @@ def rank_norms(
     >>> table.winner("variance")
     'hull'
     """
-    check_space(space)
-    rate = check_within("epsilon", epsilon, "[1e-100, 1e100]")
+    space, stated = _held(space)
+    rate = check_within("epsilon", stated if epsilon is None else epsilon, "[1e-100, 1e100]")
     check_choice("by", by, CRITERIA)
     balls = _calibrated(space, candidates)
     relations = _relations(space, {name: ball for name, (ball, _) in balls.items()})

@@ -49,6 +49,7 @@ class HistoryRow:
     seeded: bool
     state: str
     approximate: bool = False
+    fingerprint: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """What the table shows."""
@@ -209,6 +210,21 @@ class LedgerView:
         with self._store.read() as look:
             return _rows(look, "WHERE kind = 'spend' ORDER BY number")
 
+    def stored(self, entry: int) -> dict[str, Any] | None:
+        """The release that a spend was stored with, by the number of its entry; None without one.
+
+        >>> from tightdp.ledger import Ledger
+        >>> ledger = Ledger(epsilon=1)
+        >>> receipt = ledger.spend(0.5)
+        >>> _ = ledger.store(receipt, {"value": 3})
+        >>> ledger.stored(receipt.entry.counter)
+        {'value': 3}
+        """
+        with self._store.read() as look:
+            end = look.end_of(check_count("entry", entry))
+        found = end is not None and end.kind == "release"
+        return dict(end.facts()["record"]) if found and end is not None else None
+
     def verify(self, *receipts: Receipt | Mapping[str, Any] | Head) -> Head:
         """Re-check hash chain, sums, caps and guards, and that every given receipt is in it.
 
@@ -284,6 +300,7 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
                 seeded=bool(facts["seeded"]),
                 approximate=bool(facts.get("approximate", False)),
                 state="stored" if end is not None and end.kind == "release" else state,
+                fingerprint=str(facts.get("fingerprint", "")),
             )
         )
     return rows

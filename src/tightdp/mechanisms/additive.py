@@ -277,6 +277,7 @@ class AdditiveMechanism(Mechanism):
             level,
             self.guarantee(),
             self.law,
+            units=self.statistic.units,
         )
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
@@ -321,7 +322,8 @@ class AdditiveMechanism(Mechanism):
         value = self.statistic.recover(np.array([z / self.resolution for z in noisy]))
         error = Known(covariance=covariance, half_width=half)
         names, axes = self.statistic.names, self.statistic.axes
-        return Draft.of(names, value, noisy, self.resolution, error, axes)
+        units = self.statistic.units
+        return Draft.of(names, value, noisy, self.resolution, error, axes, units)
 
 
 # --- the noise ------------------------------------------------------------------------------------

@@ -134,6 +134,7 @@ class GroupReading(Reading):
             release,
             names=self.names,
             value=value.ravel(),
+            units="",
             covariance=np.asarray(scipy.linalg.block_diag(*blocks)),
             half_width=half.ravel(),
             ends=ends.reshape(-1, 2),

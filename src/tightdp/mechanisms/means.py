@@ -153,6 +153,7 @@ def sums_of(mechanism: AdditiveMechanism, release: Release) -> Release:
         release,
         names=statistic.columns,
         value=slope @ release.value,
+        units="",
         covariance=slope @ release.covariance @ slope.T,
         half_width=mechanism.reach(slope, release.confidence),
     )
@@ -174,6 +175,7 @@ def means_of(mechanism: AdditiveMechanism, release: Release) -> Release:
     return replace(
         release,
         value=value,
+        units="",
         covariance=release.covariance / rows**2,
         half_width=release.half_width / rows,
     )
@@ -190,6 +192,7 @@ def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
         release,
         names=mechanism.statistic.columns,
         value=units * scaled + middles,
+        units="",
         covariance=np.outer(units, units) * (slope @ release.covariance @ slope.T),
         half_width=units * np.abs(ends - scaled[:, None]).max(axis=1),
         ends=units[:, None] * ends + middles[:, None],
@@ -239,6 +242,7 @@ def variances_of(mechanism: AdditiveMechanism, release: Release) -> Release:
         release,
         names=statistic.columns,
         value=units**2 * value,
+        units="",
         covariance=np.outer(units**2, units**2) * (slope @ release.covariance @ slope.T),
         half_width=units**2 * np.abs(ends - value[:, None]).max(axis=1),
         ends=units[:, None] ** 2 * ends,
@@ -323,6 +327,7 @@ def _foreseen(mechanism: AdditiveMechanism, found: Preview, slope: FloatArray) -
         names=mechanism.statistic.columns,
         std=np.sqrt(np.diag(covariance)),
         half_width=mechanism.reach(slope, found.confidence),
+        units="",
     )
 
 
@@ -482,6 +487,7 @@ class ShareMechanism(Reading):
         return replace(
             release,
             value=np.clip(release.value / n, 0.0, 1.0),
+            units="",
             covariance=release.covariance / n**2,
             half_width=release.half_width / n,
             ends=np.clip(release.interval / n, 0.0, 1.0),

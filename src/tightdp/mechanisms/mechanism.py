@@ -39,6 +39,7 @@ from tightdp.ledger.composition import protected
 from tightdp.ledger.entries import FINGERPRINTS
 from tightdp.parameters import Recorded
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
+from tightdp.printed import in_short
 from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
@@ -55,12 +56,17 @@ _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)
 
 
 class Purchase(NamedTuple):
-    """Who pays for a release, under which key, at which level and with whose random bits."""
+    """Who pays for a release, under which key, at which level and with whose random bits.
+
+    ``asked`` is a text that says what was asked for: stored with the release, so that a report can
+    be made again from the ledger alone.
+    """
 
     ledger: Ledger | None = None
     key: str | None = None
     confidence: float = 0.95
     rng: RandomLike = None
+    asked: str | None = None
 
 
 class Mechanism(Recorded, ABC):
@@ -85,6 +91,13 @@ class Mechanism(Recorded, ABC):
     """Why this noise, for the reader of a report; nothing where its shape says it."""
     in_rho: bool = False
     """Whether the promise is made in rho, so that epsilon is what it implies at delta."""
+
+    def __repr__(self) -> str:
+        owner = getattr(self, "statistic", self)
+        names = getattr(self, "names", None) or getattr(owner, "names", None)
+        if not isinstance(names, (tuple, list)):
+            return f"<{type(self).__name__}: {self.guarantee()}>"
+        return in_short(self, list(map(str, names)), self.guarantee())
 
     @property
     def picture(self) -> str:
@@ -326,7 +339,7 @@ class Mechanism(Recorded, ABC):
         Releases that are all started before the first is finished can share one reading of the
         rows. Use it in a ``with`` block, which burns what is paid for and not finished.
         """
-        ledger, key, confidence, rng = Purchase(**options)  # and nothing misspelt
+        ledger, key, confidence, rng, asked = Purchase(**options)  # and nothing misspelt
         level, bits = check_confidence(confidence), source(rng)
         guarantee = self.guarantee(seeded=bits.seeded)
         table = frame
@@ -359,7 +372,7 @@ class Mechanism(Recorded, ABC):
                     confidence=level,
                     receipt=receipt,
                 )
-                store(release.to_dict())
+                store(release.to_dict() | ({} if asked is None else {"asked": asked}))
                 return release
 
             return Started(self, table, publish, stack.pop_all())

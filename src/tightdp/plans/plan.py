@@ -60,6 +60,9 @@ class PlanPreview:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     cap: Cap | None = None
 
+    def __repr__(self) -> str:
+        return f"<PlanPreview {self.title!r}: {', '.join(self.previews)}>"
+
     def share(self, name: str) -> float:
         """The part of the budget that a release takes, rounded up to a part in a thousand."""
         cost = self.costs[name]
@@ -164,6 +167,9 @@ class PlanResult:
             "remaining": self.remaining.to_dict(),
         }
 
+    def __repr__(self) -> str:
+        return f"<PlanResult {self.title!r}: {', '.join(self.answers)}; spent {self.spent}>"
+
     def state(self, name: str) -> str:
         """Whether a release was paid for now or before."""
         return "released now" if name in self.fresh else "stored earlier"
@@ -252,6 +258,10 @@ class Plan:
     source: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     cap: Cap | None = None
+
+    def __repr__(self) -> str:
+        names = ", ".join(planned.name for planned in self.releases)
+        return f"<Plan {self.title!r}: {names}; at most {self.caps}>"
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
@@ -357,7 +367,7 @@ class Plan:
             ledger.check_same(planned.key, **asked)
         except ParameterError as error:
             changed = "changed" if state == "stored" else state
-            return _Standing(changed, f"{planned.where}: {error}")
+            return _Standing(changed, f"{planned.where}: {error}{_shifted(planned, ledger)}")
         return _Standing(state)
 
     def __getitem__(self, name: str) -> Planned:
@@ -546,6 +556,20 @@ def _cost(planned: Planned, cap: Cap | None) -> Budget:
         return Budget(*cap.booked(planned.request.mechanism.cost), unit=cap.unit)
     guarantee = planned.request.guarantee()
     return Budget(Fraction(repr(guarantee.epsilon)), Fraction(repr(guarantee.delta)))
+
+
+def _shifted(planned: Planned, ledger: Ledger) -> str:
+    """Says of a release that its share has changed, as those of weights do with their number."""
+    paid = [row.cost for row in ledger.history() if row.key == planned.key]
+    now = planned.request.epsilon
+    if not paid or paid[0].unit != "epsilon" or paid[0].amount == now:
+        return ""
+    before = text_up(paid[0].amount)
+    return (
+        f" It was paid for with epsilon = {before} and asks for {text_up(now)} now: weights share "
+        "what is left, so that a release more or less changes all that have one. To get the stored "
+        f"answer, write epsilon = {before} in the place of its weight."
+    )
 
 
 def _remedy(planned: Planned, reason: str) -> str:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.table import check_frame
-from tightdp.errors import BudgetError, FloatArray, LedgerError, check_choice, fail
+from tightdp.errors import (
+    BudgetError,
+    FloatArray,
+    LedgerError,
+    check_choice,
+    check_flag,
+    fail,
+    held_warnings,
+)
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
 from tightdp.options import check_keys
 from tightdp.preview import Preview
-from tightdp.privacy import Guarantee, check_epsilon
+from tightdp.privacy import Guarantee, check_epsilon, text_up
 from tightdp.randomness import RandomLike
 from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema
@@ -59,6 +70,10 @@ class Request:
     options: dict[str, Any]
     _made: list[Mechanism] = field(default_factory=list)
     _asked: dict[float, dict[str, Any]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"<Request {self.kind.name}({options}) at epsilon = {text_up(self.epsilon)}>"
 
     @property
     def mechanism(self) -> Mechanism:
@@ -131,11 +146,44 @@ class Request:
 
     def release(self, frame: TableLike, **options: Any) -> Answer:
         """Pay, read, release; ``ledger``, ``key``, ``confidence``, ``rng`` and ``progress``."""
-        return self.mechanism.answer(self.mechanism.release(frame, **options))
+        progress = check_flag("progress", options.pop("progress", False))
+        with self.start(frame, **options) as started, held_warnings():
+            return self.finish(started, progress=progress)
 
     def start(self, frame: TableLike, **options: Any) -> Started:
         """Check, pay, draw what needs no rows; ``ledger``, ``key``, ``confidence`` and ``rng``."""
-        return self.mechanism.start(frame, **options)
+        asked = None if options.get("ledger") is None else self.to_json()
+        return self.mechanism.start(frame, asked=asked, **options)
+
+    def to_json(self) -> str | None:
+        """A text that :meth:`from_json` reads; None if an option is no plain value.
+
+        It is a text and not a record, since a ledger puts the keys of records in order, and the
+        order of columns says which is which.
+        """
+        record = {
+            "kind": self.kind.name,
+            "schema": self.schema.to_dict(),
+            "epsilon": str(self.epsilon),
+            "options": self.options,
+        }
+        try:
+            return json.dumps(record, default=_plain)
+        except (TypeError, ValueError):
+            return None
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request of such a text, checked as a plan's is.
+
+        >>> from tightdp import Interval
+        >>> asked = request("mean", Schema({"x": Interval(0, 1)}, rows=9), epsilon=Fraction(1, 3))
+        >>> Request.from_json(asked.to_json()).epsilon
+        Fraction(1, 3)
+        """
+        record = json.loads(text)
+        schema, epsilon = Schema.from_dict(record["schema"]), Fraction(record["epsilon"])
+        return request(record["kind"], schema, epsilon=epsilon, **record["options"])
 
     def finish(
         self, started: Started, table: TableLike | None = None, *, progress: bool = False
@@ -146,6 +194,16 @@ class Request:
     def values(self, frame: TableLike, *, rng: RandomLike) -> FloatArray:
         """The values of a release, for simulations on public rows."""
         return self.release(frame, rng=rng).value
+
+
+def _plain(value: object) -> Any:
+    """Fractions and arrays as plans state them."""
+    if isinstance(value, Fraction):
+        decimal = float(value)
+        return decimal if Fraction(repr(decimal)) == value else str(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError
 
 
 def request(kind: str, schema: Schema, *, epsilon: Number, **options: object) -> Request:

@@ -21,7 +21,7 @@ from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.report import checklist, deployment, notes, page, words
-from tightdp.report.sections import Payment, Section, of_answer, of_request, payment
+from tightdp.report.sections import Payment, Section, of_answer, of_record, of_request, payment
 from tightdp.schema import Schema
 
 FORMATS = (".html", ".md", ".json")
@@ -104,6 +104,51 @@ class Report:
             ledger=plan.ledger.name,
             lost=dict(result.lost),
             keep=plan.files,
+        )
+
+    @classmethod
+    def of_ledger(cls, path: str | Path, *, title: str | None = None) -> Self:
+        """The report of all that a ledger holds, made again without the table and without a plan.
+
+        Releases that a plan, or a :class:`~tightdp.plans.Request`, has paid for are read as they
+        were then; of others the entries are shown.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import tightdp as tdp
+        >>> schema = tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with tdp.Ledger(epsilon=1, path=f"{folder}/a.ledger") as ledger:
+        ...         _ = tdp.count({"k": ["a"] * 4}, ["k"], schema=schema, epsilon=1, ledger=ledger)
+        ...     Report.of_ledger(f"{folder}/a.ledger").sections[0].name
+        'entry 2'
+        """
+        place = check_path("path", path)
+        with Ledger.open(place, read_only=True) as ledger:
+            history = ledger.history()
+            kept = [(row, ledger.stored(row.entry)) for row in history]
+            spent, left = ledger.spent, ledger.remaining.text(left=True)
+        sections = [of_record(row, record) for row, record in kept if record is not None]
+        if not sections:
+            fail(f"There is nothing to report: {place} holds no release.")
+        times = {row.entry: row.time for row in history}
+        paid = [payment(part.name, part.release, times) for part in sections]
+        facts = {part.facts.to_json(): part.facts for part in sections if part.facts is not None}
+        return cls(
+            title=f"Releases of {place.name}" if title is None else title,
+            sections=tuple(sections),
+            total=words.together([part.release.guarantee for part in sections]),
+            schema=next(iter(facts.values())) if len(facts) == 1 else None,
+            payments=tuple(part for part in paid if part is not None),
+            balance=f"Spent on this ledger so far: {spent}; left: {left}.",
+            ledger=place.name,
+            lost={
+                row.key or f"entry {row.entry}": "It was paid for and never stored."
+                for row, record in kept
+                if record is None
+            },
+            keep=(place,),
         )
 
     # --- sentences ----------------------------------------------------------------------------

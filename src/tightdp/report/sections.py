@@ -18,6 +18,7 @@ from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import TightdpError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.ledger.amounts import SYMBOLS
+from tightdp.ledger.views import HistoryRow
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.plans.request import Request
@@ -49,6 +50,8 @@ class Section:
     clamping: str = ""
     comparison: Comparison | None = None
     state: str = ""
+    facts: Schema | None = None
+    """The public facts, where the request is known."""
     rows: Callable[[], str] | None = None
     """The text of a CSV file of rows that are made from the release, where there are any."""
 
@@ -94,8 +97,31 @@ def of_request(
         why=_why(request, comparison),
         comparison=comparison,
         state=state,
+        facts=request.schema,
         rows=rows_of(answer, request) if makes_rows(request.mechanism) else None,
     )
+
+
+def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
+    """A section from what a ledger has stored, with the request where that was stored too."""
+    release, name = Release.from_dict(record), row.key or f"entry {row.entry}"
+    request = _asked(record.get("asked"))
+    if request is None or request.mechanism.fingerprint(release.confidence) != row.fingerprint:
+        return of_answer(
+            name, Answer.of(release)
+        )  # nothing is claimed that the ledger does not say
+    mechanism = request.mechanism
+    return of_request(name, mechanism.answer(mechanism.read(release)), request, "stored earlier")
+
+
+def _asked(record: object) -> Request | None:
+    """The request that was stored with a release, if it can be read still."""
+    if not isinstance(record, str):
+        return None
+    try:
+        return Request.from_json(record)
+    except (TightdpError, KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def makes_rows(mechanism: Mechanism) -> bool:
