@@ -29,7 +29,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
@@ -449,10 +449,22 @@ def require(package: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        from tightdp.paths import install_command
-
         name, how = package.split(".")[0], install_command(extra)
         fail(f"This needs the package '{name}'. Install it with: {how}", MissingDependencyError)
+
+
+def install_command(extra: str) -> str:
+    """How an extra is installed where this package came from: a folder, or an index of packages."""
+    from importlib import metadata
+    from json import loads
+    from urllib.parse import unquote
+
+    with suppress(metadata.PackageNotFoundError, ValueError):
+        origin = loads(metadata.distribution("tightdp").read_text("direct_url.json") or "{}")
+        if "dir_info" in origin:
+            edit = "-e " if origin["dir_info"].get("editable") else ""
+            return f'pip install {edit}"{unquote(origin["url"]).removeprefix("file://")}[{extra}]"'
+    return f'pip install "tightdp[{extra}]"'
 
 
 # --- warnings that come between a payment and its release -----------------------------------------

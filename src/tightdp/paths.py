@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import stat
 import threading
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import unquote, urlparse
 
 from tightdp.errors import fail, visible
 
@@ -182,16 +179,3 @@ def _is_database(place: Path) -> bool:
             return file.read(len(_DATABASE)) == _DATABASE
     except OSError:
         return False
-
-
-def install_command(extra: str) -> str:
-    """How an extra is installed where this package came from: a folder, or an index of packages."""
-    try:
-        origin = json.loads(distribution("tightdp").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        origin = {}
-    if "dir_info" not in origin:
-        return f'pip install "tightdp[{extra}]"'
-    folder = unquote(urlparse(str(origin.get("url", ""))).path) or "."
-    edit = "-e " if origin["dir_info"].get("editable") else ""
-    return f'pip install {edit}"{folder}[{extra}]"'

@@ -512,7 +512,7 @@ def complete(words: list[str], folder: Path) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_options_and_files(tmp_path):
     (tmp_path / "plan.toml").touch()
-    assert complete(["tightdp", "re"], tmp_path) == ["release", "reproduce"]
+    assert complete(["tightdp", "re"], tmp_path) == ["release", "report", "reproduce"]
     assert complete(["tightdp", "ledger", "s"], tmp_path) == ["show"]
     assert complete(["tightdp", "release", "--r"], tmp_path) == ["--report"]
     assert complete(["tightdp", "release", "pl"], tmp_path) == ["plan.toml"]

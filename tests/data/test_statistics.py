@@ -225,7 +225,6 @@ def test_bits_follow_the_resolution() -> None:
     ("call", "text"),
     [
         (lambda s: Sums(s, ["z"]), "'z'"),
-        (lambda s: Sums(s, "x"), "one string"),
         (lambda s: Sums(s, ["k"]), "Interval"),
         (lambda s: Counts(s, ["x"]), "Category"),
         (lambda s: Sums(s, []), "at least one"),

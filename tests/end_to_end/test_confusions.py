@@ -6,15 +6,15 @@ import inspect
 import json
 import re
 from fractions import Fraction
+from importlib import metadata
 
 import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp import paths
 from tightdp.cli.main import main
 from tightdp.cli.output import Exit
-from tightdp.errors import MissingDependencyError, ParameterError, require
+from tightdp.errors import MissingDependencyError, ParameterError, install_command, require
 from tightdp.plans import Plan, request
 from tightdp.report import Report
 
@@ -203,7 +203,7 @@ def test_what_is_missing_is_installed_from_where_the_package_came(origin, said, 
         def read_text(self, name):
             return None if origin is None else json.dumps(origin)
 
-    monkeypatch.setattr(paths, "distribution", lambda name: Installed())
-    assert paths.install_command("plots") == said
+    monkeypatch.setattr(metadata, "distribution", lambda name: Installed())
+    assert install_command("plots") == said
     with pytest.raises(MissingDependencyError, match="Install it with: pip install"):
         require("no_such_package_at_all", "plots")
