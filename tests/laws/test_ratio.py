@@ -288,3 +288,48 @@ def test_the_largest_loss_is_delta(noise: str, relation: str, column: str, seed:
 
     assert largest_loss(made(1), 1.0) <= lost * (1 + 1e-6)
     assert largest_loss(made(Fraction(5, 4)), 1.0) > lost  # planted: a fifth less noise
+
+
+# --- the new noises for vectors, by what they draw --------------------------------------------
+
+
+def loss_of_draws(draws: Any, move: Any, epsilon: float) -> float:
+    """The largest P(z_j >= c) - e^epsilon P(z_j + d_j >= c) over entries j and thresholds c.
+
+    Both ways, and less five standard errors: what draws show beyond doubt.
+    """
+    worst, count = -math.inf, len(draws)
+    for j in np.flatnonzero(move):
+        for sign in (1, -1):
+            z = np.sort(sign * draws[:, j])
+            here = np.arange(count, 0, -1) / count  # P(z >= z_i), for the first of equal ones
+            here = here[np.searchsorted(z, z, side="left")]
+            for step in (int(move[j]), -int(move[j])):
+                there = 1 - np.searchsorted(z, z - step, side="left") / count
+                lost = here - math.exp(epsilon) * there
+                error = np.sqrt((here + math.exp(2 * epsilon) * there + 1 / count) / count)
+                worst = max(worst, float((lost - ERRORS * error).max()))
+    return worst
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize(
+    "noise",
+    ["gaussian", "discrete-gaussian", "l2", tdp.RoundedGaussian(sigma2=9)],
+    ids=["gaussian", "discrete", "l2", "rounded"],
+)
+def test_an_entry_without_noise_is_caught(noise: Any, relation: str, seed: int) -> None:
+    """Draws of all entries keep the guarantee; planted: the noise of one entry removed."""
+    facts = at_random.schema(np.random.default_rng(seed), relation, bits=2)
+    statistic = tdp.Counts(facts, ["j", "k"])
+    budget = {"epsilon": 1} if isinstance(noise, str) else {}
+    mechanism = tdp.AdditiveMechanism(statistic, noise=noise, delta=DELTA, **budget)
+    move = max(far_moves(mechanism, seed), key=np.count_nonzero)
+    draws = drawn(mechanism, DRAWS, seed)
+    epsilon, delta = float(mechanism.epsilon), float(mechanism.delta)
+    assert (draws.std(axis=0) > 0).all()
+    assert loss_of_draws(draws, move, epsilon) <= delta
+    for j in np.flatnonzero(move):
+        without = draws.copy()
+        without[:, j] = 0
+        assert loss_of_draws(without, move, epsilon) > 0.9

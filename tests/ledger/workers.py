@@ -20,7 +20,7 @@ from tightdp.ledger import Ledger, store
 POINTS = ("begun", "inserted", "committed", "computed", "storing", "stored", "published")
 KEYS = 400
 COST = Fraction(1, 100)
-PATIENCE = 300.0  # seconds: sixteen processes on a busy machine wait long for their turn
+PATIENCE = 30.0  # seconds, as by default: nobody may wait longer, also on a busy machine
 
 
 def publish(board: str, line: dict[str, object]) -> None:

@@ -280,3 +280,53 @@ def test_a_book_of_tables_tells_the_least_rho_as_the_least_epsilon():
     book = tdp.Tables(schema, [["a"], ["a", "b"]], rho=1e-12)
     assert book.guarantee().rho == 1e-12
     assert book.preview().guarantee.epsilon > 0
+
+
+# --- stated errors, in the units of the columns ---------------------------------------------------
+
+
+def wide_sums():
+    columns = {"a": tdp.Interval(0, 1), "b": tdp.Interval(0, 100), "c": tdp.Interval(-5, 5)}
+    return tdp.Sums(tdp.Schema(columns, rows=1000))
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "discrete-gaussian", "l2", "best"])
+def test_entries_miss_their_targets_by_one_factor(noise):
+    wished = {"c": 30.0, "a": 3.0, "b": 100.0}
+    found = made(wide_sums(), noise, epsilon=1, delta=1e-6, targets=wished)
+    ratios = found.preview().std / [wished[name] for name in found.statistic.names]
+    assert ratios.max() / ratios.min() < 1.01
+    plain = made(wide_sums(), noise, epsilon=1, delta=1e-6)
+    was = plain.preview().std / [wished[name] for name in plain.statistic.names]
+    assert ratios.max() < was.max()
+    assert found.fingerprint() != plain.fingerprint()
+    assert found.guarantee() == plain.guarantee() or noise == "best"
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "l2"])
+def test_no_other_ellipsoid_has_a_smaller_weighted_error(noise, seed):
+    weights = [1.0, 0.04, 9.0]
+    found = made(wide_sums(), noise, epsilon=1, delta=1e-6, weights=weights)
+    least = weights @ found.preview().std ** 2
+    rng = np.random.default_rng(seed)
+    for _ in range(12):  # any other proportions of the errors
+        other = found.preview().std * np.exp(rng.normal(0, 0.4, 3))
+        twin = made(wide_sums(), noise, epsilon=1, delta=1e-6, targets=list(other))
+        assert weights @ twin.preview().std ** 2 > 0.99 * least
+
+
+def test_wishes_that_no_noise_serves_are_refused():
+    budget = {"epsilon": 1, "delta": 1e-6}
+    for wish, words in (
+        ({"weights": [1, 1, 1], "targets": [1, 1, 1]}, "one way"),
+        ({"weights": [1, 1]}, "`weights` must have 3"),
+        ({"targets": {"a": 1, "b": 2}}, "every entry once: a, b, c"),
+        ({"targets": [1, 0, 1]}, "`targets` must lie in"),
+        ({"weights": "much"}, "`weights` must be a list"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            made(wide_sums(), "gaussian", **wish, **budget)
+    with pytest.raises(ParameterError, match="`weights` and `targets` are for noise of the names"):
+        made(wide_sums(), "hull", epsilon=1, targets=[1, 1, 1])
+    with pytest.raises(ParameterError, match="with a `delta`"):
+        made(wide_sums(), "l2", epsilon=1, targets=[1, 1, 1])

@@ -55,6 +55,7 @@ from tightdp.shaping.gaussian_noise import (
 )
 from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.vector_noise import VectorNoise
+from tightdp.shaping.wishes import Wished, Wishes
 
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic
@@ -66,6 +67,10 @@ SPENDING = ("best", "l2", *LOSSY, "designed", *GAUSSIANS)
 SPARING = (*SHAPES, *PURE)
 """Names that need none."""
 
+WISHED = ("best", "l2", *GAUSSIANS)
+"""Names whose noise can serve stated errors."""
+
+_NONE = Wishes()
 _WORTH = 0.99
 _FEW = 2  # entries that a row moves, up to which laws for single entries may be the best
 _EQUAL = 1 - 1e-6  # a delta must buy more than that
@@ -155,6 +160,13 @@ class AdditiveMechanism(Mechanism):
     rho : float, Fraction or Decimal, optional
         For "gaussian" and "discrete-gaussian" instead of epsilon, which is then read off at delta,
         or at 1e-6.
+    weights : list, or mapping of names to numbers, optional
+        What the squared error of every entry counts, in the units of the release, for "best",
+        "gaussian", "discrete-gaussian" and "l2" with a delta: their ellipsoid is the best one for
+        the weighted sum. By default the scaled entries count alike.
+    targets : list, or mapping of names to numbers, optional
+        Instead: the standard error that is wished for every entry, in the units of the release;
+        all entries then miss, or exceed, their wishes by about one factor.
 
     Examples
     --------
@@ -172,7 +184,7 @@ class AdditiveMechanism(Mechanism):
     (Fraction(1, 450), Fraction(1, 900))
     """
 
-    later = ("rho",)
+    later = ("rho", "weights", "targets")
 
     def __init__(
         self,
@@ -182,11 +194,14 @@ class AdditiveMechanism(Mechanism):
         epsilon: Number | None = None,
         delta: Number = 0,
         rho: Number | None = None,
+        weights: Wished | None = None,
+        targets: Wished | None = None,
     ) -> None:
         check_instance("statistic", statistic, Statistic)
         fewer = "take fewer bins, categories or levels"
         check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
-        self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho))
+        wishes = Wishes.of(statistic, weights, targets)
+        self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho, wishes))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
         self.statistic, self.neighbors = statistic, statistic.schema.neighbors
@@ -335,10 +350,16 @@ def choose_noise(
     epsilon: Number | None,
     delta: Number,
     rho: Number | None = None,
+    wishes: Wishes = _NONE,
 ) -> PreparedNoise:
     """A ball or a Gaussian for the whole vector, or laws for every entry or all at once."""
+    if wishes.any and not (isinstance(noise, str) and noise in WISHED):
+        fail(
+            f"`weights` and `targets` are for noise of the names {quoted(WISHED)}: leave them out. "
+            "Other noise has a shape of its own."
+        )
     if isinstance(noise, str) and noise in GAUSSIANS:
-        return gaussian_noise(statistic, noise, epsilon, delta, rho)
+        return gaussian_noise(statistic, noise, epsilon, delta, rho, wishes)
     if rho is not None:
         fail(f"`rho` is a budget for noise of the names {quoted(GAUSSIANS)}: leave it out.")
     if isinstance(noise, RoundedGaussian):
@@ -355,9 +376,11 @@ def choose_noise(
         fail("`epsilon` must be given: it is how much privacy the release spends.")
     lost = check_share(delta)
     if isinstance(noise, str) and noise == "l2" and lost:
-        return L2Noise(statistic, epsilon, delta)
+        return L2Noise(statistic, epsilon, delta, wishes)
     if isinstance(noise, str) and noise == "best":
-        return _best(statistic, epsilon, lost)
+        return _best(statistic, epsilon, lost, wishes)
+    if wishes.any:
+        fail("`weights` and `targets` are for noise='l2' with a `delta`. Got delta = 0.")
     if lost:
         fail(
             "`delta` must be 0 for noise shaped like this ball, which spends none. Leave it out, "
@@ -366,27 +389,29 @@ def choose_noise(
     return BallNoise(statistic, noise, epsilon)
 
 
-def _best(statistic: Statistic, epsilon: Number, delta: Fraction) -> PreparedNoise:
+def _best(statistic: Statistic, epsilon: Number, delta: Fraction, wishes: Wishes) -> PreparedNoise:
     """The noise with the least predicted variance; shapes of delta = 0 always take part."""
     ball = BallNoise(statistic, "best", epsilon)
     best = _least(ball, _laws(statistic, ball.epsilon))
     if not delta:
         return best
-    least = float(np.trace(best.covariance()))
-    for noise in _spending(statistic, ball.epsilon, delta):
-        found = float(np.trace(noise.covariance()))
+    least = wishes.total(best.covariance())
+    for noise in _spending(statistic, ball.epsilon, delta, wishes):
+        found = wishes.total(noise.covariance())
         if found < _EQUAL * least:
             best, least = noise, found
     return best
 
 
-def _spending(statistic: Statistic, epsilon: Fraction, delta: Fraction) -> list[PreparedNoise]:
+def _spending(
+    statistic: Statistic, epsilon: Fraction, delta: Fraction, wishes: Wishes
+) -> list[PreparedNoise]:
     """What a delta may buy."""
     found: list[PreparedNoise] = [
-        gaussian_noise(statistic, name, epsilon, delta) for name in GAUSSIANS
+        gaussian_noise(statistic, name, epsilon, delta, None, wishes) for name in GAUSSIANS
     ]
     with suppress(InfeasibleSamplingError, UndecidedError):  # too long, or delta gains nothing
-        found.append(L2Noise(statistic, epsilon, delta))
+        found.append(L2Noise(statistic, epsilon, delta, wishes))
     for name in LOSSY if _shares(statistic) <= _FEW else ():
         with suppress(ParameterError):  # a share beyond what the law takes
             found.append(CoordinateNoise(statistic, name, epsilon, delta))

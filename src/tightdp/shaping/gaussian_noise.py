@@ -35,7 +35,7 @@ from tightdp.noise.rounded_gaussian import (
 from tightdp.privacy import check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
-from tightdp.shaping.l2_moves import L2Moves, RoundNoise, best_weights, is_paired
+from tightdp.shaping.l2_moves import L2Moves, RoundNoise, is_paired
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
     how_many,
@@ -44,6 +44,7 @@ from tightdp.shaping.reach import (
     simultaneous,
     upwards,
 )
+from tightdp.shaping.wishes import Wishes, entry_units
 
 GAUSSIANS = ("gaussian", "discrete-gaussian")
 _WEIGHT_BITS = 64  # of the weights of variances that differ: what is rounded up is 2**-64 of them
@@ -206,14 +207,16 @@ def gaussian_noise(
     epsilon: Number | None,
     delta: Number,
     rho: Number | None = None,
+    wishes: Wishes | None = None,
 ) -> GaussianNoise:
     """The named Gaussian noise with the least variance that (epsilon, delta), or rho, allows."""
     bits, discrete = statistic.schema.bits, name == "discrete-gaussian"
-    best, ones = best_weights(statistic, bits), (1,) * len(statistic)
+    wanted = Wishes() if wishes is None else wishes
+    best, ones = wanted.lattice_weights(statistic, bits), (1,) * len(statistic)
     made = [_made(L2Moves.of(statistic, bits, best), name, epsilon, delta, rho)]
     if discrete and rho is None and best != ones:  # equal ones have the sharper curve
         made.append(_made(L2Moves.of(statistic, bits, ones), name, epsilon, delta, rho))
-    return min(made, key=lambda noise: sum(noise.variances))
+    return min(made, key=lambda noise: wanted.total(noise.covariance()))
 
 
 def _made(
@@ -244,7 +247,7 @@ def given_gaussian(
     given = law.variances
     if len(given) > 1:
         check_length("sigma2", len(given), entries)
-    units = _units(statistic)
+    units = entry_units(statistic)
     fine = statistic.resolution(bits)
     variances = [
         variance * fine * fine / unit**2
@@ -257,19 +260,6 @@ def given_gaussian(
         weights = tuple(math.ceil(scale / variance) for variance in variances)
     moves = L2Moves.of(statistic, bits, weights)
     return _read(moves, scale, False, epsilon, delta)
-
-
-def _units(statistic: Statistic) -> list[Fraction]:
-    """How much of an entry of the release one unit of the scaled entry is."""
-    if type(statistic).recover is Statistic.recover:
-        return [Fraction(1)] * len(statistic)
-    zero = np.zeros(len(statistic))
-    origin, units = statistic.recover(zero), []
-    for j in range(len(zero)):
-        step = zero.copy()
-        step[j] = 1.0
-        units.append(abs(Fraction(float(statistic.recover(step)[j] - origin[j]))))
-    return [unit if unit else Fraction(1) for unit in units]
 
 
 def _read(

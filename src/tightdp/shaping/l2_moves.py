@@ -123,7 +123,9 @@ def _by_structure(statistic: Statistic, bits: int, weights: tuple[int, ...]) -> 
 # --- weights --------------------------------------------------------------------------------------
 
 
-def best_weights(statistic: Statistic, bits: int) -> tuple[int, ...]:
+def best_weights(
+    statistic: Statistic, bits: int, counts: FloatArray | None = None
+) -> tuple[int, ...]:
     r"""Squares of integers: weights of an ellipsoid around the moves with the least total variance.
 
     The variance of entry j of the scaled statistic is in proportion to :math:`s_j`; the least
@@ -131,7 +133,8 @@ def best_weights(statistic: Statistic, bits: int) -> tuple[int, ...]:
     dual asks for a law of moves with the largest :math:`\sum_j (E d_j^2)^{1/2}`, and then
     :math:`s_j \propto (E d_j^2)^{1/2}`. It is approached by multiplying the chance of a move by
     how much it costs. All ones where that gains less than a thousandth, or where the rows are not
-    listed.
+    listed. Where variances count differently, :math:`\sum_j c_j s_j`, this is the same program for
+    :math:`c_j s_j` and the squares :math:`c_j d_j^2`.
 
     >>> from tightdp.data.statistics import Products
     >>> from tightdp.schema import Category, Interval, Schema
@@ -143,13 +146,22 @@ def best_weights(statistic: Statistic, bits: int) -> tuple[int, ...]:
     blocks = independent_images(statistic, bits)
     if len(statistic) == 1 or not all(block.complete for block in blocks):
         return ones
-    patterns = [(block.entries, _patterns(block.values, is_paired(statistic))) for block in blocks]
+    count = np.ones(len(ones)) if counts is None else counts / counts.max()
+    patterns = [
+        (block.entries, _patterns(block.values, is_paired(statistic)) * count[block.entries])
+        for block in blocks
+    ]
     sizes = _search(patterns, len(statistic))
     if not (np.isfinite(sizes).all() and (sizes > 0).all()):
         return ones
-    plain = len(ones) * _cost(patterns, np.ones(len(ones)))
+    plain = count.sum() * _cost(patterns, count)
     if sizes.sum() * _cost(patterns, sizes) > _WORTH * plain:
         return ones
+    return rounded_weights(sizes / count)
+
+
+def rounded_weights(sizes: FloatArray) -> tuple[int, ...]:
+    """Squares of integers in proportion to the inverse sizes, of which none is too far off."""
     ratio = np.minimum(np.sqrt(sizes.max() / sizes), _MOST_RATIO)
     roots = np.rint(ratio * (1 << ROOT_BITS)).astype(np.int64)
     return tuple(int(root) ** 2 for root in roots)

@@ -22,11 +22,12 @@ from tightdp.noise.lattice import level_sampler
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
-from tightdp.shaping.l2_moves import L2Moves, RoundNoise, best_weights
+from tightdp.shaping.l2_moves import L2Moves, RoundNoise
 from tightdp.shaping.reach import is_whole, upwards
+from tightdp.shaping.wishes import Wishes
 
 _FINE = 1 << 15  # how often the price of the lattice, 2 kappa, goes into epsilon
-_ROOT = 16  # the smallest root of a weight, where they differ
+_ROOT = 129  # the smallest root of a weight, where they differ: odd, and hardly moved to be
 _MOST_DIM = 1024  # draws of longer vectors take seconds
 _SHARES = 4096  # of the law of one entry of a direction
 _COARSE, _MOST_STEPS = 9.0, 400  # variance in steps below which tails are summed; how many
@@ -62,7 +63,14 @@ class L2Noise(RoundNoise):
     sampler; the rational :math:`\eta` is found with floats and checked [P2].
     """
 
-    def __init__(self, statistic: Statistic, epsilon: Number | None, delta: Number) -> None:
+    def __init__(
+        self,
+        statistic: Statistic,
+        epsilon: Number | None,
+        delta: Number,
+        wishes: Wishes | None = None,
+    ) -> None:
+        self._wishes = Wishes() if wishes is None else wishes
         self.statistic, self.bits = statistic, statistic.schema.bits
         self.epsilon, self.delta = check_epsilon(epsilon), check_share(delta)
         dim = len(statistic)
@@ -92,7 +100,7 @@ class L2Noise(RoundNoise):
 
     def _lattice(self, scale: float, epsilon: float) -> tuple[L2Moves, tuple[int, ...]]:
         """Multiples of the entries, so that the price of the lattice is small."""
-        weights = best_weights(self.statistic, self.bits)
+        weights = self._wishes.lattice_weights(self.statistic, self.bits)
         least = math.isqrt(min(weights))
         roots = [max(1, round(_ROOT * math.isqrt(w) / least)) for w in weights]
         if len(set(weights)) == 1:
