@@ -126,8 +126,8 @@ OTHERS: dict[str, list[Any]] = {
     "score_share": [0.3],
     "runs": [5.0],
     "tables": [["t"], ["s"]],
-    "weights": [[1, 2], [1, 2, 3]],
-    "targets": [[1, 2], [1, 2, 3]],
+    "weights": [[1, 2], [1, 2, 3], [1, 2, 3, 4], [2]],
+    "targets": [[1, 2], [1, 2, 3], [1, 2, 3, 4], [2]],
     "suppress": [0.5],
     "rho": [0.05],
     "public": [{"t": [20, 4]}],
@@ -233,6 +233,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"neighbors": "add-remove", "person": "id"},
     {"noise": "gaussian"},
     {"noise": "gaussian", "epsilon": None},
+    {"noise": "gaussian", "delta": 1e-6},
     {"target": "y"},
     {"column": "k", "low": None},
 ]
