@@ -54,8 +54,8 @@ from tightdp.shaping.gaussian_noise import (
     given_gaussian,
 )
 from tightdp.shaping.l2_noise import L2Noise
+from tightdp.shaping.stated_errors import Wished, Wishes
 from tightdp.shaping.vector_noise import VectorNoise
-from tightdp.shaping.wishes import Wished, Wishes
 
 _FLOATS = 2.0**-49  # relative rounding of a sum of a few doubles
 _LARGEST_ROW = 4.0  # no row adds more to an entry of a scaled statistic

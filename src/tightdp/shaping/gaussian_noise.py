@@ -44,7 +44,7 @@ from tightdp.shaping.reach import (
     simultaneous,
     upwards,
 )
-from tightdp.shaping.wishes import Wishes, entry_units
+from tightdp.shaping.stated_errors import Wishes, entry_units
 
 GAUSSIANS = ("gaussian", "discrete-gaussian")
 _WEIGHT_BITS = 64  # of the weights of variances that differ: what is rounded up is 2**-64 of them

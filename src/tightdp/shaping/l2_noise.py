@@ -24,7 +24,7 @@ from tightdp.randomness import RandomLike, source
 from tightdp.shaping.coordinate_noise import check_share, float_down
 from tightdp.shaping.l2_moves import L2Moves, RoundNoise
 from tightdp.shaping.reach import is_whole, upwards
-from tightdp.shaping.wishes import Wishes
+from tightdp.shaping.stated_errors import Wishes
 
 _FINE = 1 << 15  # how often the price of the lattice, 2 kappa, goes into epsilon
 _ROOT = 129  # the smallest root of a weight, where they differ: odd, and hardly moved to be
