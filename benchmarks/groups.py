@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 import tightdp as tdp
-from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums
+from tightdp.mechanisms.group_quantiles import GroupQuantiles
+from tightdp.mechanisms.groups import GroupMeans, GroupSums
 
 GROUPS, COLUMNS, ROWS = 100, [f"x{i}" for i in range(5)], 20_000
 REGIONS = ["north", "east", "south", "nobody"]

@@ -27,11 +27,9 @@ from reproduce.experiment import (
 from reproduce.results import Quote, Row, mean_and_error, simulated_quote
 from tightdp.errors import FloatArray
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.mechanisms.gradient_regression import (
-    KNormLinearRegression,
-    KNormQuantileRegression,
-)
+from tightdp.mechanisms.gradient_regression import KNormLinearRegression
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.plots.canvas import axes_for
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema

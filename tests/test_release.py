@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.joint_release import Together
 from tightdp.release import Release
 
 SCHEMA = tdp.Schema({"x": tdp.Interval(0, 100), "y": tdp.Interval(0, 100)}, rows=200)

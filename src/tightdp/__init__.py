@@ -81,14 +81,12 @@ from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import ExponentialMechanism, SquaredLossMean
 from tightdp.mechanisms.gradient import KNormGradient, KNormRowGradient
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
-from tightdp.mechanisms.gradient_regression import (
-    KNormLinearRegression,
-    KNormQuantileRegression,
-)
+from tightdp.mechanisms.gradient_regression import KNormLinearRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.mechanisms.table_book import Tables

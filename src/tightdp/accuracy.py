@@ -32,13 +32,13 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.simulated_previews import FAINT
 from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, KeysPreview, Preview, of_rows, spread
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 
 _SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
 _TABLES = 8
-_FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _LEAST, _MOST = 2.0**-20, 1000.0
 _CLOSE = 1.0002
 
@@ -123,7 +123,7 @@ def simulate(
     if isinstance(plain, KeysPreview):  # whatever the rows
         return plain
     request = request.settled()
-    exact, errors = request.at(_FAINT), []
+    exact, errors = request.at(FAINT), []
     for i in range(_TABLES):  # several: the rows around a quantile differ from table to table
         table = resampled(sample, request.schema, request.columns, rng)
         truth = exact.values(table, rng=rng)

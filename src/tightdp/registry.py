@@ -20,8 +20,8 @@ from tightdp.errors import check_choice, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
-from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
-from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
+from tightdp.mechanisms.group_quantiles import GroupQuantiles
+from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
@@ -29,6 +29,7 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables

@@ -10,7 +10,7 @@ import pytest
 import tightdp as tdp
 from tightdp.accounting import Cost
 from tightdp.accounting.conversions import gaussian_dp_epsilon, zcdp_epsilon
-from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.joint_release import Together
 from tightdp.noise.gaussian_vectors import GaussianVector
 
 ORDERS = 1 + np.exp(np.linspace(-6, 5, 60))

@@ -12,7 +12,7 @@ import tightdp as tdp
 from tightdp.data import engines
 from tightdp.data.one_pass import blocks, quantized_matrix
 from tightdp.data.table import check_frame
-from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.joint_release import Together
 
 pa = pytest.importorskip("pyarrow")
 

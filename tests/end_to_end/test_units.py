@@ -14,8 +14,8 @@ import tightdp as tdp
 from tightdp.cli.main import main
 from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.kolmogorov import JointKolmogorov
-from tightdp.mechanisms.mechanism import Together
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.plans import Plan
 from tightdp.release import Release

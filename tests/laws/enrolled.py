@@ -26,11 +26,13 @@ from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
-from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
+from tightdp.mechanisms.group_quantiles import GroupQuantiles
+from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
-from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.synthetic_rows import SyntheticRows

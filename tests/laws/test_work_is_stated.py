@@ -22,7 +22,7 @@ from enrolled import box_bounds, gradient_norm, huber, huber_bounds, mechanisms,
 import tightdp as tdp
 from tightdp.data.histograms import JointHistogram
 from tightdp.mechanisms.exponential_grids import BoxMechanism
-from tightdp.mechanisms.groups import GroupQuantiles
+from tightdp.mechanisms.group_quantiles import GroupQuantiles
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"

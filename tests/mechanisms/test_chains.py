@@ -11,7 +11,7 @@ from lattice_fit import chi_square
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.mechanisms.chains import LevelChains, effective_draws, split_rhat
-from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.randomness import source
 
 UNIT = tdp.Interval(-1, 1)

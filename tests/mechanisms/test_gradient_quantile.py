@@ -14,7 +14,7 @@ from tightdp.errors import ParameterError
 from tightdp.exact.box_sampling import BoxSampler
 from tightdp.exact.quantile_levels import CheckNorm
 from tightdp.ledger import Ledger
-from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.randomness import source
 from tightdp.schema import Category, Interval, Schema
 

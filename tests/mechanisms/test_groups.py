@@ -14,7 +14,8 @@ from tightdp.data.class_moments import GroupMoments
 from tightdp.data.histograms import group_cells
 from tightdp.errors import InfeasibleSamplingError, ParameterError, UncoveredMoveError
 from tightdp.mechanisms.counts import ClassMechanism
-from tightdp.mechanisms.groups import GroupMeans, GroupQuantiles, GroupSums, GroupVariances
+from tightdp.mechanisms.group_quantiles import GroupQuantiles
+from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.shaping.class_noise import BodyNoise

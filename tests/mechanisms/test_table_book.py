@@ -12,7 +12,7 @@ import pytest
 import tightdp as tdp
 from tightdp.data.table_counts import TableCounts
 from tightdp.errors import ParameterError, UncoveredMoveError
-from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.release import Release

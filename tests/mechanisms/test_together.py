@@ -9,7 +9,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.mechanism import Together
+from tightdp.mechanisms.joint_release import Together
 from tightdp.privacy import Numerics
 from tightdp.randomness import source
 

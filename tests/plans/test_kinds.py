@@ -12,8 +12,8 @@ import pytest
 import tightdp as tdp
 from tightdp import functions
 from tightdp.errors import ParameterError
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.means import MeanMechanism
-from tightdp.mechanisms.mechanism import Together
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.plans import request
 from tightdp.registry import KINDS

@@ -16,13 +16,13 @@ from tightdp.estimators.private_estimator import M, Untargeted
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.means import (
     mean_statistic,
     means_of,
     variance_statistic,
     variances_of,
 )
-from tightdp.mechanisms.mechanism import Together
 from tightdp.printed import Covers
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.release import Release

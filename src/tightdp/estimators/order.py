@@ -14,7 +14,8 @@ from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
-from tightdp.mechanisms.mechanism import Mechanism, Together
+from tightdp.mechanisms.joint_release import Together
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import COVERS, KNormQuantile, check_tau
 from tightdp.privacy import check_epsilon
 from tightdp.release import Release

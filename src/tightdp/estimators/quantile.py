@@ -10,7 +10,7 @@ from tightdp.errors import FloatArray
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.release import Release
 
 

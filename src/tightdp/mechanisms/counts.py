@@ -29,7 +29,8 @@ from tightdp.errors import (
 from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.inference.whole_counts import on_simplex
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.mechanism import FAINT, PREVIEW_SEED, Reading
+from tightdp.mechanisms.mechanism import Reading
+from tightdp.mechanisms.simulated_previews import FAINT, PREVIEW_SEED, preview_of_errors
 from tightdp.noise.law import NoiseLaw
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon
@@ -387,7 +388,7 @@ class ClassTables(Reading):
         truth = self._values(self._tables(exact, self.at(FAINT).moments.scaled_covariance()))
         doubt = mechanism.scaled_covariance()
         errors = [self._values(self._tables(exact + each, doubt)) - truth for each in noise]
-        return self._preview_of(self._entries(), np.concatenate(errors), level)
+        return preview_of_errors(self, self._entries(), np.concatenate(errors), level)
 
     def _made_up_sums(self, rng: RandomSource) -> FloatArray:
         """The scaled statistic of several tables of made-up rows."""

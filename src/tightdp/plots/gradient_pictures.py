@@ -14,7 +14,7 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.errors import DimensionError, FloatArray, fail
 from tightdp.exact.box_sampling import BoxSampler
-from tightdp.mechanisms.gradient_regression import KNormQuantileRegression
+from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormQuantile
 from tightdp.mechanisms.ranks import Ranks
 from tightdp.plots.canvas import (
