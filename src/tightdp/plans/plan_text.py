@@ -358,7 +358,7 @@ def _check_names(found: PlanText, releases: list[Any]) -> None:
         for i, release in enumerate(releases):
             if not isinstance(release, Mapping):
                 continue
-            value = release.get(what, _default_name(release, i) if what == "name" else None)
+            value = release.get(what, default_name(release, i) if what == "name" else None)
             if value is None:
                 continue
             place = ("releases", i, what)
@@ -371,7 +371,8 @@ def _check_names(found: PlanText, releases: list[Any]) -> None:
                 )
 
 
-def _default_name(release: Mapping[str, Any], i: int) -> str:
+def default_name(release: Mapping[str, Any], i: int) -> str:
+    """What a release is called that has no name."""
     return f"{release.get('kind', 'release')} {i + 1}"
 
 
@@ -492,7 +493,7 @@ def _read_release(
         return
     if "rho" in options:  # which is worth an epsilon that the noise knows
         request = Request(kind, found.schema, made.epsilon, options, [made])
-    name = str(release.get("name", _default_name(release, i)))
+    name = str(release.get("name", default_name(release, i)))
     key = str(release.get("key", name))
     found.releases.append(Planned(name, key, request, found.text.where(*place)))
 

@@ -24,6 +24,7 @@ from tightdp.ledger import Ledger
 from tightdp.plans.plan import Plan
 from tightdp.plans.plan_text import PlanText, check
 from tightdp.plans.python_text import to_python
+from tightdp.plans.request import Request
 from tightdp.plans.toml_text import to_toml
 from tightdp.release import Release
 from tightdp.report.look import STYLE
@@ -118,18 +119,15 @@ class Page:
         unit, assume = str(body.get("unit", "error")), body.get("assume") is True
         return {"epsilon": shown.needed(found, request, body.get("error"), unit, assume)}
 
-    def _request(self, body: Body) -> tuple[PlanText, Any]:
-        found = self._remembered(body)
-        return found, shown.asked(found, body.get("name"), body.get("epsilon"))
-
-    def _remembered(self, body: Body) -> PlanText:
-        """A plan as it was read a moment ago: errors depend on public facts, not on files."""
-        asked = json.dumps([body.get("plan"), _file(body)], sort_keys=True)
+    def _request(self, body: Body) -> tuple[PlanText, Request]:
+        """A release by itself, at an epsilon: neither the others nor the budget hide its error."""
+        alone = shown.alone(body.get("plan"), body.get("name"))
+        asked = json.dumps([alone, _file(body)], sort_keys=True)
         found = self._read.get(asked)
         if found is None:
-            found = self._found(body)
+            found = self.space.read(alone, _file(body))
             self._read = {**dict(list(self._read.items())[1 - _REMEMBERED :]), asked: found}
-        return found
+        return found, shown.asked(found, body.get("epsilon"))
 
     # --- releases -----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from tightdp.ledger.views import history_cells
 from tightdp.meaning import explain
 from tightdp.options import Option, amount
 from tightdp.plans.plan import Plan
-from tightdp.plans.plan_text import Planned, PlanText
+from tightdp.plans.plan_text import Planned, PlanText, default_name
 from tightdp.plans.request import Request
 from tightdp.printed import html_table
 from tightdp.privacy import check_epsilon, text_down, text_up
@@ -125,13 +125,33 @@ def _cost(planned: Planned, found: PlanText) -> Budget:
 # --- one release ---------------------------------------------------------------------------------
 
 
-def asked(found: PlanText, name: object, epsilon: object = None) -> Request:
-    """A release of the plan, at its own epsilon or at another one."""
-    names = [planned.name for planned in found.releases]
-    if not names:
-        fail(found.noted[0][1] if found.noted else "The plan has no release yet.")
-    request = found.releases[names.index(check_choice("release", name, names))].request
-    return request if epsilon is None else request.at(check_epsilon(amount("epsilon", epsilon)))
+def alone(record: object, name: object) -> dict[str, Any]:
+    """The plan with one release, and a budget that is just enough for it; without a table."""
+    plan = record if isinstance(record, Mapping) else {}
+    listed = plan.get("releases")
+    releases = {
+        str(one.get("name", default_name(one, i))): one
+        for i, one in enumerate(listed if isinstance(listed, list) else [])
+        if isinstance(one, Mapping)
+    }
+    if not releases:
+        fail("The plan has no release yet.")
+    one = releases[check_choice("release", name, list(releases))]
+    kept = {key: value for key, value in one.items() if key not in ("weight", "epsilon")}
+    stated = plan.get("budget")
+    level = stated.get("confidence", 0.95) if isinstance(stated, Mapping) else 0.95
+    return {
+        "schema": plan.get("schema"),
+        "budget": {"epsilon": 1, "ledger": "none", "confidence": level},
+        "releases": [{**kept, "epsilon": 1}],
+    }
+
+
+def asked(found: PlanText, epsilon: object) -> Request:
+    """The release of such a plan, at an epsilon."""
+    if not found.releases:
+        fail(next(said for place, said in found.noted if place[:1] != ("data",) and place))
+    return found.releases[0].request.at(check_epsilon(amount("epsilon", epsilon)))
 
 
 def preview(found: PlanText, request: Request) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+// Step 1: which table. Names and types are read, never a cell.
+
+import { ask } from "./api.js";
+import { checkbox, field, fill, h, problemsAt, select, table } from "./dom.js";
+import { changed, check, keep, state } from "./state.js";
+import { words } from "./words.js";
+
+const w = words.data;
+
+export function dataStep(go) {
+  const way = h("div", { class: "stack" });
+  const found = h("div", { "aria-live": "polite" });
+  const data = state.plan.data;
+  let kind = ["sql", "folder", "file"].find((key) => key in data) ?? "file";
+
+  const choices = ["file", "folder", "sql", "demo"].map((key) => {
+    const id = `way-${key}`;
+    const radio = h("input", { type: "radio", name: "way", id, value: key, checked: key === kind, onchange: () => show(key) });
+    return h("div", { class: "check" }, radio, h("label", { for: id }, w[key]));
+  });
+
+  function replace(data) {
+    state.plan.data = data;
+    state.columns = null;
+    changed();
+  }
+
+  async function read() {
+    fill(found, h("p", { class: "help" }, words.working));
+    try {
+      const { columns } = await ask("header", { file: state.file, data: state.plan.data });
+      state.columns = columns;
+      if (state.plan.data.names) state.plan.data.names = columns.map((column) => column.name);
+      keep();
+      changed(0);
+      show_columns();
+    } catch (error) {
+      state.columns = null;
+      fill(found, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  }
+
+  function show_columns() {
+    if (!state.columns) return fill(found);
+    const rows = state.columns.map((column) => [column.name, column.kind || w.unknownType]);
+    fill(found, h("p", { class: "good" }, w.found(rows.length)), table([w.column, w.type], rows, w.columns),
+      h("button", { type: "button", class: "primary", onclick: () => go("facts") }, words.next(words.steps.facts)));
+  }
+
+  async function show(key) {
+    kind = key;
+    let files = { tables: [], folders: [], databases: [] };
+    try {
+      files = await ask("files", { file: state.file });
+    } catch (error) {
+      fill(found, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+    const now = state.plan.data;
+    const pick = (names, name, label) =>
+      names.length || now[name]
+        ? field(label, select([["", w.choose], ...new Set([...names, ...(now[name] ? [now[name]] : [])])].map((n) => (Array.isArray(n) ? n : [n, n])), now[name] ?? "",
+            (value) => {
+              replace(value ? { [name]: value } : {});
+              if (value) read();
+            }), { place: ["data", name] })
+        : h("p", { class: "help" }, w.none);
+    if (key === "file") fill(way, pick(files.tables, "file", w.fileLabel), bare());
+    if (key === "folder") fill(way, pick(files.folders, "folder", w.folderLabel));
+    if (key === "sql") fill(way, query(files.databases));
+    if (key === "demo") {
+      fill(way, h("p", { class: "help" }, w.demoHelp),
+        h("button", { type: "button", class: "primary", onclick: demo }, w.useDemo));
+    }
+  }
+
+  function bare() {
+    const mark = field(w.delimiter, select(Object.entries(w.delimiters), state.plan.data.delimiter ?? ",", (value) => {
+      state.plan.data.delimiter = value;
+      read();
+    }));
+    mark.hidden = !state.plan.data.names;
+    const box = checkbox(w.header, Boolean(state.plan.data.names), (on) => {
+      const { file } = state.plan.data;
+      if (!file) return;
+      replace(on ? { file, names: ["c1"], delimiter: "," } : { file });
+      mark.hidden = !on;
+      read();
+    });
+    return [box, h("p", { class: "help" }, w.headerHelp), mark];
+  }
+
+  function query(databases) {
+    const now = state.plan.data;
+    const text = h("textarea", { rows: "4", spellcheck: "false", value: now.sql ?? "", oninput: (e) => replace({ ...pickBase(), sql: e.target.value }) });
+    let base = now.database ?? "";
+    const pickBase = () => (base ? { database: base } : {});
+    const bases = databases.length
+      ? field(w.database, select([["", w.choose], ...databases.map((n) => [n, n])], base, (value) => {
+          base = value;
+          replace({ ...pickBase(), sql: text.value });
+        }))
+      : null;
+    return [field(w.query, text, { help: w.queryHelp, place: ["data", "sql"] }), bases,
+      h("button", { type: "button", class: "primary", onclick: read }, w.read)];
+  }
+
+  async function demo() {
+    try {
+      const made = await ask("demo", { file: state.file });
+      const { columns } = await ask("header", { file: made.file, data: made.plan.data });
+      Object.assign(state, { file: made.file, base: made.base, plan: made.plan, columns, job: null });
+      keep();
+      document.dispatchEvent(new Event("plan"));
+      await check();
+    } catch (error) {
+      fill(found, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  }
+
+  show(kind);
+  show_columns();
+  return [
+    h("p", { class: "lead" }, w.lead),
+    h("div", { class: "sheet" },
+      h("fieldset", {}, h("legend", {}, w.how), h("div", { class: "checks" }, choices)),
+      way, problemsAt(["data"]), found),
+    h("p", { class: "help" }, w.folders(state.folders.join(", "))),
+  ];
+}

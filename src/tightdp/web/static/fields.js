@@ -1,0 +1,147 @@
+// Controls for the options of a question, by what an option takes. The registry decides which there are.
+
+import { checkbox, field, h, problemsAt, select } from "./dom.js";
+import { state } from "./state.js";
+import { words } from "./words.js";
+
+const w = words.questions;
+const isNumber = (facts) => !("levels" in facts);
+export const fits = (facts, of) => !of || (of === "number") === isNumber(facts);
+const columns = (of) =>
+  Object.entries(state.plan.schema.columns || {}).filter(([, facts]) => fits(facts, of)).map(([name]) => name);
+const pieces = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
+const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+export const number = (text) => {
+  const plain = text.trim();
+  return plain !== "" && Number.isFinite(Number(plain)) ? Number(plain) : plain;
+};
+const bins = (text) => {
+  const all = pieces(text).map(number);
+  return all.length === 1 && Number.isInteger(all[0]) ? all[0] : all;
+};
+const shownBins = (value) => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
+
+function input(value, onvalue, more = {}) {
+  return h("input", { type: "text", value: value ?? "", autocomplete: "off", oninput: (e) => onvalue(e.target.value), ...more });
+}
+function area(value, onvalue, more = {}) {
+  return h("textarea", { rows: "3", value: value ?? "", oninput: (e) => onvalue(e.target.value), ...more });
+}
+
+// One control for one option; `set` is called with the value of the plan, undefined where there is none.
+export function control(option, value, set, place) {
+  const usual = option.default === null || option.default === undefined ? "" : ` (${w.default(option.default)})`;
+  const label = `${option.name.replaceAll("_", " ")}${option.required ? ` (${w.required})` : usual}`;
+  const plain = (made, hint) => field(label, made, { help: hint ? `${option.about}; ${hint}` : option.about, place });
+  const text = (read, show, hint, make = input) =>
+    plain(make(show(value), (given) => set(given.trim() ? read(given) : undefined)), hint);
+  const asText = (shown) => (shown ?? "").toString();
+  switch (option.takes) {
+    case "column":
+      return plain(select([["", w.choose], ...columns(option.of).map((name) => [name, name])], value ?? "", (v) => set(v || undefined)));
+    case "columns":
+      return many(label, option, columns(option.of), value, set, place);
+    case "terms":
+      return text(pieces, (v) => (v ?? []).join(", "), w.terms);
+    case "by":
+      return groups(label, option, value, set, place);
+    case "number":
+      return plain(input(value, (v) => set(v.trim() || undefined), { inputmode: "decimal" }));
+    case "numbers":
+      return text(pieces, (v) => (v ?? []).join(", "), w.list);
+    case "integer":
+      return text(number, asText, "");
+    case "bins":
+      return text(bins, shownBins, w.bins);
+    case "labels":
+      return text((t) => pieces(t).map(level), (v) => (v ?? []).join(", "), w.list);
+    case "pairs":
+      return text((t) => lines(t).map(pieces), (v) => (v ?? []).map((p) => p.join(", ")).join("\n"), w.pairs, area);
+    case "lists":
+      return text((t) => lines(t).map(pieces), (v) => (v ?? []).map((p) => p.join(", ")).join("\n"), w.lines, area);
+    case "tables":
+      return text(
+        (t) => (/^\d+$/.test(t.trim()) ? Number(t) : lines(t).map(pieces)),
+        (v) => (Array.isArray(v) ? v.map((p) => [p].flat().join(", ")).join("\n") : (v ?? "").toString()), w.tables, area);
+    case "bins of columns":
+      return binsOf(label, option, value, set, place);
+    case "flag":
+      return plain(select([["", w.unset], ["true", w.yes], ["false", w.no]], value === undefined ? "" : String(value),
+        (v) => set(v === "" ? undefined : v === "true")));
+    default: {
+      if (!option.choices.length) return text((t) => t.trim(), asText, "");
+      return plain(select([["", w.unset], ...option.choices.map((c) => [c, c])], value ?? "", (v) => set(v || undefined)));
+    }
+  }
+}
+
+// A level as the schema has it: 1 and "1" are two levels.
+function level(text) {
+  for (const facts of Object.values(state.plan.schema.columns)) {
+    const found = (facts.levels || []).find((known) => String(known) === text);
+    if (found !== undefined) return found;
+  }
+  return number(text);
+}
+
+function group(label, option, place, ...inside) {
+  return h("fieldset", {}, h("legend", {}, label), h("span", { class: "help" }, option.about), inside, problemsAt(place));
+}
+
+function many(label, option, names, value, set, place) {
+  const chosen = new Set(value ?? []);
+  const boxes = names.map((name) =>
+    checkbox(name, chosen.has(name), (on) => {
+      if (on) chosen.add(name);
+      else chosen.delete(name);
+      const kept = names.filter((known) => chosen.has(known));
+      set(kept.length ? kept : undefined);
+    }));
+  return group(label, option, place, boxes.length ? h("div", { class: "checks" }, boxes) : h("p", { class: "help" }, w.noColumn));
+}
+
+// Categories by name, numbers with their bins; and, where that is allowed, a column that nobody listed.
+function groups(label, option, value, set, place) {
+  const items = new Map([value ?? []].flat().map((item) => (Array.isArray(item) ? [item[0], item[1]] : [item, null])));
+  const known = state.plan.schema.columns || {};
+  const tell = () => {
+    const made = [...items].map(([name, edges]) => (edges === null ? name : [name, edges]));
+    set(made.length ? made : undefined);
+  };
+  const rows = Object.entries(known).map(([name, facts]) => {
+    const edges = isNumber(facts)
+      ? input(shownBins(items.get(name)), (text) => {
+          if (items.has(name)) {
+            items.set(name, bins(text));
+            tell();
+          }
+        }, { "aria-label": w.binsOf(name), placeholder: w.bins, class: "narrow" })
+      : null;
+    const box = checkbox(name, items.has(name), (on) => {
+      if (on) items.set(name, edges ? bins(edges.value) : null);
+      else items.delete(name);
+      tell();
+    });
+    return h("div", { class: "with-bins" }, box, edges);
+  });
+  const free = [...items.keys()].find((name) => !(name in known)) ?? "";
+  const unlisted = option.choices.length
+    ? field(w.unlisted, input(free, (text) => {
+        for (const name of [...items.keys()]) if (!(name in known)) items.delete(name);
+        if (text.trim()) items.set(text.trim(), null);
+        tell();
+      }))
+    : null;
+  return group(label, option, place, h("div", { class: "checks" }, rows), unlisted);
+}
+
+function binsOf(label, option, value, set, place) {
+  const all = { ...(value ?? {}) };
+  const rows = columns("number").map((name) =>
+    field(name, input(shownBins(all[name]), (text) => {
+      if (text.trim()) all[name] = bins(text);
+      else delete all[name];
+      set(Object.keys(all).length ? { ...all } : undefined);
+    }, { placeholder: w.bins })));
+  return group(label, option, place, rows.length ? rows : h("p", { class: "help" }, w.noColumn));
+}
