@@ -77,6 +77,7 @@ OTHERS: dict[str, list[Any]] = {
     "most_cells": [1 << 10],
     "most": [4],
     "most_points": [1 << 24],
+    "most_steps": [1 << 33],
     "most_work": [1 << 44],
     "interval": ["sample", "none", tdp.Interval(0, 2)],
     "intervals": [[tdp.Interval(-2, 1)]],

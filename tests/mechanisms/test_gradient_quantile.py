@@ -238,12 +238,26 @@ def test_the_gradient_radius_holds(seed):
         ({"shape": "l2"}, "`shape` must be one of"),
         ({"epsilon": 0}, "`epsilon`"),
         ({"grid": 60}, "`grid`"),
+        ({"most_steps": 0}, "`most_steps`"),
+        ({"most_steps": 1 << 40, "sampler": "mcmc"}, "`most_steps` belong to"),
         ({"features": 1, "fit_intercept": False, "target": "x9"}, "x9"),
     ],
 )
 def test_bad_parameters_are_named(change, words):
     with pytest.raises(ParameterError, match=words):
         mechanism(10, **change)
+
+
+def test_whoever_accepts_more_work_has_a_finer_lattice(seed):
+    facts = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=100_000)
+    coarse = KNormQuantileRegression(facts, epsilon=1.0)
+    fine = KNormQuantileRegression(facts, epsilon=1.0, most_steps=1 << 36)
+    assert (coarse.grid, fine.grid) == (12, 18)
+    assert "most_steps" not in repr(coarse)  # what was stored before stays known
+    x = np.linspace(-1, 1, 100_000)
+    rows = {"x": x, "y": 0.1 - 0.3 * x + 0.005 * np.sin(991 * x)}
+    errors = [np.abs(m.release(rows, rng=seed).value - [0.1, -0.3]).max() for m in (fine, coarse)]
+    assert errors[0] < 2.0**-15 < errors[1]  # 0.1 and -0.3 are no multiples of 2**-12
 
 
 def test_a_bad_table_costs_nothing():

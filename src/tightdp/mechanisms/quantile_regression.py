@@ -11,6 +11,7 @@ from tightdp.errors import (
     Integers,
     check_choice,
     check_confidence,
+    check_count,
     fail,
 )
 from tightdp.exact.box_sampling import BoxSampler, Point
@@ -35,6 +36,7 @@ from tightdp.schema import Schema
 MOST_EXACT = 5  # beyond, no lattice of use is small enough to be gone through
 _COARSEST = 5  # of grids that are of use
 _FEW_STEPS = 1 << 21  # so many are quicker than boxes
+_KEPT_LINES = 1 << 24  # weights of more would take gigabytes
 _PATIENCE = 1 << 11  # refused proposals, at least, before all lines are gone through
 _WORTH = 1 << 15  # steps along lines that take as long as a proposal
 
@@ -64,11 +66,12 @@ class KNormQuantileRegression(PlaneGradient):
     :class:`~tightdp.exact.quantile_levels.LineLaw`) [P4].
     Numerics: ``exact``. The running time depends on the data, within a public bound: boxes are cut
     for about as long as it takes to go through all lines of the lattice, which is done where that
-    is not enough: at most 750,000 of them and 2**30 steps of lines times rows (minutes). The grid
-    is as fine as that allows. Under add-remove, where more rows may come than were stated, the
-    bound grows in proportion to them. With ``sampler="mcmc"``, for more coefficients than four,
-    [P4] is missing: a finite chain only approaches the law, the release is not epsilon-DP, and its
-    guarantee says ``approximate-sampler``.
+    is not enough: at most 750,000 of them, or in proportion to ``most_steps``, and that many lines
+    times rows (2**30 take minutes). The grid is as fine as that allows. Under add-remove, where
+    more rows may come than were stated, the bound grows in proportion to them. With
+    ``sampler="mcmc"``, for more coefficients than four, [P4] is missing: a finite chain only
+    approaches the law, the release is not epsilon-DP, and its guarantee says
+    ``approximate-sampler``.
 
     **Erratum.** The paper's sensitivity :math:`2(1-\tau)C_X` is not one for :math:`\tau > 1/2`: at
     tau = 0.9 its law loses 9 epsilon (E20). It is :math:`2\max(\tau, 1-\tau)C_X`; with a constant
@@ -100,6 +103,13 @@ class KNormQuantileRegression(PlaneGradient):
         are **not private**.
     steps : int, optional
         Of every chain.
+    most_steps : int, optional
+        Lines times rows that a draw may have to go through, 2**30 by default: minutes at worst.
+        From 100,000 rows and two coefficients on, or 1,000 and three, the grid that this allows is
+        coarser than the noise, and with some five times as many rows, or fifty, coarser than the
+        error of the estimate without privacy. More work makes it finer. Ordinary tables, whose
+        residuals are spread out, take as long as before, seconds; the worst ones take an hour or
+        two for every 2**35.
 
     Examples
     --------
@@ -117,6 +127,7 @@ class KNormQuantileRegression(PlaneGradient):
         "The coefficients are drawn with a weight that falls with the norm of the gradient of "
         "the check loss, the norm whose ball is the hull of its changes."
     )
+    later = ("most_steps",)
 
     def __init__(
         self,
@@ -132,9 +143,14 @@ class KNormQuantileRegression(PlaneGradient):
         grid: int | None = None,
         sampler: str = "exact",
         steps: int | None = None,
+        most_steps: int | None = None,
     ) -> None:
         self.tau = check_tau(tau)
         self._exact = check_choice("sampler", sampler, SAMPLERS) != "mcmc"
+        if most_steps is not None and not self._exact:
+            fail("`most_steps` belong to sampler='exact': a chain goes through no lines.")
+        given = MOST_STEPS if most_steps is None else most_steps
+        self.most_steps = check_count("most_steps", given, most=1 << 60)
         super().__init__(
             schema,
             epsilon=epsilon,
@@ -199,15 +215,16 @@ class KNormQuantileRegression(PlaneGradient):
         if not self._exact or self.rows.dim > MOST_EXACT:  # which is refused in a moment
             return super()._finest()
         slopes, rows = self.rows.dim - 1, self.rows.schema.rows
+        most_lines = min(MOST_LINES * self.most_steps // MOST_STEPS, _KEPT_LINES)
         for grid in range(40, _COARSEST - 1, -1):
             edge = math.floor(self.radius * (1 << grid))
             lines = line_count(edge, slopes, within=self.shape == "l1")
-            if lines <= MOST_LINES and lines * rows <= MOST_STEPS:
+            if lines <= most_lines and lines * rows <= self.most_steps:
                 return grid
         fail(
             f"Exact quantile regression of {rows} rows on {slopes + 1} coefficients has no grid "
-            "that is fine enough and whose draws are sure to end: name fewer `features`, or take "
-            "a smaller `radius`.",
+            "that is fine enough and whose draws are sure to end: name fewer `features`, take a "
+            "smaller `radius`, or state with `most_steps` how much work you accept.",
             InfeasibleSamplingError,
         )
 
