@@ -46,13 +46,13 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 3,  # more of them push the search into a line of its own
+    "navbar_center": [],  # the sidebar has all pages, by task
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"**": []}
+html_sidebars = {"**": ["globaltoc.html"]}
 
 
 def _skip(

@@ -1,4 +1,4 @@
-"""From a table to a paid-for release: schema, preview, ledger, release, picture.
+"""From a table to a paid-for release: one table, then schema, preview, ledger, release, picture.
 
 The table is made up here, with the faults that real ones have. Everything written goes to
 `output/`.
@@ -116,8 +116,22 @@ def draw(made: dict[str, tdp.Preview], released: dict[str, tdp.Release]) -> None
         print(f"  {path}")
 
 
+def one_table() -> None:
+    title("The mean income in each region, and how sure it is")
+    regions = tdp.Category(["north", "east", "south", "west"], other="west")
+    columns = {"income": tdp.Interval(0, 200_000, unit="EUR"), "region": regions}
+    schema = tdp.Schema(columns, rows=ROWS)
+    print(tdp.mean(made_up_table(), "income", by="region", schema=schema, epsilon=1), end="\n\n")
+    say(
+        "epsilon is how much these numbers may tell about anybody: with 1, nobody's row makes any "
+        "outcome more than e = 2.7 times as likely as another row in its place would. How such a "
+        "table is made, paid for and kept, step by step:"
+    )
+
+
 def main() -> None:
     OUTPUT.mkdir(exist_ok=True)
+    one_table()
     schema = public_facts()
     made = previews(schema)
     draw(made, releases(schema, made_up_table()))

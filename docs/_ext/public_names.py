@@ -1,6 +1,6 @@
-"""The directive ``public-names``: every name in ``tightdp.__all__``, under the task it is for.
+"""The directive ``public-names TASK``: the names in ``tightdp.__all__`` that are for a task.
 
-The page grows with the package by itself: a name that is exported is documented.
+The pages grow with the package by themselves: a name that is exported is documented.
 """
 
 from __future__ import annotations
@@ -46,20 +46,22 @@ def entry(name: str) -> str:
     return "\n".join(lines)
 
 
-def page() -> str:
-    """The API page as MyST: per task its heading and its public names."""
-    parts = []
-    for task, names in exported().items():
-        body = "\n\n".join(entry(name) for name in names)
-        parts.append(f"## {task}\n\n```{{eval-rst}}\n{body}\n```\n")
-    return "\n".join(parts)
+def page(task: str) -> str:
+    """The public names of a task, as MyST: what they are called, then each of them."""
+    names = exported()[task]
+    links = ", ".join(f"[{name}](#tightdp.{name})" for name in names)
+    body = "\n\n".join(entry(name) for name in names)
+    return f"{links}\n\n```{{eval-rst}}\n{body}\n```\n"
 
 
 class PublicNames(SphinxDirective):
-    """Expands to the documentation of all public names."""
+    """Expands to the documentation of the public names of a task."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        return self.parse_text_to_nodes(page(), allow_section_headings=True)
+        return self.parse_text_to_nodes(page(self.arguments[0]), allow_section_headings=True)
 
 
 def keep_colons(app: Sphinx, what: str, *context: Any) -> None:

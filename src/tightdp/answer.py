@@ -18,6 +18,7 @@ from tightdp.printed import (
     in_brackets,
     in_short,
     interval_head,
+    notebook,
     text_table,
     value_and_interval,
     whole,
@@ -137,4 +138,4 @@ class Answer:
 
     def _repr_html_(self) -> str:
         tables = [html_table(rows, caption=name) for name, rows in self.tables()]
-        return "".join([*tables, html_notes(self._note())])
+        return notebook(*tables, html_notes(self._note()))

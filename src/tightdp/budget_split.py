@@ -24,7 +24,11 @@ from tightdp.errors import (
 from tightdp.ledger.amounts import check_any_cap
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.preview import Preview
-from tightdp.printed import html_table, text_table
+from tightdp.printed import (
+    html_table,
+    notebook,
+    text_table,
+)
 from tightdp.privacy import text_up
 
 _PLACES = 12
@@ -55,7 +59,7 @@ class BudgetSplit:
         return "\n".join([*text_table(self._rows()), "", self._verdict()])
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._verdict())
+        return notebook(html_table(self._rows(), self._verdict()))
 
     def _rows(self) -> list[tuple[str, str]]:
         body = [(name, text_up(part)) for name, part in self.epsilon.items()]

@@ -14,7 +14,14 @@ from tightdp.errors import TightdpError, check_instance, check_probability, fail
 from tightdp.mechanisms.additive import SPARING, SPENDING, AdditiveMechanism
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
-from tightdp.printed import html_table, most, percent, short, text_table
+from tightdp.printed import (
+    html_table,
+    most,
+    notebook,
+    percent,
+    short,
+    text_table,
+)
 
 _FEW, _MOST = 3, 12  # entries of a group that are all named; groups that are shown
 _LINEAR = ("best", "split", "hull", "l1", "l2", "linf")
@@ -98,7 +105,7 @@ class Comparison:
         return "\n".join([*text_table(self.rows(), left=(0, 2)), *self._notes()])
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows(), *self._notes())
+        return notebook(html_table(self.rows(), *self._notes()))
 
     def _notes(self) -> list[str]:
         left = len(self._groups()) - _MOST

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.printed import html_table, in_short, most, percent, short, text_table, whole
+from tightdp.printed import (
+    html_table,
+    in_short,
+    most,
+    notebook,
+    percent,
+    short,
+    text_table,
+    whole,
+)
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.schema import Schema
 
@@ -123,7 +132,7 @@ class Preview:
         return "\n".join([*text_table(self.rows()), "", *self._notes()])
 
     def _repr_html_(self) -> str:
-        return html_table(self.rows(), *self._notes())
+        return notebook(html_table(self.rows(), *self._notes()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

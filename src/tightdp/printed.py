@@ -31,6 +31,14 @@ _BARE = 6  # digits of a number without a width
 _PLAIN = range(-4, 12)  # powers of ten that are written out
 _LEVEL = 6  # digits of a level of confidence
 _EXACT = Context(prec=40)  # a float has 17 digits
+_NOTEBOOK = (
+    ".tightdp table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    ".tightdp caption{text-align:left;font-weight:600;color:inherit}"
+    ".tightdp th,.tightdp td{padding:3px 12px 3px 0;text-align:right;white-space:nowrap}"
+    ".tightdp th[scope=row]{text-align:left;font-weight:400}"
+    ".tightdp th[scope=col]{border-bottom:1px solid currentColor}"
+    ".tightdp th:first-child{text-align:left}.tightdp p{opacity:.8;margin:.4em 0}"
+)
 _COL, _ROW = 'th scope="col"', 'th scope="row"'
 
 
@@ -289,6 +297,15 @@ def html_table(rows: Rows, *notes: str, caption: str = "", kind: str = "") -> st
     lines = [_cells(_COL, head), *(_cells(_ROW, r[:1]) + _cells("td", r[1:]) for r in body)]
     title = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return _table([title, *map(_row, lines)], kind) + html_notes(*notes)
+
+
+def notebook(*parts: str) -> str:
+    """Tables and notes for a notebook, with a style of their own, light and dark.
+
+    >>> notebook("<table></table>")[:21]
+    '<div class="tightdp">'
+    """
+    return f'<div class="tightdp"><style>{_NOTEBOOK}</style>{"".join(parts)}</div>'
 
 
 def html_facts(facts: Facts, *, kind: str = "") -> str:

@@ -21,6 +21,7 @@ from tightdp.printed import (
     in_short,
     interval_head,
     long_labels,
+    notebook,
     short,
     text_table,
     value_and_interval,
@@ -469,7 +470,7 @@ class Release:
         return "\n".join([*text_table(self._rows()), "", self._note()])
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._note())
+        return notebook(html_table(self._rows(), self._note()))
 
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:

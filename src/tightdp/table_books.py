@@ -15,10 +15,12 @@ from tightdp.preview import Preview
 from tightdp.printed import (
     Axis,
     cross_table,
+    html_notes,
     html_table,
     in_brackets,
     in_one_cell,
     most,
+    notebook,
     percent,
     short,
     text_table,
@@ -197,7 +199,7 @@ class TableBook(Release):
 
     def _repr_html_(self) -> str:
         sheets = [html_table(rows, caption=name) for name, rows in self._sheets()]
-        return "".join(sheets) + "".join(f"<p>{note}</p>" for note in self._notes())
+        return notebook(*sheets, html_notes(*self._notes()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

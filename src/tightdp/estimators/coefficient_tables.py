@@ -13,6 +13,7 @@ from tightdp.printed import (
     bare,
     html_table,
     interval_head,
+    notebook,
     short,
     text_table,
     value_and_interval,
@@ -38,7 +39,7 @@ class CoefficientTable:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table([self.head, *self.rows], *self.notes, caption=self.title)
+        return notebook(html_table([self.head, *self.rows], *self.notes, caption=self.title))
 
 
 def table_title(model: PrivateEstimator[Any]) -> str:

@@ -21,7 +21,12 @@ from tightdp.geometry.orders import (
     volume_order,
 )
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
-from tightdp.printed import html_notes, html_table, text_table
+from tightdp.printed import (
+    html_notes,
+    html_table,
+    notebook,
+    text_table,
+)
 
 LP_NAMES: dict[str, float] = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 
@@ -120,7 +125,7 @@ class NormRanking:
 
     def _repr_html_(self) -> str:
         best = html_notes(self._recommended(), bold=True)
-        return html_table(self._cells()) + best + html_notes(*self.notes)
+        return notebook(html_table(self._cells()), best, html_notes(*self.notes))
 
     def _recommended(self) -> str:
         return f"Recommended: {self.recommendation} ({self.reason})"
