@@ -50,12 +50,12 @@ class Wishes:
         """What a caller states, one number for every entry, in the units of the release."""
         if weights is not None and targets is not None:
             fail("`weights` or `targets` must be left out: errors count in one way.")
+        if weights is None and targets is None:
+            return cls()
         units = np.array([float(unit) for unit in entry_units(statistic)])
         if weights is not None:
             return cls(weights=_numbers("weights", weights, statistic) * units**2)
-        if targets is not None:
-            return cls(targets=_numbers("targets", targets, statistic) / units)
-        return cls()
+        return cls(targets=_numbers("targets", targets, statistic) / units)
 
     @property
     def any(self) -> bool:
