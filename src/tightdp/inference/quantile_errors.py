@@ -7,7 +7,8 @@ weighed by what the law gives it over what the proposal did, and some are taken 
 The proposal is that of evenly spread rows, somewhat wider: with the curvature
 :math:`H = f X^\top X`, f the density of the target, the gradient at :math:`\theta` is about
 :math:`H(\theta - \hat\theta)`, and :math:`\theta - \hat\theta` about :math:`H^{-1}` times noise of
-the shape of a cube. Where noise may be as wide as the set, some planes are uniform on all of it.
+the shape of a cube, and never narrower than the steps of the lattice. Where noise may be as wide as
+the set, some planes are uniform on all of it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from tightdp.schema import Interval
 _FAINT = 500.0  # a rate at which noise is invisible beside any other
 _WIDER = 0.6  # the rate of the proposal, in units of the law's
 _WIDEST = 0.5  # the law of few rows has gaps: the proposal reaches across them
-_PLANES = 1_280  # that are proposed at rate 1, for every coefficient
+_PLANES, _MOST_PLANES = 1_280, 4_096  # proposed at rate 1 for every coefficient, and in all
 _STEPS = 12  # towards the best plane
 _STRONG = 250  # rows times epsilon for every coefficient, from which on errors are like 1/rows
 _ROWS, _MOST_ROWS = 512, 8_192  # of a made-up table, for every coefficient and in all
-_TABLES, _TAKEN = 64, 48  # tables that are made up, and planes taken of each
+_TABLES, _FEW_TABLES, _TAKEN = 64, 12, 48  # tables that are made up, and planes taken of each
+_CELLS, _TOGETHER = 1 << 16, 32  # rows times planes that are looked at together; planes at least
+_WORK = 1.5e8  # tables times rows times planes, from which on there are fewer tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +75,31 @@ class PlaneLaw:
         strength = max(few * self.epsilon, min(rows * self.epsilon, strong))
         scale = strength / (rows * self.epsilon)
         rate, step = strength / few / (2 * self.rows.persons), self.step / scale
-        tables = _TABLES if few <= _ROWS * dim else _TABLES // 2
-        drawn = [self._draw(few, rate, step, strength < strong, rng) for _ in range(tables)]
+        near = min(_MOST_PLANES, round(dim * _PLANES * min(max(rate, 1 / 8), 1.0)))
+        planes = near, near // 4 * (strength < strong)
+        tables = min(max(round(_WORK / few / near), _FEW_TABLES), _TABLES)
+        drawn = [self._draw(few, rate, step, planes, rng) for _ in range(tables)]
         return scale * np.concatenate(drawn)
 
     def _draw(
-        self, count: int, rate: float, step: float, wide: bool, rng: RandomSource
+        self, count: int, rate: float, step: float, many: tuple[int, int], rng: RandomSource
     ) -> FloatArray:
         """Planes of one table, drawn with a rate, less one that is drawn with next to no noise."""
         x, y, density = self._table(count, rng)
-        bend = density * x.T @ x
-        best = self._best(x, y, bend)
-        planes, chance = self._proposed(best, bend, rate, wide, rng)
+        bend = density * (x.T @ x + np.eye(x.shape[1]))  # one row more: never singular
+        about = self._best(x, y, bend)
+        wide = min(_WIDER * rate, _WIDEST, 1 / (step * bend.diagonal().max()))
+        planes, chance = self._proposed(about, bend, wide, many, rng)
         whole = np.rint(planes / step) * step  # the law of a lattice point is even on its cell
         sizes = np.abs(whole)
         inside = (sizes.sum(axis=1) if self.within else sizes.max(axis=1)) <= self.radius
-        levels = np.where(inside, self._levels(self._gradients(x, y, best, whole)), np.inf)
+        levels = np.where(inside, self._levels(self._gradients(x, y, about, whole)), np.inf)
         levels -= levels.min()
-        taken, truth = (
-            whole[_in_proportion(-each * levels - chance, many, rng)]
-            for each, many in ((rate, _TAKEN), (_FAINT, 1))
+        taken, best = (
+            _in_proportion(-each * levels - chance, some, rng)
+            for each, some in ((rate, _TAKEN), (_FAINT, 1))
         )
-        return np.asarray(taken - truth)
+        return np.asarray(whole[taken] - planes[best])  # and what the lattice rounds
 
     def _table(self, count: int, rng: RandomSource) -> tuple[FloatArray, FloatArray, float]:
         """Scaled rows that are drawn evenly from their bounds, and the density of the target."""
@@ -114,8 +120,10 @@ class PlaneLaw:
         above, moves = y - x @ near, planes - near
         open_ = np.abs(above) <= np.abs(x) @ np.abs(moves).max(axis=0)
         settled = x[~open_].T @ (above[~open_] <= 0) - float(self.tau) * x.sum(axis=0)
-        below = (above[open_, None] <= x[open_] @ moves.T).astype(np.float64)
-        return np.asarray(settled[:, None] + x[open_].T @ below)
+        above, x = above[open_, None], x[open_]
+        parts = np.array_split(moves, 1 + len(moves) // max(_CELLS // (1 + len(x)), _TOGETHER))
+        below = [x.T @ (above <= x @ part.T).astype(np.float64) for part in parts]
+        return np.asarray(settled[:, None] + np.concatenate(below, axis=1))
 
     def _levels(self, gradients: FloatArray) -> FloatArray:
         """Norms, in units of what one row can change."""
@@ -130,13 +138,16 @@ class PlaneLaw:
         return plane
 
     def _proposed(
-        self, best: FloatArray, bend: FloatArray, rate: float, wide: bool, rng: RandomSource
+        self,
+        best: FloatArray,
+        bend: FloatArray,
+        rate: float,
+        many: tuple[int, int],
+        rng: RandomSource,
     ) -> tuple[FloatArray, FloatArray]:
-        """Planes, and the logarithms of their densities, up to a constant."""
-        dim = len(best)
-        near = round(dim * _PLANES * min(max(rate, 1 / 8), 1.0))  # rough at large rates
-        far = near // 4 * wide
-        rate = min(_WIDER * rate, _WIDEST) * float(self._levels(np.eye(dim)[-1]))
+        """Planes near the best one and anywhere, and the logarithms of their densities."""
+        dim, (near, far) = len(best), many
+        rate *= float(self._levels(np.eye(dim)[-1]))
         cube = 2.0 * rng.uniform((near, dim)) - 1.0
         moves = rng.exponential((near, dim + 1)).sum(axis=1, keepdims=True) / rate * cube
         planes = np.concatenate([best + moves @ np.linalg.inv(bend), self._anywhere(far, rng)])

@@ -42,7 +42,7 @@ from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 
 NOISES = ("best", "hull", *FAMILIES, "gaussian")
 _WORTH = 0.99
-_TABLES, _REPLICATES = 64, 16  # of previews: made-up tables, and releases on each
+_TABLES, _REPLICATES = 64, 16  # of previews: made-up tables, and releases on each, at most
 _FEW_ROWS = 4_096  # of a made-up table
 
 
@@ -382,13 +382,20 @@ class ClassTables(Reading):
     def preview(self, confidence: float = 0.95) -> Preview:
         """Simulated on the sums of made-up rows: what is read off them with noise and without."""
         level, bits, mechanism = check_confidence(confidence), source(PREVIEW_SEED), self.moments
-        exact = self._made_up_sums(bits)
-        noise = np.asarray(mechanism.noise.sample(_TABLES * _REPLICATES, rng=bits), dtype=float)
-        noise = noise.reshape(_REPLICATES, *exact.shape) / float(mechanism.resolution)
+        exact, each = self._made_up_sums(bits), self._replicates()
+        noise = np.asarray(mechanism.noise.sample(_TABLES * each, rng=bits), dtype=float)
+        noise = noise.reshape(each, *exact.shape) / float(mechanism.resolution)
         truth = self._values(self._tables(exact, self.at(FAINT).moments.scaled_covariance()))
         doubt = mechanism.scaled_covariance()
-        errors = [self._values(self._tables(exact + each, doubt)) - truth for each in noise]
+        errors = [self._values(self._tables(exact + drawn, doubt)) - truth for drawn in noise]
         return preview_of_errors(self, self._entries(), np.concatenate(errors), level)
+
+    def _replicates(self) -> int:
+        """Releases on each made-up table: fewer where a draw takes long."""
+        if not isinstance(self.moments.noise, BodyNoise):
+            return _REPLICATES
+        columns = len(self.statistic.layout.numbers)  # two of them more take twice as long
+        return max(1, _REPLICATES >> max(0, (columns - 4) // 2))
 
     def _made_up_sums(self, rng: RandomSource) -> FloatArray:
         """The scaled statistic of several tables of made-up rows."""
