@@ -1,18 +1,22 @@
-"""Rows made from private tables beside AIM and MST: tables, a classifier, and time.
+"""Rows made from private tables beside AIM and MST: tables, a classifier, and time, in one run.
 
-    python benchmarks/synthetic_rows.py [--out FILE] [--quick] [--sets adult ...]
-        [--peer PYTHON --pgm FOLDER] [--made FOLDER] [--limit SECONDS]
+    python benchmarks/synthetic_rows.py --peer PYTHON --pgm FOLDER [--out FILE] [--sets adult ...]
+        [--epsilons 0.5 ...] [--limit SECONDS] [--repeat TIMES] [--quick]
+    python benchmarks/synthetic_rows.py --constants [--out FILE]
 
 ``FOLDER`` of ``--pgm`` is a checkout of github.com/ryan112358/private-pgm, and ``PYTHON`` an
 interpreter that can import its package (JAX 0.4, numpy below 2, pandas below 2.3). AIM and MST run
 there as their authors publish them: all pairs as the workload, model size 80, 1,000 iterations
-(MST: 10,000), double precision. They are run for at most ``--limit`` seconds each; what they made
-is kept in the folder ``--made`` and not run again. Nothing is written without ``--out``.
+(MST: 10,000), double precision, for at most ``--limit`` seconds each; a row of the table says how
+many tables AIM had measured when it was stopped. Nothing is written without ``--out``.
 
 All spend (epsilon, 1e-9) under add-remove, on the same cells. Distances are total variations
 between tables of the fitted rows and of as many synthetic ones, on average over all pairs, and over
 all triples, which nobody was asked for. A gradient-boosted classifier is fitted to synthetic rows
 and scored (area under the ROC curve) on held-out real ones.
+
+``--constants`` varies how many tables are chosen around what the public rule says, on a set that
+had no part in it (abalone).
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import platform
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +40,19 @@ from sklearn.metrics import roc_auc_score
 from synthetic_sets import ROW_SETS, Codes, RowSet
 
 import tightdp as tdp
-from tightdp.mechanisms.synthetic_rows import MOST_CELLS
+from tightdp.mechanisms.synthetic_rows import MOST_CELLS, SyntheticRows
 
 DELTA = 1e-9
 EPSILONS = (0.5, 1.0, 3.0)
+SETS = ("contraceptive", "adult", "bank")
 DATA = Path(__file__).parents[2] / "shared" / "data" / "uci"
 HEAD = "| set | epsilon | method | two-way | three-way | classifier | seconds |"
 PEER = """
-import itertools, json, sys, time
+import itertools, json, sys, time, types
 folder, data, method, epsilon, delta, seed, out = sys.argv[1:]
 sys.path[:0] = [folder + "/src", folder + "/mechanisms"]
+for name in ("matplotlib", "matplotlib.pyplot"):  # asked for by a module that draws nothing here
+    sys.modules.setdefault(name, types.ModuleType(name))
 import numpy as np
 from mbi import Dataset
 rows = Dataset.load(data + ".csv", data + ".json")
@@ -116,30 +124,30 @@ def loop(real: Codes, sizes: list[int], epsilon: float) -> Any:
     return made, time.time() - start
 
 
-def peers(given: argparse.Namespace, name: str, codes: Codes, epsilon: float) -> dict[str, Any]:
-    """What AIM and MST make of the rows, or have made before; None of what took too long."""
-    facts, found = ROW_SETS[name], {}
-    for method in ("MST", "AIM"):
-        out = Path(given.made) / f"{name}-{method}-{epsilon:g}"
-        if not Path(f"{out}.csv").is_file() and given.peer:
-            base = Path(given.made) / name
-            table = pd.DataFrame(codes, columns=list(facts.columns))
-            table.to_csv(f"{base}.csv", index=False)
-            sides = dict(zip(facts.columns, facts.sizes(), strict=True))
-            Path(f"{base}.json").write_text(json.dumps(sides), encoding="utf-8")
-            words = [given.pgm, str(base), method, str(epsilon), str(DELTA), "1", str(out)]
-            command = ["env", "JAX_PLATFORMS=cpu", "JAX_ENABLE_X64=1", given.peer, "-c", PEER]
+def peer(given: argparse.Namespace, name: str, codes: Codes, epsilon: float, method: str) -> Any:
+    """Codes of what AIM or MST makes of the rows and its seconds, or why there is nothing."""
+    facts = ROW_SETS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        base, out, log = (Path(folder) / word for word in ("rows", "made", "log"))
+        pd.DataFrame(codes, columns=list(facts.columns)).to_csv(f"{base}.csv", index=False)
+        sides = dict(zip(facts.columns, facts.sizes(), strict=True))
+        Path(f"{base}.json").write_text(json.dumps(sides), encoding="utf-8")
+        words = [given.pgm, str(base), method, str(epsilon), str(DELTA), "1", str(out)]
+        command = ["env", "JAX_PLATFORMS=cpu", "JAX_ENABLE_X64=1", given.peer, "-u", "-c", PEER]
+        with log.open("w") as said:
             try:
-                subprocess.run([*command, *words], check=False, timeout=given.limit)
-            except subprocess.TimeoutExpired:
-                print(
-                    f"{name}, {epsilon:g}: {method} was stopped after {given.limit} s", flush=True
+                subprocess.run(
+                    [*command, *words], check=True, timeout=given.limit, stdout=said, stderr=said
                 )
-        path = Path(f"{out}.csv")
-        if path.is_file():
-            seconds = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))["seconds"]
-            found[method] = pd.read_csv(path)[list(facts.columns)].to_numpy(np.int64), seconds
-    return found
+            except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as problem:
+                lines = log.read_text(encoding="utf-8").splitlines() or [""]
+                rounds = sum(line.startswith("Measuring") for line in lines)
+                ended = isinstance(problem, subprocess.CalledProcessError)
+                why = f"failed: {lines[-1][:80]}" if ended else f"stopped at {given.limit:.0f} s"
+                return f"{why}, after {rounds} tables" if method == "AIM" else why
+        seconds = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))["seconds"]
+        made = pd.read_csv(f"{out}.csv")[list(facts.columns)].to_numpy(np.int64)
+    return made, seconds
 
 
 def measured(given: argparse.Namespace) -> list[str]:
@@ -154,18 +162,51 @@ def measured(given: argparse.Namespace) -> list[str]:
             f"| {name} | - | the rows themselves | 0 | 0 | {score(real, held, target):.3f} | |"
         )
         for epsilon in given.epsilons:
-            made = {}
-            for seed in range(1, given.repeat + 1):
-                made[f"tightdp, {seed}"] = ours(facts, fit, epsilon, seed, delta=DELTA)
-            if not given.quick:
-                made["tightdp, delta = 0"] = ours(facts, fit, epsilon, 1)
-                made["AIM's loop, this solver"] = loop(real, sizes, epsilon)
-            made |= peers(given, name, real, epsilon)
-            for method, (codes, seconds) in made.items():
-                two, three = (variation(real, codes, sizes, k) for k in (2, 3))
-                far = f"{two:.4f} | {three:.4f} | {score(codes, held, target):.3f}"
-                lines.append(f"| {name} | {epsilon:g} | {method} | {far} | {seconds:.0f} |")
+            for method, result in methods(given, name, fit, real, epsilon):
+                if isinstance(result, str):
+                    lines.append(f"| {name} | {epsilon:g} | {method} | {result} | | | |")
+                else:
+                    codes, seconds = result
+                    two, three = (variation(real, codes, sizes, k) for k in (2, 3))
+                    far = f"{two:.4f} | {three:.4f} | {score(codes, held, target):.3f}"
+                    lines.append(f"| {name} | {epsilon:g} | {method} | {far} | {seconds:.0f} |")
                 print(lines[-1], flush=True)
+    return lines
+
+
+def methods(
+    given: argparse.Namespace, name: str, fit: pd.DataFrame, real: Codes, epsilon: float
+) -> Iterator[tuple[str, Any]]:
+    """What every method makes of the rows of one set, one after the other."""
+    facts = ROW_SETS[name]
+    for seed in range(1, given.repeat + 1):
+        yield f"tightdp, {seed}", ours(facts, fit, epsilon, seed, delta=DELTA)
+    if not given.quick:
+        yield "AIM's loop, this solver", loop(real, facts.sizes(), epsilon)
+    if given.peer:
+        for method in ("MST", "AIM"):
+            if method == "MST" or name in given.aim:
+                yield method, peer(given, name, real, epsilon, method)
+
+
+def constants(given: argparse.Namespace) -> list[str]:
+    """Two-way distances on a set nobody looked at, for other numbers of rounds than the rule's."""
+    facts = ROW_SETS["abalone"]
+    fit, _ = facts.split(Path(given.data))
+    real, sizes = facts.codes(fit, len(fit)), facts.sizes()
+    lines = ["| epsilon | the rule | half as many rounds | twice | four times |", "|---" * 5 + "|"]
+    for epsilon in given.epsilons:
+        facts_of = {"epsilon": epsilon, "delta": DELTA, "bins": facts.bins}
+        rule = SyntheticRows(facts.schema(len(fit)), **facts_of).spending.rounds
+        cells = []
+        for rounds in (rule, max(1, rule // 2), 2 * rule, 4 * rule):
+            seeds = range(1, max(given.repeat, 5) + 1)
+            made = [ours(facts, fit, epsilon, s, delta=DELTA, rounds=rounds)[0] for s in seeds]
+            far = [variation(real, codes, sizes, 2) for codes in made]
+            spread = np.std(far) / np.sqrt(len(far))
+            cells.append(f"{rounds}: {np.mean(far):.3f} ({spread:.3f})")
+        lines.append(f"| {epsilon:g} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
     return lines
 
 
@@ -173,17 +214,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--sets", nargs="*", default=list(ROW_SETS), choices=list(ROW_SETS))
+    parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(ROW_SETS))
+    parser.add_argument("--aim", nargs="*", default=list(SETS), choices=list(ROW_SETS))
     parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--data", default=str(DATA))
     parser.add_argument("--peer")
     parser.add_argument("--pgm")
-    parser.add_argument("--made", default=tempfile.gettempdir())
     parser.add_argument("--limit", type=float, default=7200.0)
     given = parser.parse_args()
     machine = f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}"
-    text = "\n".join([HEAD, "|---" * 7 + "|", *measured(given), "", f"Measured on {machine}.", ""])
+    table = constants(given) if given.constants else [HEAD, "|---" * 7 + "|", *measured(given)]
+    text = "\n".join([*table, "", f"Measured on {machine}.", ""])
     print(text)
     if given.out:
         Path(given.out).write_text(text, encoding="utf-8")

@@ -78,11 +78,12 @@ def adult(folder: Path) -> pd.DataFrame:
     return whole.dropna(subset=["age"])
 
 
-def shuffled(name: str) -> Callable[[Path], pd.DataFrame]:
-    """All rows in a public random order."""
+def shuffled(name: str, columns: list[str] | None = None) -> Callable[[Path], pd.DataFrame]:
+    """All rows in a public random order, with names for a file that has none."""
 
     def read(folder: Path) -> pd.DataFrame:
-        return pd.read_csv(folder / name).sample(frac=1, random_state=0).reset_index(drop=True)
+        whole = pd.read_csv(folder / name, names=columns)
+        return whole.sample(frac=1, random_state=0).reset_index(drop=True)
 
     return read
 
@@ -93,6 +94,10 @@ COUNTRIES = words(
     "Iran Ireland Italy Jamaica Japan Laos Mexico Nicaragua Outlying-US(Guam-USVI-etc) Peru "
     "Philippines Poland Portugal Puerto-Rico Scotland South Taiwan Thailand Trinadad&Tobago "
     "Vietnam Yugoslavia ?"
+)
+
+SHELLS = words(
+    "Sex Length Diameter Height Whole_weight Shucked_weight Viscera_weight Shell_weight Rings"
 )
 
 ROW_SETS = {
@@ -191,5 +196,31 @@ ROW_SETS = {
         },
         "contraceptive_method_use",
         373,
+    ),
+    "abalone": RowSet(  # for the constants alone
+        shuffled("abalone.csv", SHELLS),
+        {
+            "Sex": levels("M", "F", "I"),
+            "Length": between(0, 1),
+            "Diameter": between(0, 1),
+            "Height": between(0, 0.5),
+            "Whole_weight": between(0, 3),
+            "Shucked_weight": between(0, 1.5),
+            "Viscera_weight": between(0, 1),
+            "Shell_weight": between(0, 1),
+            "Rings": between(1, 29),
+        },
+        {
+            "Length": [k / 10 for k in range(11)],
+            "Diameter": [k / 10 for k in range(11)],
+            "Height": [k / 20 for k in range(11)],
+            "Whole_weight": [3 * k / 10 for k in range(11)],
+            "Shucked_weight": [3 * k / 20 for k in range(11)],
+            "Viscera_weight": [k / 10 for k in range(11)],
+            "Shell_weight": [k / 10 for k in range(11)],
+            "Rings": [1, *range(4, 17, 2), 29],
+        },
+        "Sex",
+        1000,
     ),
 }

@@ -93,8 +93,9 @@ class Option:
         return terms
 
     def _by(self, name: str, value: object, schema: Schema) -> Any:
-        if not (self.choices and isinstance(value, str) and value not in schema.columns):
-            group_cells(schema, value)  # what has choices may be a column that nobody listed
+        if not self.choices:
+            group_cells(schema, value)
+        group_names(value)  # what has choices may be columns that nobody listed: these come later
         return value
 
     def _tables(self, name: str, value: object, schema: Schema) -> Any:

@@ -23,6 +23,7 @@ from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
 from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
+from tightdp.mechanisms.key_totals import KeyMeans, KeySums
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
@@ -116,22 +117,61 @@ _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 _BY = Option("by", "release it for every group: categories, and numbers with their bins")
 
 
+_KEYS = ("public", "private")
+_KEYED_BY = Option("by", _BY.about, choices=_KEYS)
+_KEY_OPTIONS = {
+    "keys": Option(
+        "text", "'private': of columns without public levels", choices=_KEYS, default="public"
+    ),
+    "most": Option("integer", "of private keys: only so many, the largest"),
+}
+
+
+def _private(given: Options, able: bool = True) -> dict[str, Any]:
+    """What is asked of keys that nobody listed; nothing where levels are public."""
+    if able and check_choice("keys", given.get("keys", _KEYS[0]), _KEYS) == "private":
+        noise, delta = given.get("noise", "best"), given.get("delta", 0)
+        return {"noise": noise, "delta": delta, "most": given.get("most")}
+    for name in ("most", "count_share"):
+        if given.get(name) is not None:
+            fail(f"`{name}` is for keys='private': of public levels all are released.")
+    return {}
+
+
+def _key_columns(by: object) -> list[str]:
+    items = group_items(by)
+    if not items or not all(isinstance(item, str) for item in items):
+        fail("`by` must name the columns of the keys, without bins, for keys='private'.")
+    return [str(item) for item in items]
+
+
 def _register_columns(
-    name: str, mechanism: Callable[..., Mechanism], grouped: Callable[..., Mechanism]
+    name: str,
+    mechanism: Callable[..., Mechanism],
+    grouped: Callable[..., Mechanism],
+    keyed: Callable[..., Mechanism] | None = None,
 ) -> None:
-    """Of numeric columns, by default of all; of all rows, or of every group."""
+    """Of numeric columns, by default of all; of all rows, of every group, or of private keys."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns, by = given.get("columns"), given.get("by")
+        private = _private(given, keyed is not None)
         if columns is None:
             groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
+        if private:
+            assert keyed is not None
+            own = {key: given[key] for key in ("count_share",) if key in given}
+            return keyed(schema, columns, _key_columns(by), epsilon=epsilon, **private, **own)
         if by is None:
             return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
         return grouped(schema, columns, by, epsilon=epsilon, **_shape(given))
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
     options = {"columns": columns, "by": _BY, **_SHAPE}
+    if keyed is not None:
+        share = Option("number", "of private keys: the part of epsilon for keys and counts")
+        options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
     register(Kind(name, f"{name}s of numeric columns", options, build))
 
 
@@ -170,48 +210,30 @@ def _shape(given: Options) -> dict[str, Any]:
     return {key: given.get(key, option.default) for key, option in _SHAPE.items()}
 
 
-_register_columns("sum", SumMechanism, GroupSums)
-_register_columns("mean", MeanMechanism, GroupMeans)
+_register_columns("sum", SumMechanism, GroupSums, KeySums)
+_register_columns("mean", MeanMechanism, GroupMeans, KeyMeans)
 _register_columns("variance", VarianceMechanism, GroupVariances)
 
 
 def _count(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
     """Of public levels and groups; of keys that nobody listed, where they are private."""
-    stated = dict(given)
-    keys, most = stated.pop("keys", _KEYS[0]), stated.pop("most", None)
-    if check_choice("keys", keys, _KEYS) == "private":
-        return _private_keys(check_schema(schema), stated, most, epsilon)
-    if most is not None:
-        fail("`most` is for keys='private': of public levels all are released.")
-    own = {key: stated[key] for key in ("columns", "by") if key in stated}
-    return AdditiveMechanism(_counts(schema, **own), epsilon=epsilon, **_shape(stated))
+    private = _private(given)
+    if private:
+        if "columns" in given:
+            fail("`columns` must be left out with keys='private': `by` says whose keys count.")
+        return PrivateKeys(schema, _key_columns(given.get("by")), epsilon=epsilon, **private)
+    own = {key: given[key] for key in ("columns", "by") if key in given}
+    return AdditiveMechanism(_counts(schema, **own), epsilon=epsilon, **_shape(given))
 
 
-def _private_keys(schema: Schema, given: Options, most: int | None, epsilon: Fraction) -> Mechanism:
-    by = given.get("by")
-    if isinstance(by, (list, tuple)) and len(by) == 1:
-        by = by[0]
-    if not isinstance(by, str) or "columns" in given:
-        fail("`by` must name one column for keys='private', and `columns` none: its keys count.")
-    noise, delta = given.get("noise", "best"), given.get("delta", 0)
-    return PrivateKeys(schema, by, epsilon=epsilon, delta=delta, noise=noise, most=most)
-
-
-_KEYS = ("public", "private")
 register(
     Kind(
         "count",
         "counts of the levels of categories, of groups, or of keys that nobody listed",
         {
             "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
-            "by": Option("by", _BY.about, choices=_KEYS),
-            "keys": Option(
-                "text",
-                "'private': of a column without public levels",
-                choices=_KEYS,
-                default="public",
-            ),
-            "most": Option("integer", "of private keys: only so many, the largest"),
+            "by": _KEYED_BY,
+            **_KEY_OPTIONS,
             **_SHAPE,
         },
         _count,

@@ -29,6 +29,7 @@ from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
 from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_release import Together
+from tightdp.mechanisms.key_totals import KeyMeans, KeySums, KeyTotals
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
@@ -343,10 +344,23 @@ MECHANISMS: dict[type, list[Case]] = {
             lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, noise="gaussian"),
         ),
         Case(
+            "private keys, two columns",
+            lambda facts: PrivateKeys(facts, ["k", "t"], epsilon=1, delta=1e-3),
+        ),
+        Case(
             "private keys, the largest",
             lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3, most=1),
         ),
     ],
+    KeyTotals: [
+        Case("key totals", lambda facts: KeyTotals(facts, ["x"], "k", epsilon=1, delta=1e-3)),
+        Case(
+            "key totals, two columns",
+            lambda facts: KeyTotals(facts, ["x", "y"], ["k", "t"], epsilon=1, delta=1e-3),
+        ),
+    ],
+    KeySums: [Case("key sums", lambda facts: KeySums(facts, "y", "k", epsilon=1, delta=1e-3))],
+    KeyMeans: [Case("key means", lambda facts: KeyMeans(facts, "x", "k", epsilon=1, delta=1e-3))],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
     Together: [
         Case(

@@ -10,6 +10,7 @@ somewhere with probability at most ``FAMILY`` (Bonferroni over all cases).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from enrolled import LEVELS, MECHANISMS, RELATED, ROWS, Case, mapping, plain_row
 
 import tightdp as tdp
 from tightdp.audit import audit
+from tightdp.mechanisms.key_totals import KeyReading, KeyTotals
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.randomness import source
 
@@ -52,14 +54,32 @@ def told_apart(release: Callable[[Any], Any], pair: Any, n: int, seed: int) -> b
 def released(case: Case, relation: str, seed: int) -> Callable[[Any], Any]:
     """One release after the other, all from one mechanism."""
     mechanism, rng = case.build(relation), source(seed)
-    if isinstance(mechanism, PrivateKeys):  # a key that does not appear is a fact, too
-        return lambda table: _counts_of_levels(mechanism.release(table, rng=rng))
+    if isinstance(mechanism, (PrivateKeys, KeyTotals, KeyReading)):
+        return lambda table: _of_all_keys(mechanism, mechanism.release(table, rng=rng))
     return lambda table: mechanism.release(table, rng=rng).value
 
 
-def _counts_of_levels(release: tdp.Release) -> list[float]:
+def _of_all_keys(mechanism: Any, release: tdp.Release) -> list[float]:
+    """What the release tells of every key; one that does not appear is a fact, too."""
     found = dict(zip(release.names, release.value, strict=True))
-    return [found.get(f"k={level}", -1.0) for level in LEVELS["k"]]
+    sides = [LEVELS[name] for name in _key_columns(mechanism)]
+    keys = [
+        ", ".join(
+            f"{name}={level}" for name, level in zip(_key_columns(mechanism), key, strict=True)
+        )
+        for key in itertools.product(*sides)
+    ]
+    names = [
+        name.replace(mechanism.names[0].split(" | ")[-1], key)
+        for key in keys
+        for name in mechanism.names
+    ]
+    return [found.get(name, -99.0) for name in names]
+
+
+def _key_columns(mechanism: Any) -> tuple[str, ...]:
+    counted = mechanism if isinstance(mechanism, PrivateKeys) else mechanism.source.counted
+    return tuple(counted.columns)
 
 
 # the other shapes of additive noise have exact ratios, and their turn in the long run

@@ -21,7 +21,8 @@ _LEAST_BUFFER = 1 << 18
 class FewRows:
     """Rows kept so far; memory for about twice ``limit`` rows per person.
 
-    Of ``distinct`` rows each counts once for a person, however often it is there.
+    With ``keys`` the first so many cells of a row are a key: of a person's rows of one key that of
+    lowest rank counts, and keys are ranked without what else is in a row.
 
     Examples
     --------
@@ -31,8 +32,8 @@ class FewRows:
     2
     """
 
-    def __init__(self, limit: int, width: int, *, distinct: bool = False) -> None:
-        self._limit, self._distinct = limit, distinct
+    def __init__(self, limit: int, width: int, *, keys: int = 0) -> None:
+        self._limit, self._keys = limit, keys
         self._parts: list[Integers] = [np.empty((0, width + 2), dtype=np.int64)]
         self._held, self._room = 0, _LEAST_BUFFER
 
@@ -51,17 +52,18 @@ class FewRows:
 
     def _settle(self) -> Integers:
         table = np.concatenate(self._parts)
-        if self._distinct:
-            table = np.unique(table, axis=0)
-        kept = table[_lowest(table, self._limit)]
+        if self._keys:
+            table = table[_lowest(table, 1, 2 + self._keys)]
+        ranked = table[:, : 2 + self._keys] if self._keys else table
+        kept = table[_lowest(ranked, self._limit)]
         self._parts, self._held = [kept], len(kept)
         return kept
 
 
-def _lowest(table: Integers, limit: int) -> NDArray[np.intp]:
-    """Places of the ``limit`` rows of lowest rank of each person, person by person."""
-    order = np.lexsort((_ranks(table), table[:, 1], table[:, 0]))
-    keys = table[order, :2]
+def _lowest(table: Integers, limit: int, of: int = 2) -> NDArray[np.intp]:
+    """Places of the ``limit`` rows of lowest rank of each person, or of what ``of`` cells tell."""
+    order = np.lexsort((_ranks(table), *table[:, :of].T[::-1]))
+    keys = table[order, :of]
     first = np.ones(len(order), dtype=bool)
     first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
     starts = np.flatnonzero(first)

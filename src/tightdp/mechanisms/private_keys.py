@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +38,8 @@ _MARKS = (0.01, 0.25, 0.5, 0.75, 0.99)
 
 
 class PrivateKeys(Mechanism):
-    r"""Releases the keys of a column and their noisy counts, each if its noisy count is large.
+    r"""Releases the keys of a column, or of several together, and their noisy counts, each if its
+    noisy count is large.
 
     Nobody lists the keys: those that the table has are looked at, and a key that too few have does
     not appear. With one key a person, under add-remove neighbours, a key appears with the largest
@@ -47,7 +49,7 @@ class PrivateKeys(Mechanism):
     **Privacy.**
     Statement: a release is (epsilon, delta)-DP under the neighbour relation of the schema, for one
     person with at most ``rows_per_person`` keys.
-    Needs: [P1] a cell's key depends on that cell alone, and a person counts once for each of at
+    Needs: [P1] a row's key depends on its own cells alone, and a person counts once for each of at
     most m keys, which depend on that person's rows alone; [P2] noises of keys are independent and
     (epsilon', delta')-DP for a change of their count by one, also to and from 0, or (epsilon,
     delta)-DP for all changes together; [P3] what appears is in the order of the keys, and nothing
@@ -71,8 +73,9 @@ class PrivateKeys(Mechanism):
     ----------
     schema : Schema
         Says whose rows they are, and which neighbours; it need not know the column.
-    column : str
-        Of texts or numbers; see :func:`~tightdp.values.key_text` for what is a key.
+    column : str or list of str
+        Of texts or numbers; see :func:`~tightdp.values.key_text` for what is a key. Several columns
+        make one key of all their cells.
     epsilon : float, Fraction or Decimal
     delta : float, Fraction or Decimal
         Above 0: without it no key could ever appear.
@@ -107,7 +110,7 @@ class PrivateKeys(Mechanism):
     def __init__(
         self,
         schema: Schema,
-        column: str,
+        column: str | Sequence[str],
         *,
         epsilon: Number,
         delta: Number,
@@ -119,7 +122,7 @@ class PrivateKeys(Mechanism):
         if not self.delta:
             fail("`delta` must be above 0: without it no key that nobody listed could appear.")
         self.keys = KeyColumn(schema, column)
-        self.column = column
+        self.columns = self.keys.columns
         self.most = None if most is None else check_count("most", most, most=MOST_KEYS)
         ends = 2 if self.neighbors is Neighbors.REPLACE_ONE else 1
         self.changes = ends * schema.rows_per_person
@@ -143,14 +146,14 @@ class PrivateKeys(Mechanism):
     @property
     def names(self) -> tuple[str, ...]:
         """What a preview speaks of: the keys themselves are private."""
-        return (f"{self.column}=...",)
+        return (", ".join(f"{name}=..." for name in self.columns),)
 
     @property
     def law(self) -> str:
         return self.noise.words
 
     def label(self) -> str:
-        return f"PrivateKeys({self.column!r})"
+        return f"PrivateKeys({', '.join(map(repr, self.columns))})"
 
     def public_facts(self) -> Schema:
         return self.schema
@@ -197,14 +200,27 @@ class PrivateKeys(Mechanism):
         self, counts: Mapping[str, int], rng: RandomSource, confidence: float = 0.95
     ) -> Draft:
         """A release for exact counts, which are in the order of their keys."""
-        exact = np.array(list(counts.values()), dtype=np.int64)  # at most as many as rows
-        noisy, shows = self.noise.noisy(exact, rng)  # [P2]
-        shown = np.flatnonzero(shows)
-        if self.most is not None and len(shown) > self.most:
-            largest = np.argsort(-noisy[shown], kind="stable")[: self.most]
-            shown = np.sort(shown[largest])
+        shown, noisy = self.shown(list(counts.values()), rng)
         texts = list(counts)
-        return self._draft([texts[i] for i in shown], noisy[shown], confidence)
+        return self._draft([texts[i] for i in shown], noisy, confidence)
+
+    def shown(self, counts: Sequence[int], rng: RandomSource) -> tuple[Integers, Integers]:
+        """Which keys appear, by their places, and their noisy counts."""
+        exact = np.array(counts, dtype=np.int64)  # at most as many as rows
+        noisy, shows = self.noise.noisy(exact, rng)  # [P2]
+        places = np.flatnonzero(shows)
+        if self.most is not None and len(places) > self.most:
+            largest = np.argsort(-noisy[places], kind="stable")[: self.most]
+            places = np.sort(places[largest])
+        return places, noisy[places]
+
+    def axis(self, keys: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """The side of a table that has these keys."""
+        return ", ".join(self.columns), tuple(key_label(self.keys.parts(key)) for key in keys)
+
+    def key_names(self, keys: Sequence[str]) -> list[str]:
+        """What the keys are called, no two alike."""
+        return [key_label(self.keys.parts(key), self.columns) for key in keys]
 
     def _draft(self, keys: list[str], noisy: Integers, confidence: float) -> Draft:
         """Keys in their order [P3], with noisy counts and their intervals."""
@@ -214,9 +230,8 @@ class PrivateKeys(Mechanism):
             covariance=np.full(len(value), self.noise.mean_square()),
             ends=self.noise.ends(value),
         )
-        names = tuple(f"{self.column}={key}" for key in keys)
-        axes = ((self.column, tuple(keys)),) if keys else ()
-        return Draft.of(names, value, noisy, 1, error, axes)
+        axes = (self.axis(keys),) if keys else ()
+        return Draft.of(tuple(self.key_names(keys)), value, noisy, 1, error, axes)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The keys that appeared; their intervals are known at every level."""
@@ -234,3 +249,19 @@ def least_count(noise: KeyNoise | GaussianKeyNoise, chance: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if noise.chance(middle) >= chance else (middle + 1, high)
     return low
+
+
+def key_label(parts: Sequence[str], columns: Sequence[str] = ()) -> str:
+    """A key as it is printed; parts of several are quoted where a comma could be one of theirs.
+
+    >>> key_label(["a, b"]), key_label(["Ulm", "a, b"], ["city", "shop"])
+    ('a, b', 'city=Ulm, shop="a, b"')
+    """
+    if len(parts) > 1:
+        parts = [
+            json.dumps(part, ensure_ascii=False) if "," in part or part.startswith('"') else part
+            for part in parts
+        ]
+    if columns:
+        parts = [f"{name}={part}" for name, part in zip(columns, parts, strict=True)]
+    return ", ".join(parts)

@@ -20,9 +20,9 @@ _ROOT_BITS = 64
 _LEAST_VARIANCE = 1e-30  # where doubles underflow, at rates that no longer protect anybody
 _FIRST = tuple(Fraction(i, 20) for i in range(2, 13))  # parts that one-way tables may have
 _WELL = 0.02  # total variation from which on noise is small enough for a stated table
-_MOST_ROUNDS = 3  # for each stated table
+MOST_ROUNDS = 3  # for each stated table: what a release may take of time
 _CHOOSING, _CHOOSING_RHO = Fraction(1, 5), Fraction(1, 10)  # of a round, for its choice
-_WORTH = 0.08  # total variation that noise may cost a chosen table of middling size
+_STRENGTHS = 12  # of dependence, between the noise of one-way tables and the largest there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,9 @@ def table_shares(
     """Shares for stated tables and for rounds that choose among offered ones, by their cells.
 
     Stated tables have the whole amount where nothing is offered. Else they have the least part with
-    which noise costs them a fiftieth of total variation, from a tenth to six tenths. Rounds are as
-    many as leave a chosen table of middling size a twelfth, at least one, at most three for each
-    stated table and one for each that is offered.
+    which noise costs them a fiftieth of total variation, from a tenth to six tenths. Rounds are the
+    number of least regret (:func:`rounds_of_least_regret`), at most three for each stated table and
+    one for each that is offered.
     """
     moved = neighbors.rows_apart
     if not offered:
@@ -184,16 +184,62 @@ def table_shares(
         if np.mean([cells * noise.mean_size for cells, noise in pairs]) / (2 * rows) <= _WELL:
             break
     left, choosing = amount * (1 - first), _CHOOSING_RHO if gaussian else _CHOOSING
-    middle, most = float(np.mean(offered)), min(len(offered), _MOST_ROUNDS * len(stated))
 
     def each(count: int) -> CellNoise:
         return CellNoise(left / count * (1 - choosing), moved, gaussian)
 
     if rounds is None:
-        rounds = 1
-        while rounds < most and middle * each(rounds + 1).mean_size / (2 * rows) <= _WORTH:
-            rounds += 1
+        most = min(len(offered), MOST_ROUNDS * len(stated))
+        sizes = [each(count).mean_size for count in range(1, most + 1)]
+        noise = float(np.mean(offered)) * np.array(sizes) / (2 * rows)
+        pairs = zip(stated, noises, strict=True)
+        floor = float(np.mean([cells * noise.mean_size for cells, noise in pairs])) / rows
+        rounds = rounds_of_least_regret(noise, floor, len(offered))
     return TableShares(noises, each(rounds), left / rounds * choosing, rounds, gaussian)
+
+
+def rounds_of_least_regret(noise: FloatArray, floor: float, pairs: int) -> int:
+    r"""How many rounds to have when nothing is known of how the columns depend on each other.
+
+    Too few rounds miss pairs, too many make all noisy. How many are best depends on how many pairs
+    are dependent and how strongly, which is private. So the number is taken whose error, in total
+    variation summed over pairs, is the least multiple of that of the best number in the worst case.
+    The cases: m pairs that have nothing to do with each other, m = 1, 2, 4, ..., or all pairs of c
+    columns, which R <= c - 1 rounds make R (R + 1) / 2 of known; a pair that is not known is off by
+    a strength from that of one-way noise to 1/2, one that is known by the noise of a round, less
+    where rounds are left to measure again; and all pairs by the noise of one-way tables.
+
+    Parameters
+    ----------
+    noise : array
+        Of a chosen table in total variation, for 1, 2, ... rounds.
+    floor : float
+        What the noise of one-way tables costs a pair.
+    pairs : int
+
+    Examples
+    --------
+    >>> weak, strong = 0.05 * np.arange(1, 31), 0.001 * np.arange(1, 31)
+    >>> [rounds_of_least_regret(noise, 0.05, 45) for noise in (weak, strong)]
+    [3, 29]
+    """
+    rounds = np.arange(1, len(noise) + 1)
+    size = np.minimum(noise, 1.0)
+    columns = math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2)
+    scattered = [1 << k for k in range(pairs.bit_length())]
+    cases = [(m, m, np.minimum(rounds, m)) for m in scattered]
+    cases += [
+        (c * (c - 1) // 2, c - 1, np.minimum(rounds * (rounds + 1), c * (c - 1)) // 2)
+        for c in range(2, columns + 1)
+    ]
+    worst = np.zeros(len(noise))
+    for strength in np.geomspace(min(floor, 0.5), 0.5, _STRENGTHS):
+        for dependent, needed, known in cases:
+            again = size * np.sqrt(np.minimum(1.0, needed / rounds))
+            error = pairs * floor + (dependent - known) * strength + known * again
+            best = min(float(error.min()), pairs * floor + dependent * strength)
+            worst = np.maximum(worst, error / best)
+    return 1 + int(np.argmin(worst))
 
 
 def _noises(parts: Sequence[Fraction], moved: int, gaussian: bool) -> tuple[CellNoise, ...]:
