@@ -21,12 +21,11 @@ from tightdp.errors import (
     check_confidence,
     check_most,
 )
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import AdditiveMechanism, lost_to_the_grid
 from tightdp.mechanisms.mechanism import Mechanism, Reading, short_label, warn_of_delta
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.preview import KeysPreview
-from tightdp.privacy import Neighbors
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.schema import Interval, Schema, check_schema
