@@ -183,7 +183,7 @@ def _choices(
         fail("`epsilon` is for a statistic: a request and a mechanism have their own.")
     if isinstance(what, AdditiveMechanism):
         chosen = str(what._given["noise"])
-        names = (*SPENDING, *SPARING) if what.delta else SPARING
+        names = (*SPENDING, *SPARING) if _may_spend(what) else SPARING
         return chosen, names, lambda name: _rebuilt(what, name)
     asked = check_instance(
         "request", what, Request, "give a statistic, an AdditiveMechanism or tightdp.plans.request"
@@ -194,9 +194,14 @@ def _choices(
     return chosen, _candidates(asked), lambda name: _with(asked, name)
 
 
+def _may_spend(mechanism: AdditiveMechanism) -> bool:
+    """Whether there is a delta; "best" may have been given one that it did not spend."""
+    return bool(mechanism.delta or mechanism._given["delta"])
+
+
 def _rebuilt(mechanism: AdditiveMechanism, name: str) -> AdditiveMechanism:
     """The mechanism with another noise; one that has no use for a delta spends none."""
-    spare = bool(mechanism.delta) and name in SPARING and name not in SPENDING
+    spare = _may_spend(mechanism) and name in SPARING and name not in SPENDING
     return mechanism.rebuilt(noise=name, delta=0) if spare else mechanism.rebuilt(noise=name)
 
 

@@ -269,3 +269,14 @@ def test_comparisons_show_noise_with_and_without_delta():
     assert found.previews["gaussian"].guarantee.delta == 1e-6
     assert found.relative("hull") == found.relative("best") == 1
     assert found.relative("l2") < found.relative("gaussian")
+
+
+def test_comparisons_are_complete_where_the_best_noise_spends_no_delta():
+    """The choice then has delta = 0, and the mechanism was given one all the same."""
+    sums = tdp.Sums(facts(), ["x0", "x1"])
+    mechanism = tdp.AdditiveMechanism(sums, noise="best", epsilon=1, delta=1e-6)
+    assert mechanism.delta == 0
+    found = tdp.compare_noise(mechanism)
+    assert not found.refused
+    assert {"hull", "laplace", "gaussian", "l2"} <= set(found.previews)
+    assert found.previews["gaussian"].guarantee.delta == 1e-6
