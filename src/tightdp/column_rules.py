@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, check_choice, check_real, encodes, exact_fraction, fail
+from tightdp.printed import all_digits
 from tightdp.values import exact_value, plain_cell
 
 MOST_BITS = 26  # of a cell: products of two are split into exact halves
@@ -62,7 +63,7 @@ class Interval:
     >>> Interval(-2, 5).width, Interval(0, 10).missing
     (7.0, 5.0)
     >>> Interval(0, 9e5, decimal=",", thousands=".").describe()  # 1.234,5 and 1234,5 are numbers
-    '[0, 900000], missing -> 450000, written 1.234,5'
+    '[0 to 900,000], missing -> 450,000, written 1.234,5'
     >>> Interval(1, 5, step=1).clamp(np.array([0.0, 2.4, 4.6, np.nan]))
     array([1., 2., 5., 3.])
     """
@@ -227,11 +228,11 @@ class Interval:
     def describe(self) -> str:
         """The rule in words; two rules that differ read differently."""
         assert self.missing is not None  # set in __post_init__
-        low, high, missing = map(_exactly, (self.low, self.high, self.missing))
+        low, high, missing = map(all_digits, (self.low, self.high, self.missing))
         written = "" if self.plain else f", written 1{self.thousands}234{self.decimal}5"
         steps = "" if self.step is None else f" in steps of {_step_text(self.step)}"
         unit = f" {self.unit}" if self.unit else ""
-        return f"[{low}, {high}]{unit}{steps}, missing -> {missing}{written}"
+        return f"[{low} to {high}]{unit}{steps}, missing -> {missing}{written}"
 
     @property
     def plain(self) -> bool:
@@ -253,7 +254,7 @@ def _step_value(step: float | Fraction) -> Fraction:
 
 
 def _step_text(step: float | Fraction) -> str:
-    return str(step) if isinstance(step, Fraction) else _exactly(step)
+    return str(step) if isinstance(step, Fraction) else all_digits(step)
 
 
 def _read_step(given: object) -> float | Fraction:
@@ -293,12 +294,6 @@ def _next_end(low: float, step: Fraction, moves: Fraction) -> float:
         while rest % prime == 0:
             rest //= prime
     return float(decimal_value(low) + math.ceil(moves / rest) * rest * step)
-
-
-def _exactly(number: float) -> str:
-    """Six digits where they say it all, else as many as it takes."""
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -60,6 +60,15 @@ def short(value: float, digits: int = _OF_ERROR) -> str:
     return "-" if math.isnan(value) else _written(_rounded(value, _unit(value, digits)))
 
 
+def all_digits(value: float) -> str:
+    """A number that is stated and not estimated, with all its digits.
+
+    >>> all_digits(200000.0), all_digits(0.1), all_digits(1e-30)
+    ('200,000', '0.1', '1e-30')
+    """
+    return _written(_rounded(value, None))
+
+
 def whole(count: int) -> str:
     """A whole number, with all its digits.
 

@@ -25,7 +25,7 @@ from tightdp.accepted import TableLike
 from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
 from tightdp.errors import check_choice, check_count, check_instance, fail
 from tightdp.paths import read_file
-from tightdp.printed import html_table, text_table
+from tightdp.printed import html_table, text_table, whole
 from tightdp.privacy import Neighbors
 
 __all__ = [
@@ -80,10 +80,10 @@ class Schema:
     >>> print(schema)
     column  kind      rule
     -------------------------------------------------------
-    x       interval  [-2, 5], missing -> 1.5
+    x       interval  [-2 to 5], missing -> 1.5
     k       category  a, b, other; missing, unseen -> other
     <BLANKLINE>
-    replace-one neighbours, 5000 rows, grid 2^-16, 1 row per person
+    replace-one neighbours, 5,000 rows, grid 2^-16, 1 row per person
     """
 
     columns: Mapping[str, Interval | Category]
@@ -221,7 +221,7 @@ class Schema:
         each = "row" if self.rows_per_person == 1 else "rows"
         owner = f" (column {self.person!r})" if self.person else ""
         return (
-            f"{self.neighbors} neighbours, {self.rows} rows, grid 2^-{self.bits}, "
+            f"{self.neighbors} neighbours, {whole(self.rows)} rows, grid 2^-{self.bits}, "
             f"{self.rows_per_person} {each} per person{owner}"
         )
 

@@ -59,7 +59,7 @@ def test_thirds_are_steps_as_others_are(tmp_path) -> None:  # type: ignore[no-un
     np.testing.assert_array_equal(rule.at_least(thirds[1:]), thirds[1:])
     np.testing.assert_array_equal(rule.at_least(thirds[1:] - 0.1), thirds[1:])
     facts = Schema({"x": rule}, rows=13)
-    assert facts["x"].describe() == "[0, 4] in steps of 1/3, missing -> 2"
+    assert facts["x"].describe() == "[0 to 4] in steps of 1/3, missing -> 2"
     assert Schema.from_dict(facts.to_dict()) == facts == pickle.loads(pickle.dumps(facts))
     path = tmp_path / "schema.toml"
     path.write_text('rows = 13\n[columns.x]\nlow = 0\nhigh = 4\nstep = "1/3"\n')
@@ -93,7 +93,7 @@ def test_a_schema_with_steps_is_the_same_after_a_journey(tmp_path) -> None:  # t
     assert facts.bits == 20  # a million steps need them
     assert Schema.from_dict(facts.to_dict()) == facts == pickle.loads(pickle.dumps(facts))
     assert "step" not in facts.to_dict()["columns"]["x"]
-    assert facts["age"].describe() == "[0, 100] in steps of 1, missing -> 50"
+    assert facts["age"].describe() == "[0 to 100] in steps of 1, missing -> 50"
     path = tmp_path / "schema.toml"
     path.write_text("rows = 9\n[columns.age]\nlow = 0\nhigh = 100\nstep = 1\n")
     assert Schema.from_toml(path)["age"] == AGES

@@ -296,7 +296,6 @@ ONE_LINE = {
 }
 WRONG_COLUMNS = [
     (["agee"], "Did you mean 'age'?"),
-    ("age", r"write \['age'\]"),
     (5, "a list of names"),
     ([3], "Got"),
     ([], "at least one"),

@@ -32,6 +32,7 @@ _SCHEMA_HEAD = """\
 # Take away the # of what applies, and delete columns that no release reads.
 #   a number      low, high    cells outside are moved to the nearer bound
 #                 missing      what empty and unreadable cells become; by default the middle
+#                 unit         what it is in, such as "years": reports print it
 #   a category    levels       all values that are told apart
 #                 other        the level of empty and unseen cells; by default one more, "other"
 #                 loose        true, if case and blanks around a text do not matter

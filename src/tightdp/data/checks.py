@@ -20,7 +20,7 @@ from tightdp.data.columns import Cells, Chunk, ListedCells
 from tightdp.data.one_pass import BLOCK_ROWS, scan_sums
 from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
-from tightdp.printed import html_table, text_table
+from tightdp.printed import html_table, short, text_table, whole
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Interval, Schema
 
@@ -122,12 +122,12 @@ class TableCheck:
         return [head, *body]
 
     def _share(self, count: int) -> str:
-        return f"{count} ({100 * count / max(self.rows, 1):.3g} %)" if count else "0"
+        return f"{whole(count)} ({short(100 * count / max(self.rows, 1))} %)" if count else "0"
 
     def _notes(self) -> list[str]:
         least = self.schema.neighbors is Neighbors.REPLACE_ONE
-        stated = f"{'' if least else 'at most '}{self.schema.rows}"
-        notes = [f"{self.rows} rows; the schema says {stated}."]
+        stated = f"{'' if least else 'at most '}{whole(self.schema.rows)}"
+        notes = [f"{whole(self.rows)} rows; the schema says {stated}."]
         notes += [found.hint for found in self.by_column.values() if found.hint]
         return [*notes, *self.problems.values()]
 
@@ -160,7 +160,7 @@ def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> 
     <BLANKLINE>
     column  rule                         missing  unreadable   clamped    unseen
     ----------------------------------------------------------------------------
-    x       [0, 9], missing -> 4.5      1 (25 %)    1 (25 %)  1 (25 %)
+    x       [0 to 9], missing -> 4.5    1 (25 %)    1 (25 %)  1 (25 %)
     k       a, b; missing, unseen -> b  1 (25 %)                        1 (25 %)
     <BLANKLINE>
     4 rows; the schema says 4.
