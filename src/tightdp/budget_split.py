@@ -108,7 +108,7 @@ def split_budget(
 
     Examples
     --------
-    >>> from tightdp import Histogram, Sums
+    >>> from tightdp import Histogram, Interval, Schema, Sums
     >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
     >>> wishes = {"total": Sums(schema, ["age"]), "ages": Histogram(schema, "age", 5)}
     >>> split = split_budget(wishes, epsilon=1, errors={"total": 500, "ages": 20})

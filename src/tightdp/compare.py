@@ -178,7 +178,7 @@ def _choices(
     if isinstance(what, Statistic):
         if epsilon is None:
             fail("`epsilon` must be given: a statistic has none of its own.")
-        what = AdditiveMechanism(what, epsilon=epsilon)
+        what = AdditiveMechanism(what, noise="best", epsilon=epsilon)
     elif epsilon is not None:
         fail("`epsilon` is for a statistic: a request and a mechanism have their own.")
     if isinstance(what, AdditiveMechanism):

@@ -60,7 +60,7 @@ class GroupQuantiles(Mechanism):
 
     Examples
     --------
-    >>> from tightdp import Category
+    >>> from tightdp import Category, Interval
     >>> facts = {"pay": Interval(0, 100), "sex": Category(["f", "m"], other="f")}
     >>> median = GroupQuantiles(Schema(facts, rows=2000), "pay", [0.5], "sex", epsilon=1)
     >>> table = {"pay": np.repeat(np.linspace(0, 100, 1000), 2), "sex": ["f", "m"] * 1000}

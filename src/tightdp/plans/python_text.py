@@ -29,6 +29,7 @@ def to_python(plan: Plan) -> str:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> text = '''
     ... [data]
     ... file = "a.csv"
