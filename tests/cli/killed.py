@@ -66,8 +66,10 @@ def write(folder: Path, copies: int) -> str:
 
 def child(plan: str, out: Path, point: str | None, turn: int) -> int:
     """Fork; the child releases, and dies when it arrives at the point for the turn-th time."""
+    handle = os.open(out, os.O_WRONLY | os.O_CREAT)  # before: it may be killed at once
     pid = os.fork()
     if pid:
+        os.close(handle)
         return pid
     seen = 0
 
@@ -78,7 +80,6 @@ def child(plan: str, out: Path, point: str | None, turn: int) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     store._checkpoint = arrive
-    handle = os.open(out, os.O_WRONLY | os.O_CREAT)
     os.dup2(handle, 1)
     os._exit(main(["release", plan, "--json"]))
 
