@@ -67,6 +67,7 @@ def listen(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen()  # who comes before the server is ready waits, and is not refused
     except (OSError, OverflowError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or "there is no such port"

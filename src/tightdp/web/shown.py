@@ -227,9 +227,9 @@ def ledger_view(found: PlanText) -> dict[str, Any]:
 def _units(left: Remaining) -> list[list[str]]:
     """What one more release may cost, in every unit of privacy; all are rounded down."""
     return [
-        ["epsilon", text_down(left.epsilon)],
-        ["rho", text_down(left.rho)],
-        ["mu squared", text_down(left.mu_squared)],
+        ["epsilon, of pure noise", text_down(left.epsilon)],
+        ["rho, of Gaussian noise", text_down(left.rho)],
+        ["mu squared, of Gaussian noise", text_down(left.mu_squared)],
     ]
 
 

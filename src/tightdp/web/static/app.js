@@ -68,7 +68,7 @@ async function others() {
 
 async function open(file) {
   try {
-    use(await ask("open", { file }));
+    use(await withColumns(await ask("open", { file })));
     await check();
   } catch (error) {
     said.textContent = error.message;
@@ -95,6 +95,17 @@ async function exported(form) {
   }
 }
 
+// Names and types of the columns of a plan that was just opened; without them the forms ask less.
+async function withColumns(opened) {
+  const data = opened.plan?.data ?? {};
+  if (opened.columns || !(data.file || data.folder || data.sql)) return opened;
+  try {
+    return { ...opened, ...(await ask("header", { file: opened.file, data })) };
+  } catch {
+    return opened;
+  }
+}
+
 function use(opened) {
   const blank = emptyPlan(opened.file);
   const plan = opened.plan ?? blank;
@@ -108,6 +119,8 @@ function show() {
   const step = stepNow();
   fill(nav, Object.entries(words.steps).map(([key, label]) =>
     h("li", {}, h("a", { href: `#${key}`, "aria-current": key === step ? "step" : undefined, "data-step": key }, h("span", {}, label), h("small", { class: "todo" })))));
+  const here = nav.querySelector("[aria-current]");
+  nav.scrollLeft = here.offsetLeft - nav.offsetLeft - 40;
   const heading = document.getElementById("step");
   heading.textContent = words.steps[step];
   document.title = `${words.steps[step]} – ${state.plan.title || words.product}`;
@@ -186,7 +199,7 @@ async function begin() {
   }
   Object.assign(state, { kinds: found.kinds, folders: found.folders, version: found.version });
   frame();
-  use(remembered() ?? found);
+  use(await withColumns(remembered() ?? found));
   window.addEventListener("hashchange", () => {
     if (new URLSearchParams(location.hash.slice(1)).get("token")) return location.reload();
     show();
