@@ -423,6 +423,52 @@ def test_copies_cover_at_length(seed):
     assert naive < 0.85
 
 
+def rare_covered(tables: int, seed: int, of: tuple[str, ...] = ("j",)) -> tuple[float, float]:
+    """How often intervals of a share of 2 % of 400 rows hold it: widened ones, and plain ones."""
+    rng, share, held, plain = np.random.default_rng(seed), 0.02, [], []
+    schema = tdp.Schema({"j": WIDE["j"], "k": WIDE["k"]}, 400)
+    for _ in range(tables):
+        rows = {"j": np.where(rng.random(400) < share, "b", "a"), "k": ["u"] * 400}
+        bits = int(rng.integers(2**31))
+        model = tdp.SyntheticTable(schema, 1, tables=[["j", "k"]], random_state=bits).fit(rows)
+        copies = model.sample(400, copies=10, random_state=rng)
+        found = [np.mean((c["j"] == "b") & ((c["k"] == "u") | (len(of) == 1))) for c in copies]
+        stated = [q * (1 - q) / 400 for q in found]
+        for interval, out in (
+            (model.interval(found, stated, list(of)), held),
+            (tdp.combined_interval(found, stated), plain),
+        ):
+            out.append(interval.low <= share <= interval.high)
+    return float(np.mean(held)), float(np.mean(plain))
+
+
+def test_intervals_of_small_counts_hold(seed):
+    """Of 40 tables; 95 % less three errors."""
+    assert rare_covered(40, seed)[0] >= 0.84
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", [("j",), ("j", "k")])
+def test_intervals_of_small_counts_hold_at_length(of, seed):
+    held, plain = rare_covered(400, seed, of)
+    assert held >= 0.917  # three errors
+    assert plain < held
+
+
+def test_shares_that_no_table_tells_are_refused(seed):
+    schema = tdp.Schema(WIDE, 400)
+    model = tdp.SyntheticTable(schema, 1, tables=[["j", "k"]], bins={"x": 4}, random_state=seed)
+    model.fit(dependent(400, seed))
+    given = [0.5, 0.6], [0.001, 0.001]
+    assert model.interval(*given, "x").std > 0
+    assert model.interval(*given, ["k", "j"]).std > 0
+    with pytest.raises(TightdpError, match="together in no released table"):
+        model.interval(*given, ["j", "x"])
+    for columns in ([], ["nobody"], 7):
+        with pytest.raises(TightdpError, match="columns"):
+            model.interval(*given, columns)
+
+
 def test_combined_intervals_refuse_rubbish():
     for given in (([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, 2.0], [1.0, -1.0])):
         with pytest.raises(TightdpError):

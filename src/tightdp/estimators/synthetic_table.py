@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import Number
-from tightdp.errors import check_count, check_flag
+from tightdp.errors import check_choice, check_count, check_flag, check_list, fail, quoted
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import Untargeted
+from tightdp.inference.copies import Combined, combined_interval
 from tightdp.mechanisms.synthetic_rows import MOST_CELLS, Rows, SyntheticRows
 from tightdp.randomness import RandomLike, source
 from tightdp.release import Release
@@ -34,8 +37,8 @@ class SyntheticTable(Untargeted[SyntheticRows]):
 
     **Copies.** ``sample(n, copies=m)`` draws m tables, each from a model of its own that was drawn
     for what the release leaves open: the noise of the tables and the sampling of the rows. Analyse
-    each as if it were the data, and combine the m results with
-    :func:`~tightdp.inference.copies.combined_interval`. One table alone hides the noise.
+    each as if it were the data, and combine the m results with :meth:`interval`. One table alone
+    hides the noise.
 
     Parameters
     ----------
@@ -136,3 +139,44 @@ class SyntheticTable(Untargeted[SyntheticRows]):
         many = check_count("copies", copies, most=_MOST_COPIES)
         models = (mechanism.another(self.release_, self.model_, rng=bits) for _ in range(many))
         return [mechanism.rows(m, n_samples, balanced=False, rng=bits) for m in models]
+
+    def interval(
+        self,
+        estimates: ArrayLike,
+        variances: ArrayLike,
+        columns: str | Sequence[str],
+        confidence: float = 0.95,
+    ) -> Combined:
+        """The estimate and interval of a share of the population, from one analysis of each copy.
+
+        The rule of :func:`~tightdp.inference.copies.combined_interval`, where it holds. What the
+        copies know of several columns together is what released tables tell: a share that needs
+        columns which no released table has together is refused. And the standard error is at least
+        that of one released cell with its noise, as for a count that is not there: copies of small
+        counts differ by less, because none is negative.
+
+        Parameters
+        ----------
+        estimates, variances : arrays, one entry for each copy
+            A share of the rows, and its variance by the size of the copy.
+        columns : str or list of str
+            All columns that the share is about.
+        confidence : float
+        """
+        check_is_fitted(self, "release_")
+        names = [columns] if isinstance(columns, str) else check_list("columns", columns)
+        for name in names:
+            check_choice("columns", name, self.mechanism_.names)
+        wanted = {self.mechanism_.names.index(name) for name in names}
+        tables = self.mechanism_.noisy_tables(self.release_)
+        variances_of = [t.variance for t in tables if wanted <= set(t.columns)]
+        if not wanted or not variances_of:
+            fail(
+                f"`columns` {quoted(', '.join(names))} are together in no released table: copies "
+                "say nothing of what they have to do with each other. State the table when "
+                "fitting, with tables=[[...]]."
+            )
+        best = 1 / sum(1 / v for v in variances_of)  # of a cell that several tables tell
+        rows = max(self.model_.total, 1.0)
+        least = math.sqrt(best + 1) / rows
+        return combined_interval(estimates, variances, confidence, least=least)

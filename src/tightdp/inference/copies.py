@@ -8,7 +8,7 @@ from typing import NamedTuple
 import scipy  # scipy.stats is loaded at its first use: importing it is slow
 from numpy.typing import ArrayLike
 
-from tightdp.errors import DimensionError, check_array, check_confidence, fail
+from tightdp.errors import DimensionError, check_array, check_confidence, check_real, fail
 
 
 class Combined(NamedTuple):
@@ -21,7 +21,7 @@ class Combined(NamedTuple):
 
 
 def combined_interval(
-    estimates: ArrayLike, variances: ArrayLike, confidence: float = 0.95
+    estimates: ArrayLike, variances: ArrayLike, confidence: float = 0.95, *, least: float = 0.0
 ) -> Combined:
     r"""The estimate and interval of m analyses, one of each synthetic copy.
 
@@ -37,6 +37,10 @@ def combined_interval(
     estimates, variances : arrays of one length, at least 2
         Of one number, as each analysis states it for its own rows.
     confidence : float
+    least : float
+        A standard error that the result has at least. Copies of a small count differ by too little,
+        because none of them is negative: :meth:`tightdp.SyntheticTable.interval` knows what to
+        state, and refuses numbers that no released table tells.
 
     Examples
     --------
@@ -51,9 +55,13 @@ def combined_interval(
         fail("`estimates` and `variances` must be of one length, of at least 2.", DimensionError)
     if not (stated >= 0).all():
         fail("`variances` must not be negative.")
+    floor = check_real("least", least)
+    if floor < 0:
+        fail("`least` must not be negative.")
     middle, between, within = float(values.mean()), float(values.var(ddof=1)), float(stated.mean())
     variance = max((1 + 1 / many) * between - within, between / many)
     ratio = 1 - many * within / ((many + 1) * between) if between > 0 else 1.0
     freedom = max(1.0, (many - 1) * ratio**2)
     reach = float(scipy.stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
-    return Combined(middle, math.sqrt(variance), middle - reach, middle + reach)
+    reach = max(reach, float(scipy.special.ndtri((1 + level) / 2)) * floor)
+    return Combined(middle, max(math.sqrt(variance), floor), middle - reach, middle + reach)

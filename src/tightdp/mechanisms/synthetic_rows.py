@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
-from tightdp.mechanisms.table_offer import TableOffer
+from tightdp.mechanisms.table_offer import TableOffer, Variation
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors, check_epsilon
@@ -467,20 +467,8 @@ class SyntheticRows(Mechanism):
         )
 
     def variation(self) -> Variation:
-        """The total variation that noise costs tables of the rows, from public facts.
-
-        Half the expected size of the noise of all cells, by rows: what a table as it is released
-        has. That of the model is smaller where tables support each other, or cells are empty.
-        """
-        cells, rows = self.sides.cells_of, 2 * self.schema.rows
-        singles = zip(self.sides.sizes, self.spending.stated, strict=False)
-        one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
-        pairs = zip(self.stated, self.spending.stated, strict=True)
-        larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
-        if self.spending.chosen is not None:
-            size = self.spending.chosen.mean_size
-            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
-        return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
+        """The total variation that noise costs tables of the rows, from public facts."""
+        return self.offer.variation(self.spending)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The noise of the one-way tables, and what noise costs tables of the rows."""
@@ -492,27 +480,6 @@ class SyntheticRows(Mechanism):
         assumes = of_rows(self.schema, f"one-way tables. {self.variation()}")
         said = self.guarantee(), self.law, assumes
         return Preview(tuple(names), np.concatenate(std), half, level, *said)
-
-
-class Variation(NamedTuple):
-    """What noise costs tables of the rows in total variation, on average, at most.
-
-    Of one-way tables; of two-way tables where columns are independent; and of tables of several
-    columns that are released themselves, None where there are none.
-    """
-
-    one_way: float
-    independent: float
-    released: float | None
-
-    def __str__(self) -> str:
-        said = (
-            f"Total variation of tables of the rows, on average: one-way at most {self.one_way:.2g}"
-            f", two-way at most {self.independent:.2g} where columns are independent"
-        )
-        if self.released is not None:
-            said += f", and at most {self.released:.2g} where their own table is released"
-        return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
 
 
 def _plain(noise: Any) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,3 +159,40 @@ class TableOffer:
         if shares.chosen is None:
             return size
         return size + shares.rounds * self.middle * shares.chosen.mean_size
+
+    def variation(self, shares: TableShares) -> Variation:
+        """The total variation that noise costs tables of the rows, from public facts.
+
+        Half the expected size of the noise of all cells, by rows: what a table as it is released
+        has. That of the model is smaller where tables support each other, or cells are empty.
+        """
+        cells, rows = self.sides.cells_of, 2 * self.schema.rows
+        singles = zip(self.sides.sizes, shares.stated, strict=False)
+        one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
+        pairs = zip(self.stated, shares.stated, strict=True)
+        larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
+        if shares.chosen is not None:
+            size = shares.chosen.mean_size
+            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
+        return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
+
+
+class Variation(NamedTuple):
+    """What noise costs tables of the rows in total variation, on average, at most.
+
+    Of one-way tables; of two-way tables where columns are independent; and of tables of several
+    columns that are released themselves, None where there are none.
+    """
+
+    one_way: float
+    independent: float
+    released: float | None
+
+    def __str__(self) -> str:
+        said = (
+            f"Total variation of tables of the rows, on average: one-way at most {self.one_way:.2g}"
+            f", two-way at most {self.independent:.2g} where columns are independent"
+        )
+        if self.released is not None:
+            said += f", and at most {self.released:.2g} where their own table is released"
+        return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
