@@ -110,6 +110,15 @@ class Option:
             Option("column", "", of=Interval)._column(name, column, schema)
         return {column: _bins(name, bins) for column, bins in value.items()}
 
+    def _group_tables(self, name: str, value: object, schema: Schema) -> list[tuple[Any, Any]]:
+        pairs = _pairs(name, value)
+        for columns, groups in pairs:
+            for column in [columns] if isinstance(columns, str) else _listed(name, columns):
+                self._column(name, column, schema)
+            for column in group_names(groups):
+                Option("column", "")._column(name, column, schema)
+        return pairs
+
     def _counts_of(self, name: str, value: object, schema: Schema) -> list[tuple[Any, Any]]:
         pairs = list(value.items()) if isinstance(value, Mapping) else _pairs(name, value)
         for columns, counts in pairs:
@@ -224,6 +233,7 @@ TAKES = {
     ),
     "tables": Taken(int | Sequence[By], Option._tables),
     "bins of columns": Taken(Mapping[str, Edges], Option._bins_of),
+    "group tables": Taken(Sequence[tuple[str | Sequence[str], By]], Option._group_tables),
     "counts of columns": Taken(
         Mapping[str | tuple[str, ...], Sequence[Any]] | Sequence[tuple[Any, Any]],
         Option._counts_of,

@@ -66,6 +66,10 @@ class Kind:
                 names += [name for name in divided if name in schema.columns or not option.choices]
             elif option.takes == "tables":
                 names += table_names(given.get(key), schema, given.get("bins") or {})
+            elif key in given and option.takes == "group tables":
+                for columns, groups in given[key]:
+                    names += [columns] if isinstance(columns, str) else columns
+                    names += group_names(groups)
             elif key in given and option.takes == "column":
                 names.append(given[key])
             elif key in given and option.takes in ("columns", "terms"):
@@ -436,11 +440,13 @@ def _tables(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
 register(
     Kind(
         "tables",
-        "many tables of counts that agree with each other",
+        "many tables of counts that agree with each other, and means and sums of groups",
         {
             "tables": Option(
                 "tables", "lists of columns, or up to how many at once", required=True
             ),
+            "means": Option("group tables", "pairs of numeric columns and groups", of=Interval),
+            "sums": Option("group tables", "pairs of numeric columns and groups", of=Interval),
             "bins": Option("bins of columns", "of numbers: how many each, or the edges"),
             "weights": Option("numbers", "what the variance of a cell of each table counts"),
             "targets": Option("numbers", "or the standard error that is wished for each table"),

@@ -30,11 +30,13 @@ from tightdp.privacy import Guarantee
 from tightdp.release import Release
 
 Contents = tuple[tuple[Axis, ...], ...]
+NUMBERS = ("mean", "sum")
+"""Last sides of tables that hold no counts."""
 _MOST_SHOWN = 24  # tables that are printed; the others are named
 
 
 def title(axes: Sequence[Axis]) -> str:
-    """What a table is called: its columns.
+    """What a table is called: its columns, the last of which may be means or sums.
 
     >>> title([("sex", ("f", "m")), ("age", ("young", "old"))])
     'sex, age'
@@ -63,8 +65,8 @@ class TableBook(Release):
     contents : tuple of tables
         Each a tuple of (name, labels) of its sides.
     alone : array
-        Half-widths at level ``confidence`` of each cell for itself; ``half_width`` holds for all
-        cells of all tables at once.
+        Rows (low, high): intervals at level ``confidence`` of each entry for itself; ``interval``
+        holds for all entries of all tables at once.
     suppress : float or None
         Cells whose noise has a standard deviation of more than this share of their value are
         printed as a dash.
@@ -99,7 +101,7 @@ class TableBook(Release):
         every = check_flag("simultaneous", simultaneous)
         where = self._where(columns)
         axes, part = self.contents[where], places(self.contents)[where]
-        half = (self.half_width if every else self.alone)[part]
+        ends = (self.interval if every else self.alone)[part]
         matrix = self.covariance.ndim == 2
         return Release(
             names=self.names[part],
@@ -109,19 +111,13 @@ class TableBook(Release):
             guarantee=self.guarantee,
             noise=self.noise,
             covariance=self.covariance[part, part] if matrix else self.covariance[part],
-            half_width=half,
+            half_width=np.abs(ends - self.value[part, None]).max(axis=1),
             confidence=self.confidence,
-            ends=None if self.ends is None else self._around(part, half),
+            ends=ends,
             covers=self.covers,
             axes=axes,
             receipt=self.receipt,
         )
-
-    def _around(self, part: slice, half: FloatArray) -> FloatArray:
-        """Intervals around what was not rounded."""
-        assert self.ends is not None
-        middle = self.ends[part].mean(axis=1)
-        return np.column_stack([middle - half, middle + half])
 
     def _where(self, columns: Sequence[str]) -> int:
         wanted = set(columns)
@@ -136,7 +132,9 @@ class TableBook(Release):
         """Cells that are not printed: too uncertain for the rule that was stated."""
         if self.suppress is None:
             return np.zeros(len(self.names), dtype=bool)
-        return np.asarray(self.noise_std > self.suppress * np.maximum(self.value, 1.0))
+        counts = [axes[-1][0] not in NUMBERS for axes in self.contents]
+        least = np.repeat(counts, [part.stop - part.start for part in places(self.contents)])
+        return np.asarray(self.noise_std > self.suppress * np.maximum(np.abs(self.value), least))
 
     def to_pandas(self) -> Any:
         """A frame with a row for every cell of every table: the table, its cell, and its error."""

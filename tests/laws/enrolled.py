@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 import tightdp as tdp
-from tightdp.data.class_moments import ClassMoments
+from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.histograms import JointHistogram
 from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.mechanisms.book_parts import BookParts, GroupPart
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
@@ -240,6 +241,27 @@ def split(facts: tdp.Schema) -> Any:
     return SplitMechanism(sums, parts, epsilon=1)
 
 
+_RHO: dict[str, Any] = {"rho": Fraction(1, 8), "delta": Fraction(1, 1000)}
+_MEANS: dict[str, Any] = {
+    "tables": ["t", ["t", "k"]],
+    "means": [(["x", "y"], ["k"])],
+    "sums": [("x", [("y", [-1, 0, 1])])],
+}
+
+
+def group_part(facts: tdp.Schema, *, counted: bool, **budget: Any) -> GroupPart:
+    """Sums of two columns in the groups of two others."""
+    return GroupPart(GroupMoments(facts, ["x", "y"], ["k", "t"], counted=counted), **budget)
+
+
+def _margins(facts: tdp.Schema) -> dict[str, list[int]]:
+    """Counts that somebody states."""
+    return {
+        name: [facts.rows - len(LEVELS[name]) + 1, *[1] * (len(LEVELS[name]) - 1)]
+        for name in ("t", "k")
+    }
+
+
 MECHANISMS: dict[type, list[Case]] = {
     tdp.AdditiveMechanism: list(additive_cases()),
     ClassMechanism: [
@@ -336,6 +358,30 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for noise, delta in {"best": 0.0, "cube": 0.0, "gaussian": 1e-3}.items()
+    ]
+    + [
+        Case("tables and means", lambda facts: Tables(facts, **_MEANS, epsilon=1)),
+        Case("tables and means, rho", lambda facts: Tables(facts, **_MEANS, **_RHO)),
+        Case("means alone", lambda facts: Tables(facts, means=[("x", ["k"])], epsilon=1)),
+        Case(
+            "two public tables",
+            lambda facts: Tables(facts, ["t", ["t", "k"]], epsilon=1, public=_margins(facts)),
+            ("replace-one",),
+        ),
+    ],
+    GroupPart: [
+        Case("sums within groups", lambda facts: group_part(facts, counted=True, epsilon=1)),
+        Case("sums alone", lambda facts: group_part(facts, counted=False, epsilon=1)),
+        Case(
+            "sums within groups, rho",
+            lambda facts: group_part(
+                facts, counted=True, rho=Fraction(1, 8), delta=Fraction(1, 999)
+            ),
+        ),
+    ],
+    BookParts: [
+        Case("parts of a book", lambda facts: Tables(facts, **_MEANS, epsilon=1).source),
+        Case("parts of a book, rho", lambda facts: Tables(facts, **_MEANS, **_RHO).source),
     ],
     PrivateKeys: [
         Case("private keys", lambda facts: PrivateKeys(facts, "k", epsilon=1, delta=1e-3)),

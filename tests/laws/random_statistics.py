@@ -37,8 +37,9 @@ from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.means import RowsWhere
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
-from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
+from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise
+from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 from tightdp.shaping.gaussian_noise import GaussianNoise
 from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.moment_noise import Part
@@ -483,7 +484,7 @@ def _in_classes(choice: ClassNoise, moves: Any) -> Any:
         return levels <= choice.noise.sensitivity
     if isinstance(choice, GaussianClassNoise):
         square = (moves.astype(np.float64) ** 2).sum(axis=1)
-        return square <= float(choice.noise.sensitivity * choice.resolution) ** 2
+        return square <= float(choice.sensitivity * choice.resolution) ** 2
     assert isinstance(choice, LawNoise)
     names = [name.partition("|")[0] for name in choice.moments.names[: choice.width]]
     groups = [name.partition("[")[0] if "]-" not in name else name for name in names]

@@ -14,7 +14,8 @@ from tightdp.data.class_moments import ClassMoments
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.counts import NOISES, ClassMechanism
 from tightdp.noise.gaussian_laws import gaussian_delta
-from tightdp.shaping.class_noise import GaussianClassNoise, best_count_share
+from tightdp.shaping.class_noise import best_count_share
+from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 
 COLUMNS = {
     "x": tdp.Interval(0, 1),
@@ -120,7 +121,7 @@ def test_gaussian_noise_covers_the_longest_change():
         longest = np.linalg.norm(changes(statistic, bits), axis=1).max() / statistic.resolution(
             bits
         )
-        sigma = float(noise.noise.sigma)
+        sigma = float(noise.variance**0.5)
         assert gaussian_delta(1.0, longest / sigma) <= 1e-3
         if features != "x" or neighbors == "add-remove":  # K2 is longest between grid points
             assert gaussian_delta(1.0, longest / (0.8 * sigma)) > 1e-3

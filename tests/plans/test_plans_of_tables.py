@@ -77,3 +77,21 @@ def test_public_tables_are_kept_in_a_ledger_of_their_own(tmp_path):
 def test_bad_public_tables_are_told_with_their_line(tmp_path, public):
     with pytest.raises(tdp.ParameterError, match=r"plan.toml:.*`public`"):
         read(tmp_path, f"{BOOK}epsilon = 1\npublic = {public}\n")
+
+
+def test_means_and_sums_of_a_plan(tmp_path):
+    numbers = 'means = [["pay", ["region"]]]\nsums = [[["pay"], ["sex", ["pay2", [0, 50, 100]]]]]\n'
+    with pytest.raises(tdp.ParameterError, match=r"plan.toml:.*pay2"):
+        read(tmp_path, f"{BOOK}epsilon = 1\n{numbers}")
+    plan = read(tmp_path, f'{BOOK}epsilon = 1\nmeans = [["pay", ["region"]], [["pay"], "sex"]]\n')
+    assert "region, mean" in str(plan.preview())
+    answer = plan.release(one_pass=True).answers["book"]
+    assert "mean pay | region[n]" in answer.names
+    assert "mean pay | sex[f]" in answer.names
+    assert not plan.release().fresh
+
+
+@pytest.mark.parametrize("means", ['"pay"', '[["pay"]]', '[["sex", ["region"]]]', '[["pay", 3]]'])
+def test_bad_means_are_told_with_their_line(tmp_path, means):
+    with pytest.raises(tdp.ParameterError, match=r"plan.toml:"):
+        read(tmp_path, f"{BOOK}epsilon = 1\nmeans = {means}\n")

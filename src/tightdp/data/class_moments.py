@@ -34,9 +34,13 @@ class RecordLayout:
     tables: tuple[tuple[str, int], ...]
     power: int
     """1 for the sums of numbers, 2 if their squares are summed, too."""
+    counted: int = 1
+    """1 if the rows of the group are counted as its first entry, else 0."""
 
     @classmethod
-    def of(cls, schema: Schema, features: Sequence[str], power: int) -> RecordLayout:
+    def of(
+        cls, schema: Schema, features: Sequence[str], power: int, counted: bool = True
+    ) -> RecordLayout:
         """Numbers first, then categories of two levels, then the other ones."""
         sizes = {n: len(c.levels) for n in features if isinstance(c := schema[n], Category)}
         return cls(
@@ -44,6 +48,7 @@ class RecordLayout:
             tuple(n for n, size in sizes.items() if size == 2),
             tuple((n, size) for n, size in sizes.items() if size > 2),
             power,
+            int(counted),
         )
 
     @property
@@ -63,12 +68,12 @@ class RecordLayout:
 
     @property
     def _pairs_from(self) -> int:
-        return 1 + self.power * len(self.numbers)
+        return self.counted + self.power * len(self.numbers)
 
     def place(self, name: str) -> slice:
         """The entries of a feature."""
         if name in self.numbers:
-            start = 1 + self.power * self.numbers.index(name)
+            start = self.counted + self.power * self.numbers.index(name)
             return slice(start, start + self.power)
         if name in self.pairs:
             start = self._pairs_from + self.pairs.index(name)
@@ -112,6 +117,9 @@ class GroupMoments(Statistic):
         The groups: see :func:`~tightdp.data.histograms.group_cells`.
     squares : bool
         Whether squares are summed, too.
+    counted : bool
+        Whether the rows of each group are counted; if not, psi is without its 1, and only sums of
+        numbers can be asked for.
 
     Examples
     --------
@@ -123,21 +131,29 @@ class GroupMoments(Statistic):
     noun, nouns = "group", "groups"
 
     def __init__(
-        self, schema: Schema, features: Sequence[str], by: object, *, squares: bool = False
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        by: object,
+        *,
+        squares: bool = False,
+        counted: bool = True,
     ) -> None:
         self.schema, self.features = check_schema(schema), tuple(features)
         self.cells = group_cells(schema, by)
         self.columns = (*self.features, *self.cells.columns)
         if len(set(self.columns)) < len(self.columns):
             fail("`by` and the columns that are summed must be distinct.")
-        self.layout = RecordLayout.of(schema, self.features, 2 if squares else 1)
+        self.layout = RecordLayout.of(schema, self.features, 2 if squares else 1, counted)
+        if not counted and (squares or len(self.layout.numbers) != max(1, len(self.features))):
+            fail("`counted` must be True where squares or categories are summed, or nothing is.")
         self.groups = tuple(
             ", ".join(
                 f"{name}={label}" for name, label in zip(self.cells.columns, cell, strict=True)
             )
             for cell in itertools.product(*self.cells.labels)
         )
-        entries = ("rows", *self._entry_names())
+        entries = (*["rows"][: self.layout.counted], *self._entry_names())
         self.names = tuple(f"{entry} | {group}" for group in self.groups for entry in entries)
         check_fits(self)
 
@@ -181,7 +197,7 @@ class GroupMoments(Statistic):
         one, label = grid.points**self.degree, self.cells.places(block)
         rows = np.bincount(label, minlength=count)
         out = np.zeros((count, layout.width), dtype=np.int64)
-        out[:, 0] = rows * one
+        out[:, : layout.counted] = (rows * one)[:, None]
         for name, cells in zip(layout.numbers, grid.cells(block, layout.numbers), strict=True):
             at = layout.place(name).start
             sums = grouped_sums(cells[None], label, count, grid.cell_bits)
@@ -260,7 +276,7 @@ class _GroupImage(RowImage):
         """The record of one group that goes furthest in direction c."""
         layout, schema = self.moments.layout, self.moments.schema
         out, row = np.zeros(layout.width), {}
-        out[0] = 1.0
+        out[: layout.counted] = 1.0
         for name in self.moments.features:
             at = layout.place(name)
             column = schema[name]
@@ -290,7 +306,9 @@ class _GroupImage(RowImage):
     def _box(self, ends: int) -> Hull:
         layout = self.moments.layout
         one = np.full(layout.width, float(ends))
-        one[[0, *range(layout.tables_from, layout.width)]] = 1.0  # counts move by one at most
+        one[[*range(layout.counted), *range(layout.tables_from, layout.width)]] = (
+            1.0  # counts move by one at most
+        )
         sides = np.tile(one, len(self.moments.groups))
         return Hull(LpBall(self.dim, np.inf, sides), False, "outer: the box of all entries")
 

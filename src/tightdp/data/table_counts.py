@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -89,17 +89,38 @@ class TableColumns:
         return self.schema.ruled({**self.schema.columns, **self.bins_of})
 
 
-def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColumns, list[Columns]]:
-    """The sides and the sets of columns that somebody asks for.
+class BookTables(NamedTuple):
+    """What a book is about: its sides, the tables of counts, and the groups of other numbers."""
 
-    A table is a name or a list of names; a number comes with its bins, as a pair where it is named
-    or in ``bins``. A whole number k stands for all tables of up to k columns.
+    sides: TableColumns
+    asked: list[Columns]
+    groups: list[Columns]
+    stated: int
+    """How many of the tables were asked for as such: the first ones."""
+
+
+def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColumns, list[Columns]]:
+    """The sides and the sets of columns that somebody asks for; see :func:`read_book`.
 
     >>> from tightdp import Category
     >>> facts = {"age": Interval(0, 90), "sex": Category(["f", "m"], other="f")}
     >>> sides, found = read_tables(Schema(facts, rows=9), [["sex", ("age", 3)], "sex"], None)
     >>> sides.names, found
-    (('sex', 'age'), [(0, 1), (0,)])
+    (('age', 'sex'), [(1, 0), (1,)])
+    """
+    found = read_book(schema, tables, bins, [])
+    return found.sides, found.asked
+
+
+def read_book(
+    schema: Schema, tables: object, bins: object, groups: Sequence[Sequence[object]]
+) -> BookTables:
+    """The sides, the tables, and the groups whose other numbers are asked for.
+
+    A table is a name or a list of names; a number comes with its bins, as a pair where it is named
+    or in ``bins``. A whole number k stands for all tables of up to k columns. The counts of groups
+    are asked for with them. Sides are in the order of the schema, so that books of the same columns
+    agree on what a cell is.
     """
     check_schema(schema)
     given: dict[str, Any] = dict(
@@ -107,17 +128,22 @@ def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColu
     )
     for name in given:
         check_choice("bins", name, schema.columns)
-    wanted = _all_tables(schema, given, tables) if _is_order(tables) else _listed(tables)
-    named = [[_named(item, given) for item in table] for table in wanted]
-    for table in named:
+    if _is_order(tables):
+        wanted = _all_tables(schema, given, tables)
+    else:  # nothing but groups may be asked for
+        nothing = isinstance(tables, (list, tuple)) and not tables
+        wanted = [] if groups and nothing else _listed(tables)
+    named, by = ([[_named(item, given) for item in some] for some in of] for of in (wanted, groups))
+    for table in [*named, *by]:
         for name in table:
             check_choice("tables", name, schema.columns)
         if len(set(table)) < len(table):
             fail(f"`tables`: a table must name distinct columns. Got {shown(', '.join(table))}.")
-    names = list(dict.fromkeys(itertools.chain.from_iterable(named)))
+    every = set(itertools.chain.from_iterable([*named, *by]))
+    names = [name for name in schema.columns if name in every]
     sides = TableColumns(schema, given, names)
     places = {name: j for j, name in enumerate(names)}
-    found = [tuple(places[name] for name in table) for table in named]
+    found, divided = ([tuple(places[n] for n in some) for some in of] for of in (named, by))
     seen: set[Columns] = set()
     for places_of in found:
         if tuple(sorted(places_of)) in seen:
@@ -126,8 +152,12 @@ def read_tables(schema: Schema, tables: object, bins: object) -> tuple[TableColu
                 f"Twice: {shown(', '.join(names[j] for j in places_of))}."
             )
         seen.add(tuple(sorted(places_of)))
+    for group in divided:
+        if tuple(sorted(group)) not in seen:
+            seen.add(tuple(sorted(group)))
+            found.append(group)
     check_cells([[sides.sizes[j] for j in some] for some in found])
-    return sides, found
+    return BookTables(sides, found, divided, len(named))
 
 
 def check_cells(shapes: Sequence[Sequence[int]]) -> None:

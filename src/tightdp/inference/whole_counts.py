@@ -40,3 +40,15 @@ def whole_counts(values: FloatArray, total: int) -> FloatArray:
     order = np.argsort(-(real - low), kind="stable")
     low[order[:missing]] += 1
     return low
+
+
+def possible_counts(value: FloatArray, half: FloatArray, most: int) -> FloatArray:
+    """Intervals of counts, cut to what can be: no less than 0, no more than all rows.
+
+    What is cut off holds no count, so that no interval covers less than before.
+
+    >>> possible_counts(np.array([2.5, 9.0]), np.array([4.0, 4.0]), 10)
+    array([[ 0. ,  6.5],
+           [ 5. , 10. ]])
+    """
+    return np.clip(np.column_stack([value - half, value + half]), 0.0, float(most))

@@ -37,8 +37,9 @@ from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Category, Interval, Schema
-from tightdp.shaping.class_noise import BodyNoise, ClassNoise, GaussianClassNoise, LawNoise
+from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, check_share
+from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 
 NOISES = ("best", "hull", *FAMILIES, "gaussian")
 _WORTH = 0.99
@@ -180,7 +181,7 @@ class ClassMechanism(AdditiveMechanism):
     [P3] the noise is private for the changes of t(X):
     :class:`~tightdp.shaping.class_noise.BodyNoise`,
     :class:`~tightdp.shaping.class_noise.LawNoise` and
-    :class:`~tightdp.shaping.class_noise.GaussianClassNoise` prove it.
+    :class:`~tightdp.shaping.gaussian_class_noise.GaussianClassNoise` prove it.
     Proof: a quantised row is a row of the domain, so neighbours move t(X) as the Lemma of
     GroupMoments says [P1, P2], and the noise was made for such moves [P3].
     Numerics: ``exact``.

@@ -101,20 +101,21 @@ def choose_table_noise(book: BookWork, name: str, budget: Spending) -> BookNoise
 
 def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCounts:
     parts = [(kind, [sides.names[j] for j in some]) for kind, some in strategy.parts]
-    return _measured(schema, sides, parts)
+    return measured_counts(schema, sides, parts)
 
 
 def _gaussian(book: BookWork, budget: Spending) -> GaussianBookNoise:
     found = plan(book.work, book.schema.neighbors, book.public)
     names = book.sides.names
     parts = [("centred", [names[j] for j in some]) for some in found.variances]
-    counts = _measured(book.schema, book.sides, parts)
+    counts = measured_counts(book.schema, book.sides, parts)
     epsilon = budget.epsilon if budget.rho is None else None
     return GaussianBookNoise(counts, found, epsilon, budget.delta, budget.rho, book.public)
 
 
-def _measured(
+def measured_counts(
     schema: Schema, sides: TableColumns, parts: Sequence[tuple[str, Sequence[str]]]
 ) -> TableCounts:
+    """A statistic of these coordinates, over the same sides."""
     bins = {name: rule.edges.tolist() for name, rule in sides.bins_of.items()}
     return TableCounts(schema, sides.names, parts, bins)

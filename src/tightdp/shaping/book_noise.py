@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.accounting import Cost
@@ -21,6 +20,7 @@ from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_variance, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.noise.gaussian_tails import sure_multiple
 from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise, refuse
 from tightdp.privacy import EPSILON_FLOOR, Neighbors
@@ -393,31 +393,26 @@ class GaussianBookNoise(BookNoise):
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         each = (1 - confidence) / max(1, len(linear))
-        steps = np.abs(linear).max(axis=1, initial=0.0) / self.factor
-        return self.normal_reach(linear**2 @ self.covariance(), each, steps)
+        return self.normal_reach(linear**2 @ self.covariance(), each)
 
     def box(self, confidence: float) -> FloatArray:
-        miss = (1 - confidence) / len(self.counts)
-        steps = np.full(len(self.counts), 1 / self.factor)
-        return self.normal_reach(self.covariance(), miss, steps)
+        return self.normal_reach(self.covariance(), (1 - confidence) / len(self.counts))
 
-    def normal_reach(
-        self, variance: FloatArray, miss: float, step: FloatArray | float
-    ) -> FloatArray:
-        """Half-widths of sums of entries, each missed with at most this chance.
+    @property
+    def coarsest(self) -> float:
+        """The least variance parameter, in squared steps of the lattice."""
+        return float(min(self.variances) * self.factor**2)
 
-        That of the normal law of a variance that is a little larger, and half a step of the
-        coarsest entry: a discrete Gaussian is a rounded normal one up to terms of the order of the
-        squared step over the variance. Where lattices are coarse, by the inequality of Chernoff,
-        for a discrete Gaussian has the tails of its variance parameter (Canonne and others, 2020).
-        """
-        least = min(self.variances) * self.factor**2
-        if least < _COARSE:
-            proxy = variance * float(least) / discrete_variance(least)
-            return np.asarray(np.sqrt(2 * math.log(2 / miss) * proxy) * _ROUNDED)
-        spread = np.sqrt(variance + np.asarray(step) ** 2 / 4)
-        away = -float(scipy.special.ndtri(miss / 2))
-        return np.asarray(away * spread + np.asarray(step) / 2) * _ROUNDED
+    @property
+    def below_parameter(self) -> float:
+        """By how much variance parameters may exceed variances; most for the coarsest entry."""
+        least = Fraction(self.coarsest)
+        return float(least) / discrete_variance(least)
+
+    def normal_reach(self, variance: FloatArray, miss: float) -> FloatArray:
+        """Half-widths of sums of entries, each missed with at most this chance, by proof."""
+        multiple = sure_multiple(self.coarsest, len(self.counts), miss)
+        return np.asarray(np.sqrt(variance * self.below_parameter) * multiple * _ROUNDED)
 
     # --- which moves it covers ----------------------------------------------------------------
 

@@ -18,14 +18,11 @@ from tightdp.data.class_moments import GroupMoments
 from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
-from tightdp.exact.farthest import farthest_level
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_moments import RecordBody
 from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.geometry.row_images import SquareImage
-from tightdp.noise.gaussian_vectors import GaussianVector
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.law import NoiseLaw
 from tightdp.privacy import Neighbors, text_down
@@ -259,7 +256,7 @@ def record_body(moments: GroupMoments) -> LatticeBody:
     layout = moments.layout
     bodies: list[LatticeBody] = []
     count = len(layout.numbers)
-    sides = 1 + len(layout.pairs)
+    sides = layout.counted + len(layout.pairs)
     if count and layout.power == 1:
         sides += count  # the hull of +-(1, x) is the box
     elif count:
@@ -437,69 +434,3 @@ def designed_law(epsilon: Fraction, delta: float, integer: bool) -> NoiseLaw:
         design = design_noise(epsilon=epsilon, delta=delta, sensitivity=1, integer=True)
         return design.noise.lattice(1)
     return design_noise(epsilon=epsilon, delta=delta).noise
-
-
-class GaussianClassNoise(ClassNoise):
-    r"""Independent discrete Gaussians of one sigma on all entries.
-
-    **Privacy.** :class:`~tightdp.noise.gaussian_vectors.GaussianVector` for the l2 change D of all
-    entries. D: a row that changes its class moves two blocks by :math:`\psi`, whose square is at
-    most 1 + p (2 p with squares) + (number of categories); a row that stays moves numbers by 2, or
-    the pairs (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1). r rows move by r D
-    at most.
-    """
-
-    def __init__(self, moments: GroupMoments, epsilon: Fraction, delta: Fraction) -> None:
-        super().__init__(moments, epsilon, delta)
-        if not delta:
-            fail("`noise` 'gaussian' needs `delta` > 0. Got delta = 0.")
-        square = Fraction(self._square()) * self.rows**2
-        self.noise = GaussianVector(
-            epsilon=epsilon, delta=delta, square=square, entries=len(moments)
-        )
-        self.bits = moments.schema.bits
-        self.factor = max(1, -(-self.noise.resolution // moments.resolution(self.bits)))
-
-    @property
-    def cost(self) -> Cost:
-        return self.noise.cost
-
-    def _square(self) -> float:
-        """D^2 of one row, in units of the scaled statistic."""
-        layout = self.moments.layout
-        numbers, pairs, tables = len(layout.numbers), len(layout.pairs), len(layout.tables)
-        one = float(1 + layout.power * numbers + pairs + tables)
-        if self.ends == 1:
-            return one
-        number = 4.0 if layout.power == 1 else SquareImage().lp_sensitivity(2)[0] ** 2
-        stays = number * numbers + 4 * pairs + 2 * tables
-        return max(2 * one, stays)
-
-    def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
-        wide = moves.astype(object) * self.rows
-        most = (self.noise.sensitivity * self.resolution) ** 2
-        return np.asarray((wide * wide).sum(axis=1) <= most, dtype=bool)
-
-    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
-        blocks = [(block.entries, block.values.astype(object)) for block in images]
-        level = farthest_level(RoundBody(len(self.moments)), blocks, paired=paired)
-        assert level is not None
-        return self.rows * level <= self.noise.sensitivity * self.resolution
-
-    @property
-    def words(self) -> str:
-        return (
-            f"independent integers, discrete Gaussian with sigma = {self.noise.sigma}, in units of "
-            f"1/{self.resolution}"
-        )
-
-    def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
-        many = len(self.moments) * (1 if size is None else size)
-        drawn = np.array(self.noise.sample(many, self.resolution, rng=rng), dtype=object)
-        return drawn if size is None else drawn.reshape(size, -1)
-
-    def block(self) -> FloatArray:
-        return np.eye(self.width) * float(self.noise.sigma) ** 2
-
-    def _box(self, confidence: float) -> FloatArray:
-        return self.noise.reach(confidence, len(self.moments))
