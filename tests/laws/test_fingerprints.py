@@ -130,6 +130,9 @@ OTHERS: dict[str, list[Any]] = {
     "weights": [[1, 2], [1, 2, 3], [1, 2, 3, 4], [2]],
     "targets": [[1, 2], [1, 2, 3], [1, 2, 3, 4], [2]],
     "suppress": [0.5],
+    "means": [[("y", ["t"])]],
+    "sums": [[("y", ["k"])]],
+    "times": [2],
     "rho": [0.05],
     "public": [{"t": [20, 4]}],
     "frozen": [{"t": 0}, {"k": 0}],
@@ -229,6 +232,7 @@ def changed(asked: Any, what: Any) -> Iterator[Any]:
 # what some parameters need beside them
 TOGETHER: list[dict[str, Any]] = [
     {"epsilon": None},
+    {"weights": None},
     {"sampler": SAMPLERS[1]},
     {"neighbors": "add-remove"},
     {"neighbors": "add-remove", "person": "id"},

@@ -79,6 +79,8 @@ class CellTable(Statistic):
     add-remove one cell moves.
     """
 
+    counts_rows = True
+
     shape: tuple[int, ...]
     """Bins or levels of each column; entries are in the order of ``numpy.ravel``."""
 

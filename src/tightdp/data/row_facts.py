@@ -94,6 +94,8 @@ class Flags(FactStatistic):
     [1, 3, 3]
     """
 
+    counts_rows = True
+
     def __init__(
         self,
         schema: Schema,

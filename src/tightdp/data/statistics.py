@@ -102,6 +102,9 @@ class Statistic(Recorded, ABC):
 
     # --- which rows move it furthest, for the proof that noise covers what it measures ---------
 
+    counts_rows: bool = False
+    """Whether every entry is a number of rows, so that none is below 0 or above all rows."""
+
     multi_affine: bool = True
     """Whether every entry is affine in every numeric cell, so that rows of ends are extreme."""
 
@@ -400,6 +403,8 @@ class Counts(Products):
     >>> Counts(schema, ["j:k"]).names
     ('j[1]:k[a]', 'j[1]:k[b]', 'j[2]:k[a]', 'j[2]:k[b]')
     """
+
+    counts_rows = True
 
     def __init__(self, schema: Schema, columns: Iterable[str] | None = None) -> None:
         super().__init__(schema, columns_of_kind(schema, columns, Category, joint=True))

@@ -42,7 +42,7 @@ def whole_counts(values: FloatArray, total: int) -> FloatArray:
     return low
 
 
-def possible_counts(value: FloatArray, half: FloatArray, most: int) -> FloatArray:
+def possible_counts(value: FloatArray, half: FloatArray | float, most: int) -> FloatArray:
     """Intervals of counts, cut to what can be: no less than 0, no more than all rows.
 
     What is cut off holds no count, so that no interval covers less than before.

@@ -32,6 +32,7 @@ from tightdp.errors import (
     quoted,
 )
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.rounded_gaussian import RoundedGaussian
@@ -285,9 +286,10 @@ class AdditiveMechanism(Mechanism):
         """The error to expect, from public facts alone; costs nothing."""
         level = check_confidence(confidence)
         covariance, half = self._errors(level)
+        variance = covariance if covariance.ndim == 1 else np.diag(covariance)
         return Preview(
             self.statistic.names,
-            np.sqrt(np.diag(covariance)),
+            np.sqrt(variance),
             half,
             level,
             self.guarantee(),
@@ -301,6 +303,17 @@ class AdditiveMechanism(Mechanism):
         found = Answer.of(self.at_level(release, level))
         units = self.statistic.units
         return replace(found, about=f"{found.about}; {units}") if units else found
+
+    def _ends(self, value: FloatArray, half: FloatArray) -> FloatArray | None:
+        """Intervals that are cut to what can be: those of counts."""
+        statistic = self.statistic
+        return (
+            possible_counts(value, half, statistic.schema.rows) if statistic.counts_rows else None
+        )
+
+    def at_level(self, release: Release, confidence: float) -> Release:
+        found = super().at_level(release, confidence)
+        return replace(found, ends=self._ends(found.value, found.half_width))
 
     # --- the release --------------------------------------------------------------------------
 
@@ -335,7 +348,7 @@ class AdditiveMechanism(Mechanism):
         """Noisy integers in user units, with their errors."""
         covariance, half = self._errors(confidence)
         value = self.statistic.recover(np.array([z / self.resolution for z in noisy]))
-        error = Known(covariance=covariance, half_width=half)
+        error = Known(covariance=covariance, half_width=half, ends=self._ends(value, half))
         names, axes = self.statistic.names, self.statistic.axes
         units = self.statistic.units
         return Draft.of(names, value, noisy, self.resolution, error, axes, units)

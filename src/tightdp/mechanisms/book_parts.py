@@ -18,6 +18,7 @@ from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Together
 from tightdp.mechanisms.table_mechanism import TableMechanism
+from tightdp.mechanisms.table_noise_choice import spending
 from tightdp.privacy import Numerics
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
@@ -52,15 +53,16 @@ class GroupPart(ClassMechanism):
         moments: GroupMoments,
         *,
         epsilon: Number | None = None,
-        rho: Fraction | None = None,
-        delta: Fraction = Fraction(0),
+        rho: Number | None = None,
+        delta: Number = 0,
     ) -> None:
         check_instance("moments", moments, GroupMoments)
+        budget = spending(epsilon, delta, rho)
         choice: BodyNoise | GaussianClassNoise
-        if rho is None:
-            choice = BodyNoise(moments, check_epsilon(epsilon))
+        if budget.rho is None:
+            choice = BodyNoise(moments, budget.epsilon)
         else:
-            choice = GaussianClassNoise(moments, None, delta, rho)
+            choice = GaussianClassNoise(moments, None, budget.delta, budget.rho)
         self._adopt(moments, choice)
         self._of_group, self.drawn = choice, choice
         self.in_rho = rho is not None

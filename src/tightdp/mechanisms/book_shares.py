@@ -208,10 +208,9 @@ def made_parts(
             if budget.rho is None
             else {"rho": budget.rho * own, "delta": budget.delta}
         )
-        names = book.sides.names
         first = TableMechanism(
             book.schema,
-            [[names[j] for j in asked[k]] for k in share.left],
+            [side_items(book.sides, asked[k]) for k in share.left],
             weights=[float(book.work.weights[k]) for k in share.left],
             **spent,  # type: ignore[arg-type]
             **options,  # type: ignore[arg-type]

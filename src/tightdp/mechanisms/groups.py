@@ -14,6 +14,7 @@ from tightdp.data.class_moments import GroupMoments
 from tightdp.data.histograms import group_cells
 from tightdp.data.statistics import columns_of_kind
 from tightdp.errors import FloatArray, check_confidence, check_most
+from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.mechanism import Reading
@@ -186,8 +187,8 @@ class GroupReading(Reading):
 
     def _count_ends(self, rows: FloatArray, confidence: float, each: int) -> FloatArray:
         one = np.eye(1, self.statistic.layout.width)
-        half = self._reach(one, confidence, each)[0]
-        return np.column_stack([self._clipped(rows - half), self._clipped(rows + half)])
+        half = self._reach(one, confidence, each)
+        return possible_counts(rows, half, self.schema.rows)
 
     def _counted(self, rows: FloatArray) -> FloatArray:
         """What sums are divided by: no less than what noise alone makes of an empty group."""
@@ -223,6 +224,7 @@ class GroupSums(GroupReading):
         half = self._reach(linear, confidence, len(linear))
         block = linear @ self._block @ linear.T
         ends = value[:, :, None] + np.multiply.outer(half, [-1.0, 1.0])
+        ends[:, 0] = possible_counts(value[:, 0], half[0], self.schema.rows)
         return value, np.broadcast_to(block, (self.groups, *block.shape)), ends
 
     def _foreseen(self, confidence: float) -> tuple[FloatArray, FloatArray]:

@@ -240,8 +240,7 @@ class Tables(Reading):
         entries = sum(self.work.cells(part.columns) * (1 + len(part.numbers)) for part in sums)
         check_most("means", entries, MOST_TABLE_CELLS, "entries", "take fewer groups or columns")
         share = best_share(book, sums, noise, self.budget)
-        bins = {name: rule.edges.tolist() for name, rule in self.sides.bins_of.items()}
-        options = {"bins": bins, "noise": noise, "public": public}
+        options = {"noise": noise, "public": public}
         self.book, self.parts = made_parts(book, sums, share, self.budget, self.asked, options)
         every = [*([] if self.book is None else [self.book]), *self.parts]
         times = 1 if self.book is None else self.public.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from tightdp.data.table_counts import TableCounts, read_tables
 from tightdp.errors import (
     FloatArray,
     check_choice,
-    check_confidence,
     check_within,
     fail,
     quoted,
@@ -29,8 +28,6 @@ from tightdp.mechanisms.table_noise_choice import (
     choose_table_noise,
     spending,
 )
-from tightdp.preview import Preview
-from tightdp.release import Draft, Known
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise, ShapedNoise
 from tightdp.shaping.coverage import BY_STRUCTURE, EXACT
@@ -148,14 +145,6 @@ class TableMechanism(AdditiveMechanism):
         assert isinstance(self._choice, BookNoise)
         return self._choice
 
-    def preview(self, confidence: float = 0.95) -> Preview:
-        """Of the measured coordinates; :class:`Tables` previews the tables."""
-        level = check_confidence(confidence)
-        variance, half = self._errors(level)
-        return Preview(
-            self.statistic.names, np.sqrt(variance), half, level, self.guarantee(), self.law
-        )
-
     def label(self) -> str:
         names = self.sides.names
         return short_label(
@@ -174,13 +163,6 @@ class TableMechanism(AdditiveMechanism):
         choice = self.book_noise
         spreads = [choice.part_variance(k) for k in range(len(counts.parts))]
         return TableReader(counts, self.work, spreads, self.public.known)
-
-    def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
-        """Noisy coordinates, with their errors."""
-        variance, half = self._errors(confidence)
-        value = np.array([z / self.resolution for z in noisy])
-        error = Known(covariance=variance, half_width=half)
-        return Draft.of(self.statistic.names, value, noisy, self.resolution, error)
 
 
 def check_weights(weights: object, count: int) -> list[float] | None:
