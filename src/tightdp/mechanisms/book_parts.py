@@ -13,13 +13,13 @@ from tightdp.accounting import Cost
 from tightdp.data.class_moments import GroupMoments
 from tightdp.data.one_pass import IntegerSum, SharedTable, share_pass
 from tightdp.errors import FloatArray, check_count, check_filled, check_instance, fail
-from tightdp.exact.rates import check_epsilon
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
-from tightdp.mechanisms.mechanism import Finish, Mechanism, Together
+from tightdp.mechanisms.joint_release import Together
+from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.mechanisms.table_noise_choice import spending
-from tightdp.privacy import Numerics
+from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft
 from tightdp.shaping.class_noise import BodyNoise
