@@ -26,7 +26,7 @@ from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, shown
 from tightdp.ledger.charges import Head, Receipt
 from tightdp.ledger.entries import Terms
 from tightdp.ledger.store import Store, Transaction
-from tightdp.ledger.tight import tight_epsilon
+from tightdp.ledger.tight_epsilon import tight_epsilon
 from tightdp.ledger.verification import verify
 from tightdp.printed import html_facts, html_table, text_facts, text_table
 from tightdp.privacy import Neighbors, float_up, marks, text_up
