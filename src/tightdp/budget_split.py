@@ -71,7 +71,8 @@ class BudgetSplit:
         said = f"errors are at most {text_up(self.ratio, 4)} times those wished: {verdict}"
         if self.as_one is not None and self.as_one < self.ratio:
             said += (
-                f"; released as one vector they are at most {text_up(self.as_one, 4)} times those"
+                f"; released as one vector they are at most {text_up(self.as_one, 4)} times those "
+                "(`together = true` in [budget] of a plan)"
             )
         return said
 

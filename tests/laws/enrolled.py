@@ -41,6 +41,7 @@ from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.mechanisms.tuning import TunedPerturbation
+from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.shaping.moment_noise import Part
 
 Make = Callable[[tdp.Schema], Any]
@@ -408,6 +409,23 @@ MECHANISMS: dict[type, list[Case]] = {
     KeySums: [Case("key sums", lambda facts: KeySums(facts, "y", "k", epsilon=1, delta=1e-3))],
     KeyMeans: [Case("key means", lambda facts: KeyMeans(facts, "x", "k", epsilon=1, delta=1e-3))],
     CellCounts: [Case("cells", lambda facts: CellCounts(facts.only(["x", "k"]), 3, epsilon=1))],
+    VectorPart: [
+        Case(
+            "part",
+            lambda facts: VectorPart(facts, ["x", "k"], ["x"], "sum", epsilon=1),
+            relations=("replace-one",),
+        ),
+        Case(
+            "mean of a part",
+            lambda facts: VectorPart(facts, ["x", "y", "k"], ["x", "y"], "mean", epsilon=1),
+            relations=("replace-one",),
+        ),
+        Case(
+            "counts of a part",
+            lambda facts: VectorPart(facts, ["x", "k"], ["k"], "count", epsilon=1),
+            relations=("replace-one",),
+        ),
+    ],
     Together: [
         Case(
             "together",

@@ -18,8 +18,7 @@ from tightdp.errors import TightdpError, check_choice, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.paths import check_file
 from tightdp.plans.plan import Plan
-from tightdp.plans.plan_text import Planned
-from tightdp.plans.request import Request
+from tightdp.plans.request import Planned, Request
 from tightdp.printed import text_facts
 from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import source

@@ -71,7 +71,6 @@ SPARING = (*SHAPES, *PURE)
 WISHED = ("best", "l2", *GAUSSIANS)
 """Names whose noise can serve stated errors."""
 
-_NONE = Wishes()
 _WORTH = 0.99
 _FEW = 2  # entries that a row moves, up to which laws for single entries may be the best
 _EQUAL = 1 - 1e-6  # a delta must buy more than that
@@ -201,7 +200,8 @@ class AdditiveMechanism(Mechanism):
         check_instance("statistic", statistic, Statistic)
         fewer = "take fewer bins, categories or levels"
         check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
-        wishes = Wishes.of(statistic, weights, targets)
+        stated = weights is not None or targets is not None
+        wishes = Wishes.of(statistic, weights, targets) if stated else None
         self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho, wishes))
 
     def _adopt(self, statistic: Statistic, choice: PreparedNoise) -> None:
@@ -261,11 +261,21 @@ class AdditiveMechanism(Mechanism):
         if type(self.statistic).recover is Statistic.recover:  # in the units of the noise
             whole = np.eye(len(self.statistic))
             return self._choice.covariance(), self.reach(whole, confidence)
+        linear, _ = self._recovery()
+        covariance = linear @ self._choice.covariance() @ linear.T
+        return covariance, self.entry_reach(range(len(linear)), confidence)
+
+    def _recovery(self) -> tuple[FloatArray, FloatArray]:
+        """Entries in user units are ``origin + linear @`` the scaled ones."""
         zero, recover = np.zeros(len(self.statistic)), self.statistic.recover
         origin = recover(zero)
-        linear = np.column_stack([recover(e) - origin for e in np.eye(len(zero))])
-        covariance = linear @ self._choice.covariance() @ linear.T
-        return covariance, self.reach(linear, confidence) + _FLOATS * np.abs(origin)
+        return np.column_stack([recover(e) - origin for e in np.eye(len(zero))]), origin
+
+    def entry_reach(self, entries: Sequence[int], confidence: float) -> FloatArray:
+        """Half-widths of some entries in user units, for all of these at once."""
+        linear, origin = self._recovery()
+        some = list(entries)
+        return self.reach(linear[some], confidence) + _FLOATS * np.abs(origin[some])
 
     def half_widths(self, confidence: float) -> FloatArray:
         return self._errors(confidence)[1]
@@ -363,10 +373,10 @@ def choose_noise(
     epsilon: Number | None,
     delta: Number,
     rho: Number | None = None,
-    wishes: Wishes = _NONE,
+    wishes: Wishes | None = None,
 ) -> PreparedNoise:
     """A ball or a Gaussian for the whole vector, or laws for every entry or all at once."""
-    if wishes.any and not (isinstance(noise, str) and noise in WISHED):
+    if wishes is not None and not (isinstance(noise, str) and noise in WISHED):
         fail(
             f"`weights` and `targets` are for noise of the names {quoted(WISHED)}: leave them out. "
             "Other noise has a shape of its own."
@@ -392,7 +402,7 @@ def choose_noise(
         return L2Noise(statistic, epsilon, delta, wishes)
     if isinstance(noise, str) and noise == "best":
         return _best(statistic, epsilon, lost, wishes)
-    if wishes.any:
+    if wishes is not None:
         fail("`weights` and `targets` are for noise='l2' with a `delta`. Got delta = 0.")
     if lost:
         fail(
@@ -402,22 +412,25 @@ def choose_noise(
     return BallNoise(statistic, noise, epsilon)
 
 
-def _best(statistic: Statistic, epsilon: Number, delta: Fraction, wishes: Wishes) -> PreparedNoise:
+def _best(
+    statistic: Statistic, epsilon: Number, delta: Fraction, wishes: Wishes | None
+) -> PreparedNoise:
     """The noise with the least predicted variance; shapes of delta = 0 always take part."""
     ball = BallNoise(statistic, "best", epsilon)
     best = _least(ball, _laws(statistic, ball.epsilon))
     if not delta:
         return best
-    least = wishes.total(best.covariance())
-    for noise in _spending(statistic, ball.epsilon, delta, wishes):
-        found = wishes.total(noise.covariance())
+    wanted = Wishes() if wishes is None else wishes
+    least = wanted.total(best.covariance())
+    for noise in _spending(statistic, ball.epsilon, delta, wanted):
+        found = wanted.total(noise.covariance())
         if found < _EQUAL * least:
             best, least = noise, found
     return best
 
 
 def _spending(
-    statistic: Statistic, epsilon: Fraction, delta: Fraction, wishes: Wishes
+    statistic: Statistic, epsilon: Fraction, delta: Fraction, wishes: Wishes | None
 ) -> list[PreparedNoise]:
     """What a delta may buy."""
     found: list[PreparedNoise] = [

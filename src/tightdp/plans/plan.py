@@ -35,7 +35,8 @@ from tightdp.errors import (
 from tightdp.ledger import Budget, Ledger
 from tightdp.ledger.amounts import SYMBOLS, nothing
 from tightdp.mechanisms.mechanism import Started
-from tightdp.plans.plan_text import Planned, PlanText, read, refuse
+from tightdp.plans.plan_text import PlanText, read, refuse
+from tightdp.plans.request import Planned
 from tightdp.preview import Preview
 from tightdp.printed import escaped, html_notes, html_table, text_table
 from tightdp.privacy import text_down, text_up
@@ -59,6 +60,21 @@ class PlanPreview:
     caps: Budget
     costs: Mapping[str, Cost] = field(default_factory=dict)
     cap: Cap | None = None
+    alone: Mapping[str, Preview] = field(default_factory=dict)
+    """What releases that are read off one vector would be, each by itself at its own share."""
+
+    def _paid(self) -> list[tuple[str, ...]]:
+        """The releases by their payments: those of one vector have one."""
+        one = tuple(name for name in self.previews if name in self.alone)
+        return [*([one] if one else []), *((n,) for n in self.previews if n not in self.alone)]
+
+    def together_rows(self) -> list[tuple[str, ...]]:
+        """A heading, and the largest error of every release of the vector, both ways."""
+        rows: list[tuple[str, ...]] = [("release", "error together", "error one by one")]
+        for name, single in self.alone.items():
+            found = (float(each.half_width.max()) for each in (self.previews[name], single))
+            rows.append((name, *(text_up(half, 4) for half in found)))
+        return rows
 
     def __repr__(self) -> str:
         return f"<PlanPreview {self.title!r}: {', '.join(self.previews)}>"
@@ -75,9 +91,11 @@ class PlanPreview:
     def cost_rows(self) -> list[tuple[str, ...]]:
         """A heading, and what every release costs: epsilon, delta, rho and its share."""
         rows = [("release", "epsilon", "delta", "rho", "share of the budget")]
-        for name, cost in self.costs.items():
+        for names in self._paid():
+            cost = self.costs[names[0]]
             amounts = (text_up(part) for part in (cost.epsilon, cost.delta, cost.rho))
-            rows.append((name, *amounts, f"{100 * self.share(name):.1f} %"))  # type: ignore[arg-type]
+            share = f"{100 * self.share(names[0]):.1f} %"
+            rows.append((" + ".join(names), *amounts, share))  # type: ignore[arg-type]
         return rows  # type: ignore[return-value]
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,6 +112,7 @@ class PlanPreview:
                     "share": self.share(name),
                 }
                 | found.to_dict()
+                | ({"alone": self.alone[name].to_dict()} if name in self.alone else {})
                 for name, found in self.previews.items()
             ],
         }
@@ -102,14 +121,19 @@ class PlanPreview:
         parts = [self.title, "=" * len(self.title)]
         for name, found in self.previews.items():
             parts += ["", self._head(name), _short(found)]
-        return "\n".join([*parts, "", *text_table(self.cost_rows()), "", self._total(), LOOK])
+        both = ["", *text_table(self.together_rows())] if self.alone else []
+        return "\n".join(
+            [*parts, *both, "", *text_table(self.cost_rows()), "", self._total(), LOOK]
+        )
 
     def _repr_html_(self) -> str:
         tables = [
             f"<h4>{escaped(self._head(name))}</h4>{found._repr_html_()}"
             for name, found in self.previews.items()
         ]
-        return "".join([*tables, html_table(self.cost_rows())]) + html_notes(self._total(), LOOK)
+        both = [html_table(self.together_rows())] if self.alone else []
+        costs = html_table(self.cost_rows())
+        return "".join([*tables, *both, costs]) + html_notes(self._total(), LOOK)
 
     def _head(self, name: str) -> str:
         unit = self.previews[name].guarantee.per_person
@@ -118,7 +142,7 @@ class PlanPreview:
     def _total(self) -> str:
         if self.cap is not None:
             return self._total_under(self.cap)
-        spent = text_up(sum(self.epsilon.values(), Fraction(0)))
+        spent = text_up(sum((self.epsilon[names[0]] for names in self._paid()), Fraction(0)))
         unit = next(iter(self.previews.values())).guarantee.per_person  # one schema, one unit
         return f"all releases: epsilon = {spent} of {self.caps}{unit}"
 
@@ -318,7 +342,8 @@ class Plan:
         """Refuse a ledger with other terms, or one that has too little left for what is new."""
         with self._open() as ledger:
             known = self._known(ledger)
-            asked = [p for p in self.releases if p.name not in known]
+            # releases of one key have one payment
+            asked = {p.key: p for p in self.releases if p.name not in known}.values()
             unit = "epsilon" if self.cap is None else self.cap.unit
             new = sum((_cost(p, self.cap) for p in asked), nothing(unit))
             left = ledger.remaining
@@ -399,7 +424,8 @@ class Plan:
             )
         spends = {planned.name: planned.request.epsilon for planned in self.releases}
         costs = {planned.name: planned.request.mechanism.cost for planned in self.releases}
-        return PlanPreview(self.title, made, spends, self.caps, costs, self.cap)
+        alone = {p.name: p.alone.preview(self.confidence) for p in self.releases if p.alone}
+        return PlanPreview(self.title, made, spends, self.caps, costs, self.cap, alone)
 
     # --- release ------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from tightdp.errors import (
     ParameterError,
     TightdpError,
     check_choice,
+    check_flag,
     check_probability,
     fail,
     visible,
@@ -35,8 +36,9 @@ from tightdp.ledger.entries import check_key
 from tightdp.mechanisms.table_noise_choice import SAID_AT
 from tightdp.options import amount, check_keys
 from tightdp.paths import check_file, check_path
+from tightdp.plans.joint import join
 from tightdp.plans.lines import Place, Text, read_text
-from tightdp.plans.request import Request
+from tightdp.plans.request import Planned, Request
 from tightdp.privacy import text_down, text_up
 from tightdp.registry import KINDS, Kind
 from tightdp.schema import Schema
@@ -49,24 +51,11 @@ _TEXT = ("names", "delimiter", "encoding")  # facts about a text file
 _DATA = ("file", "names", "delimiter", "encoding", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _AMOUNTS = ("epsilon", "delta", "rho", "slack")
-_BUDGET = ("epsilon", "delta", "rho", "accountant", "slack", "ledger", "confidence")
+_BUDGET = ("epsilon", "delta", "rho", "accountant", "slack", "ledger", "confidence", "together")
 _COMMON = ("name", "kind", "key", "epsilon", "weight")
 
 
 _KEPT = (BudgetError, LedgerError)  # other errors are about what the plan says
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A release of a plan: its name, the key under which the ledger keeps it, and the request.
-
-    ``where`` is its file and line.
-    """
-
-    name: str
-    key: str
-    request: Request
-    where: str
 
 
 @dataclass(slots=True)
@@ -148,6 +137,7 @@ def check(text: Text) -> PlanText:
     _read_data(found)
     _read_budget(found)
     _read_releases(found)
+    _join(found)
     if not found.problems:
         _check_columns(found)
     return found
@@ -496,6 +486,22 @@ def _read_release(
     name = str(release.get("name", default_name(release, i)))
     key = str(release.get("key", name))
     found.releases.append(Planned(name, key, request, found.text.where(*place)))
+
+
+def _join(found: PlanText) -> None:
+    """Read sums, means and counts off one vector, where the plan says so."""
+    section = found.text.record.get("budget")
+    stated = section.get("together", False) if isinstance(section, Mapping) else False
+    if found.attempt(("budget", "together"), check_flag, "together", stated):
+        if found.cap is not None:
+            found.complain(
+                ("budget", "together"),
+                "`together` is for budgets that add epsilons: rho and mu^2 of sums with Gaussian "
+                "noise are the same one by one. Leave it out.",
+            )
+        elif found.schema is not None and not found.problems:
+            joined = found.attempt(("budget", "together"), join, found.releases, found.schema)
+            found.releases = found.releases if joined is None else joined
 
 
 def _check_columns(found: PlanText) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.plans.plan import Plan
-from tightdp.plans.plan_text import Planned
+from tightdp.plans.request import Planned
 
 _HEAD = '''\
 """{title}: the releases of a plan. Running it again costs nothing: the ledger keeps them."""
@@ -55,6 +56,8 @@ def to_python(plan: Plan) -> str:
     ledger = f"{stated}, path={str(plan.ledger.absolute())!r}"
     neighbors = repr(str(plan.schema.neighbors))
     imports, table = _table(plan)
+    if any(planned.alone for planned in plan.releases):
+        imports = f"from tightdp.mechanisms.vector_part import VectorPart\n{imports}"
     lines = [
         _HEAD.format(title=title) + imports,
         f"schema = {plan.schema!r}",
@@ -74,6 +77,11 @@ def _asked(planned: Planned, confidence: float) -> str:
     options = "".join(f", {key}={_value(value)}" for key, value in request.options.items())
     made = f"request({request.kind.name!r}, schema, epsilon={request.epsilon!r}{options})"
     terms = f"ledger=ledger, key={planned.key!r}, confidence={confidence!r}"
+    part = request.mechanism
+    if isinstance(part, VectorPart):  # read off a vector that is paid for once
+        facts = f"{part.terms!r}, {part.part!r}, {part.measure!r}, epsilon={request.epsilon!r}"
+        read = f"lambda part: part.answer(part.release(table, {terms}))"
+        return f"{planned.name!r}: ({read})(VectorPart(schema, {facts}))"
     return f"{planned.name!r}: {made}.release(table, {terms})"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,8 @@ class Request:
     options: dict[str, Any]
     _made: list[Mechanism] = field(default_factory=list)
     _asked: dict[float, dict[str, Any]] = field(default_factory=dict)
+    made: Callable[[Fraction], Mechanism] | None = None
+    """What makes the mechanism at an epsilon, where it is not the kind alone."""
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
@@ -79,7 +83,8 @@ class Request:
     def mechanism(self) -> Mechanism:
         """What is released, made when first needed."""
         if not self._made:
-            self._made.append(self.kind.build(self.schema, self.options, self.epsilon))
+            build = self.made or partial(self.kind.build, self.schema, self.options)
+            self._made.append(build(self.epsilon))
         return self._made[0]
 
     @property
@@ -95,10 +100,12 @@ class Request:
     def settled(self) -> Request:
         """The same request, with what it chose by its epsilon stated: at another one it stays."""
         options = self.options | self.mechanism.settled_options()
-        return Request(self.kind, self.schema, self.epsilon, options)
+        return Request(self.kind, self.schema, self.epsilon, options, made=self.made)
 
     def using(self, **options: object) -> Request:
         """The same request with other options."""
+        if self.made is not None:
+            fail("This release is read off a vector that is released together: it has no others.")
         checked = {n: self.kind.options[n].check(n, v, self.schema) for n, v in options.items()}
         return Request(self.kind, self.schema, self.epsilon, self.options | checked)
 
@@ -204,6 +211,21 @@ def _plain(value: object) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A release of a plan: its name, the key under which the ledger keeps it, and the request.
+
+    ``where`` is its file and line. Releases that are read off one vector have one key, and
+    ``alone`` is what each would be by itself.
+    """
+
+    name: str
+    key: str
+    request: Request
+    where: str
+    alone: Request | None = None
 
 
 def request(kind: str, schema: Schema, *, epsilon: Number, **options: object) -> Request:

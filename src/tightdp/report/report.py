@@ -97,7 +97,7 @@ class Report:
         return cls(
             title=plan.title,
             sections=sections,
-            total=words.together([part.release.guarantee for part in sections]),
+            total=words.together(words.payments([part.release for part in sections])),
             schema=plan.schema,
             payments=tuple(part for part in paid if part is not None),
             balance=f"Spent on this ledger so far: {result.spent}; left: {left}.",
@@ -138,7 +138,7 @@ class Report:
         return cls(
             title=f"Releases of {place.name}" if title is None else title,
             sections=tuple(sections),
-            total=words.together([part.release.guarantee for part in sections]),
+            total=words.together(words.payments([part.release for part in sections])),
             schema=next(iter(facts.values())) if len(facts) == 1 else None,
             payments=tuple(part for part in paid if part is not None),
             balance=f"Spent on this ledger so far: {spent}; left: {left}.",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import exp
 
 from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, marks, text_up
+from tightdp.release import Release
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
@@ -82,6 +84,15 @@ def formula(total: Guarantee) -> str:
     """The same in symbols, as text."""
     slack = f" + {text_up(total.delta)}" if total.delta else ""
     return f"P(M(X) in A) <= exp({text_up(total.epsilon)}) P(M(X') in A){slack}"
+
+
+def payments(releases: Sequence[Release]) -> list[Guarantee]:
+    """What was promised, once for each payment: readings of one release have one receipt."""
+    paid = {
+        str(each.receipt.get("hash")) if each.receipt else i: each.guarantee
+        for i, each in enumerate(releases)
+    }
+    return list(paid.values())
 
 
 def together(parts: list[Guarantee]) -> Guarantee:

@@ -57,11 +57,6 @@ class Wishes:
             return cls(weights=_numbers("weights", weights, statistic) * units**2)
         return cls(targets=_numbers("targets", targets, statistic) / units)
 
-    @property
-    def any(self) -> bool:
-        """Whether something is wished."""
-        return self.weights is not None or self.targets is not None
-
     def total(self, covariance: FloatArray) -> float:
         """What is to be least: of two noises the one with the smaller number is the better one."""
         variances = np.diag(covariance)

@@ -21,8 +21,8 @@ from tightdp.ledger.views import history_cells
 from tightdp.meaning import explain
 from tightdp.options import Option, amount
 from tightdp.plans.plan import Plan
-from tightdp.plans.plan_text import Planned, PlanText, default_name
-from tightdp.plans.request import Request
+from tightdp.plans.plan_text import PlanText, default_name
+from tightdp.plans.request import Planned, Request
 from tightdp.printed import html_table
 from tightdp.privacy import check_epsilon, text_down, text_up
 from tightdp.randomness import source
@@ -101,7 +101,7 @@ def budget(found: PlanText) -> dict[str, Any] | None:
         except LedgerError as error:
             words = str(error)
     asked = nothing(unit)
-    for planned in found.releases:
+    for planned in {each.key: each for each in found.releases}.values():  # one key, one payment
         if planned.key not in known:
             asked = asked + _cost(planned, found)
     most = found.caps.epsilon if found.cap is None else found.cap.amount
