@@ -134,6 +134,9 @@ OTHERS: dict[str, list[Any]] = {
     "sums": [[("y", ["k"])]],
     "times": [2],
     "rho": [0.05],
+    "terms": [["x", "y", "k"], ["k", "x"], ["x", "k", "x:k"]],
+    "part": [["k"]],
+    "measure": ["mean", "count"],
     "public": [{"t": [20, 4]}],
     "frozen": [{"t": 0}, {"k": 0}],
 }

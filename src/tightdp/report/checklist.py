@@ -69,7 +69,9 @@ def checklist(report: Report) -> list[Item]:
         Item(
             "Data collection",
             "What is exposed before the release: to whom, and with whose consent?",
-            BY_HAND + "differential privacy protects the release, not the collection.",
+            BY_HAND
+            + "differential privacy protects the release, not the collection; was more collected, "
+            "or kept longer, than the release needs?",
             True,
         ),
     ]
