@@ -25,6 +25,7 @@ from tightdp.errors import (
     check_within,
     exact_fraction,
     fail,
+    shown,
 )
 
 _WEIGHT_BITS = 52
@@ -120,7 +121,7 @@ def design_vector_noise(
     (True, (3,))
     """
     if check_count("dim", dim) not in FORMATS:
-        fail(f"`dim` must be 2 or 3. Got {dim}.")
+        fail(f"`dim` must be 2 or 3. Got {shown(dim)}.")
     asked, spare = check_promise(epsilon, delta)
     check_positive("sensitivity", sensitivity)
     width = support_for(asked, spare)
