@@ -261,7 +261,8 @@ def _bracket(meets: Callable[[float], bool]) -> tuple[float, float]:
         high *= 4
         if high > _MOST:
             fail(
-                f"`error` cannot be met with an epsilon up to {_MOST:g}: allow a larger error.",
+                f"`error` cannot be met with an epsilon up to {_MOST:g}: allow a larger one. "
+                "What is possible, `preview()` of the same release at that epsilon says.",
                 UndecidedError,
             )
     low = high / 4

@@ -327,3 +327,20 @@ def test_ratios_reach_over_the_box(seed):
             true = s[(s >= total - half) & (s <= total + half)] / n
             assert (low - 1e-12 <= true).all()
             assert (true <= high + 1e-12).all()
+
+
+def test_intervals_of_counts_are_possible(seed):
+    """However a count is asked for; at another level, too."""
+    table, facts = people(np.random.default_rng(seed), 30), schema(rows=30)
+    few = {"schema": facts, "epsilon": 0.2, "rng": seed}
+    for release in (
+        tdp.count(table, ["sex"], **few),
+        tdp.count(table, by=["region"], **few),
+        tdp.histogram(table, "pay", bins=3, **few),
+        tdp.sum(table, ["pay"], by="sex", **few).to_pandas().iloc[::2],
+        tdp.Tables(facts, TABLES, epsilon=0.2).release(table, rng=seed),
+    ):
+        ends = release.interval if hasattr(release, "interval") else release[["low", "high"]].values
+        assert ends.min() >= 0
+        assert ends.max() <= 30
+        assert (ends[:, 0] <= ends[:, 1]).all()
