@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
+import numpy as np
 import pytest
 from containers import CONTAINERS, KINDS, in_spark
 
 import tightdp as tdp
 from tightdp.data.key_counts import KeyColumn
+from tightdp.mechanisms.key_totals import KeyTotals
 
 # 1.0 and the text "1.0" are two keys: a CSV file, which holds texts, has the second
 ALIKE = ("integer", "unsigned", "huge", "text", "coded", "coded_integer", "bytes")
@@ -52,3 +55,20 @@ class TestSpark:
         for schema in (FACTS, tdp.Schema(columns, 9, **facts)):
             keys = KeyColumn(schema, "x")
             assert keys.counts(frame) == keys.counts(plain)
+
+    def test_spark_sums_the_same_numbers_for_keys_of_two_columns(self, spark):
+        """Odd cells, nulls, five partitions, and persons with several keys and rows of one key."""
+        rng, odd = np.random.default_rng(3), ["a", None, " ", "a\n", "x" * 300, "\x1f", "7.0", '"a']
+        numbers = [0.0, 3.3, 99.0, math.nan, math.inf, None]
+        rows = [
+            (odd[i % 8], [1, 2, None][i % 3], numbers[int(j)], None if j == 5 else int(who))
+            for i, (j, who) in enumerate(rng.integers(0, (6, 12), (300, 2)))
+        ]
+        plain = {name: [row[i] for row in rows] for i, name in enumerate(("a", "b", "x", "who"))}
+        spark.conf.set("spark.sql.shuffle.partitions", "3")
+        frame = spark.createDataFrame(rows, "a string, b int, x double, who long").repartition(5)
+        for facts in ({}, {"person": "who", "rows_per_person": 3}):
+            columns = {"x": tdp.Interval(0, 10)}
+            schema = tdp.Schema(columns, 300, neighbors="add-remove", **facts)
+            keys = KeyTotals(schema, ["x"], ["a", "b"], epsilon=1, delta=1e-3).keys
+            assert keys.totals(frame) == keys.totals(plain)
