@@ -47,6 +47,7 @@ from tightdp.functions import (
     histogram,
     mean,
     median,
+    proportion_test,
     quantile,
     quantiles,
     share,
@@ -86,6 +87,7 @@ from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
+from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.mechanisms.ranks import find_bounds
@@ -156,6 +158,7 @@ __all__ = [  # noqa: RUF022
     "capped_sum",
     "histogram",
     "share",
+    "proportion_test",
     "median",
     "quantile",
     "quantiles",
@@ -226,6 +229,7 @@ __all__ = [  # noqa: RUF022
     "KNormQuantileRegression",
     "KolmogorovSample",
     "PrivateKeys",
+    "ProportionTest",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation

@@ -21,6 +21,7 @@ __all__ = [
     "histogram",
     "mean",
     "median",
+    "proportion_test",
     "quantile",
     "quantiles",
     "share",
@@ -243,6 +244,18 @@ share = function_of(
 >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
 >>> release = share({"age": [10, 50] * 500}, "age", schema=schema, epsilon=1, low=18, rng=1)
 >>> bool(abs(release["age in [18, 100]"] - 0.5) < 0.02)
+True
+""",
+)
+proportion_test = function_of(
+    KINDS["proportion_test"],
+    """The most powerful private test there is; see :class:`ProportionTest`.
+
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+>>> table = {"age": [10, 50, 60] * 333 + [70]}
+>>> release = proportion_test(table, "age", schema=schema, epsilon=1, low=18, null=0.5, rng=1)
+>>> bool(release["p-value"] < 1e-6)
 True
 """,
 )

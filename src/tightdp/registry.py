@@ -18,6 +18,7 @@ from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.design.designs import Design
 from tightdp.errors import check_choice, fail
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.inference.noisy_binomial import ALTERNATIVES
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
@@ -30,6 +31,7 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
+from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
@@ -288,6 +290,19 @@ _register(
     low=Option("number", "of a number: from here on"),
     high=Option("number", "of a number: up to here, which does not count"),
     **_SHAPE,
+)
+
+_register(
+    "proportion_test",
+    "a test and an interval for the share of a population that satisfies a public condition",
+    ProportionTest,
+    column=Option("column", "the column of the condition", required=True),
+    levels=Option("labels", "of a category: the levels that count"),
+    low=Option("number", "of a number: from here on"),
+    high=Option("number", "of a number: up to here, which does not count"),
+    null=Option("number", "the share that is doubted", default=0.5),
+    alternative=Option("text", "on which side", choices=ALTERNATIVES, default="two-sided"),
+    delta=Option("number", "as for other noise, 0 if there is none", default=0),
 )
 
 # --- order statistics ----------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.private_keys import PrivateKeys
+from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
@@ -300,6 +301,20 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "share of levels",
             lambda facts: ShareMechanism(facts, "k", levels=["a", "b"], epsilon=1),
+            ("replace-one",),
+        ),
+    ],
+    ProportionTest: [
+        Case(
+            "proportion test",
+            lambda facts: ProportionTest(facts, "x", low=0.5, epsilon=1),
+            ("replace-one",),
+        ),
+        Case(
+            "proportion test of levels",
+            lambda facts: ProportionTest(
+                facts, "k", levels=["a", "b"], null=0.3, alternative="less", epsilon=1, delta=0.01
+            ),
             ("replace-one",),
         ),
     ],

@@ -138,6 +138,8 @@ WITH: dict[str, dict[str, Any]] = {
     "CappedSums": {"columns": ["x"], "at_most": 10},
     "capped_sum": {"at_most": 10},
     "share": {"low": 3},
+    "proportion_test": {"low": 3},
+    "ProportionTest": {"low": 3},
     "audit": {"releases": 200},
     "audit_pmf": {"p": [0.6, 0.4]},
     "hockey_stick": {"p": [0.6, 0.4]},
@@ -361,7 +363,7 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["columns"] = ["t"]
     if kind == "capped_sum":
         given |= {"columns": ["x"], "at_most": 10}
-    if kind == "share":  # one of its conditions must be stated
+    if kind in ("share", "proportion_test"):  # one of its conditions must be stated
         given["low"] = 3
     request(kind, SCHEMA, epsilon=1, **given)  # right so far
     found = []
