@@ -36,6 +36,7 @@ from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.means import RowsWhere
+from tightdp.mechanisms.proportion import FineRows
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise
@@ -104,13 +105,13 @@ def _joint(rng: Generator, facts: tdp.Schema) -> JointHistogram:
     )
 
 
-def _where(rng: Generator, facts: tdp.Schema) -> RowsWhere:
+def _where(rng: Generator, facts: tdp.Schema, kind: type[RowsWhere] = RowsWhere) -> RowsWhere:
     if rng.integers(2):
         levels = facts["k"].levels
-        return RowsWhere(facts, "k", levels=list(levels[: 1 + rng.integers(len(levels) - 1)]))
+        return kind(facts, "k", levels=list(levels[: 1 + rng.integers(len(levels) - 1)]))
     interval = facts["a"]
     low, high = np.sort(rng.choice(np.arange(1, 2 * PARTS), 2, replace=False)) / (2 * PARTS)
-    return RowsWhere(
+    return kind(
         facts,
         "a",
         low=interval.low + low * 2 * interval.half,
@@ -188,6 +189,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     Histogram: lambda rng, facts: Histogram(facts, "a", _bins(rng, facts, "a")),
     JointHistogram: _joint,
     RowsWhere: _where,
+    FineRows: lambda rng, facts: _where(rng, facts, FineRows),
     Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
     ClassMoments: _class_moments,
     GroupMoments: _group_moments,

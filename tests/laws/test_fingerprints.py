@@ -117,6 +117,8 @@ OTHERS: dict[str, list[Any]] = {
     "low": [0.25],
     "high": [0.75],
     "post": ["none"],
+    "null": [0.4],
+    "alternative": ["greater"],
     "alpha": [0.5],
     "var_smoothing": [0.1],
     "smoothing": ["none"],

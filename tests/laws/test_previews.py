@@ -104,6 +104,7 @@ ASKED = [
     Asked("capped_sum", {"columns": ["x"], "at_most": 10}),
     Asked("histogram", {"column": "x", "bins": 5}),
     Asked("share", {"column": "k", "levels": ["a"]}, REPLACE),
+    Asked("proportion_test", {"column": "k", "levels": ["a"]}, REPLACE),
     Asked("products", {"terms": ["k:t", "x"]}),
     Asked("moments", {"features": ["x"], "target": "y"}),
     Asked("quantile", {"column": "x", "tau": 0.25}, on_rows=True),

@@ -140,6 +140,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "quantile": ("x", 0.25),
     "quantiles": ("x", [0.25, 0.5]),
     "share": ("k",),
+    "proportion_test": ("k",),
     "sum": (["x"],),
     "variance": (["x"],),
     "find_bounds": ("x",),
@@ -161,7 +162,7 @@ def _function(name: str, relation: str) -> Reader:
     facts: dict[str, Any] = {"schema": schema(relation)}
     if name == "find_bounds":
         facts = {"rows": ROWS, "neighbors": relation}
-    if name == "share":
+    if name in ("share", "proportion_test"):
         facts["levels"] = ["a"]
     return Reader(
         f"function {name}",
@@ -181,6 +182,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "capped_sum": {"columns": ["x"], "at_most": 10},
     "histogram": {"column": "x", "bins": 4},
     "share": {"column": "x", "low": 3},
+    "proportion_test": {"column": "x", "low": 3},
     "products": {"terms": ["x", "k:t"]},
     "moments": {"features": ["x"], "target": "y"},
     "quantile": {"column": "x", "tau": 0.25},
@@ -208,7 +210,8 @@ def _kind(name: str, relation: str) -> Reader:
     )
 
 
-NEED_ROWS = ("variance", "share", "linear_regression", "ridge")  # whose number must be public
+# kinds whose number of rows must be public
+NEED_ROWS = ("variance", "share", "proportion_test", "linear_regression", "ridge")
 
 
 def readers() -> Iterator[Reader]:

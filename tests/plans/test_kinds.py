@@ -40,6 +40,7 @@ ASKED = {
     "capped_sum": {"columns": ["y", "w"], "at_most": 1},
     "histogram": {"column": "w", "bins": 3},
     "share": {"column": "y", "high": 0.5},
+    "proportion_test": {"column": "y", "high": 0.5},
     "products": {"terms": ["w", "x"]},
     "moments": {"features": ["w", "y"], "target": "x"},
     "quantile": {"column": "w", "tau": 0.25},

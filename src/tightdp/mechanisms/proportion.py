@@ -165,12 +165,12 @@ class ProportionTest(Reading):
         )
 
     def preview(self, confidence: float = 0.95) -> Preview:
-        """The error of the share by its noise; a p-value has none."""
+        """The error of the share by its noise; nothing is known of that of a p-value."""
         found, n = self.rows.preview(confidence), self.schema.rows
         return replace(
             found,
             names=self.names,
             std=np.array([found.std[0] / n, np.nan]),
-            half_width=np.array([min(found.half_width[0] / n, 1.0), np.nan]),
+            half_width=np.array([min(found.half_width[0] / n, 1.0), 1.0]),
             assumes=of_rows(self.schema),
         )
