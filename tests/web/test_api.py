@@ -104,6 +104,14 @@ def test_what_was_released_is_the_plan_on_disk(release, folder):
     assert Plan.read(folder / "plan.toml").states() == {"means": "stored"}
 
 
+def test_a_further_question_is_paid_for_by_itself(release, folder):
+    first = release(plan(MEAN))
+    second = release(plan(MEAN, COUNT), base=first["base"])
+    assert second["state"] == "done", second["message"]
+    assert second["fresh"] == ["answers"]
+    assert spent(folder) == (1.0, ["means", "answers"])
+
+
 def test_clicks_at_once_are_one_job(ask, folder, monkeypatch):
     gate, real = threading.Event(), releases.Plan.of
 
@@ -145,6 +153,18 @@ def test_nothing_is_paid_for_that_nobody_agreed_to(ask, release, folder):
     assert job["state"] == "failed"
     assert "agreed" in job["message"]
     assert not (folder / "survey.ledger").exists()
+
+
+@pytest.mark.parametrize("agreed", [None, "means", [["means"]], {"means": 1}])
+def test_an_agreement_that_is_none_leaves_no_job_behind(ask, release, agreed, folder):
+    """A job without a thread would be given to everybody who asks, and never end."""
+    ask("release", 422, plan=plan(MEAN), agreed=agreed)
+    assert release(plan(MEAN))["state"] == "done"
+
+
+def test_no_spark_session_is_started(ask):
+    record = {**plan(MEAN), "data": {"spark": "people"}}
+    assert "command line" in ask("check", 422, plan=record)["error"]
 
 
 def test_a_release_beyond_the_cap_is_refused(ask, release, folder):

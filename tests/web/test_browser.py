@@ -207,15 +207,19 @@ def test_a_synthetic_table(context, address, folder):
 
 
 def test_a_second_release_is_refused_at_the_cap(context, address, folder):
-    on_disk(folder, MEAN, COUNT, epsilon=1)
+    on_disk(folder, MEAN, epsilon=1)
     page = opened(context, address)
     release(page)
+    to(page, "questions")
+    add(page, "count").get_by_label("columns", exact=False).first.fill("answer")
+    release(page)
+    page.get_by_text("Paid for now: Counts").wait_for()
     to(page, "questions")
     add(page, "mean").get_by_label("Name", exact=True).fill("again")
     to(page, "release")
     page.get_by_text("over budget").first.wait_for()
     assert page.locator("#release").count() == 0
-    assert spent(folder) == (1.0, ["means", "answers"])
+    assert spent(folder) == (1.0, ["means", "Counts"])
 
 
 # --- asking twice --------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class Page:
 
     def release(self, body: Body) -> Body:
         agreed = body.get("agreed")
-        if not isinstance(agreed, list):
+        if not isinstance(agreed, list) or not all(isinstance(name, str) for name in agreed):
             fail("`agreed` must list the releases that may be paid for.")
         record, file, base = body.get("plan"), _file(body), body.get("base")
         text = self.space.text_of(record, file)

@@ -41,7 +41,9 @@ def write_demo(space: Workspace) -> dict[str, Any]:
         write_whole("demo", place, text)
     elif read_file("demo", place) != text:
         fail(f"There is a file {_TABLE} already, and it is not the demo: rename it first.")
-    return {"file": _PLAN, "plan": DEMO, "base": None}
+    plan = space.place(_PLAN, "plan")  # that of another time may be written over
+    base = space.opened(_PLAN)["base"] if plan.exists() else None
+    return {"file": _PLAN, "plan": DEMO, "base": base}
 
 
 def demo_table() -> str:

@@ -45,6 +45,7 @@ class Job:
     title: str
     state: str = "checking"
     message: str = ""
+    base: str = ""
     progress: tuple[str, int, int] = ("", 0, 0)
     report: Report | None = None
     result: PlanResult | None = None
@@ -60,6 +61,7 @@ class Job:
             "title": self.title,
             "state": self.state,
             "message": self.message,
+            "base": self.base,
             "progress": {"release": release, "number": number, "count": count},
         }
         if self.result is not None and self.report is not None:
@@ -160,10 +162,10 @@ class Jobs:
         with self._lock:
             return list(reversed(self._jobs.values()))
 
-    def start(self, text: Text, agreed: Sequence[str], save: Callable[[], object]) -> Job:
+    def start(self, text: Text, agreed: Sequence[str], save: Callable[[], str]) -> Job:
         """The job of a plan: the one that is running, or a new one.
 
-        ``agreed`` names the releases that may be paid for; ``save`` writes the plan down before.
+        ``agreed`` names the releases that may be paid for; ``save`` writes the plan down.
         """
         record = to_toml(text.record)
         name = hashlib.sha256(f"{text.name}\n{record}".encode()).hexdigest()[:32]
@@ -187,7 +189,7 @@ class Jobs:
             job.cancelled.set()
 
 
-def _run(job: Job, text: Text, agreed: frozenset[str], save: Callable[[], object]) -> None:
+def _run(job: Job, text: Text, agreed: frozenset[str], save: Callable[[], str]) -> None:
     """Check, pay, release, report; whatever happens is said in public words."""
     plan, before = None, {}
     try:
@@ -196,7 +198,7 @@ def _run(job: Job, text: Text, agreed: frozenset[str], save: Callable[[], object
         unasked = [name for name, state in before.items() if state == "new" and name not in agreed]
         if unasked:
             fail(f"Nobody has agreed yet to pay for {unasked[0]!r}: look at the costs again.")
-        save()
+        job.base = save()
         _stop_if_cancelled(job)
         job.state = "running"
         job.result = plan.release(watch=lambda *turn: _turn(job, *turn))

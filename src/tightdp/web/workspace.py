@@ -119,6 +119,8 @@ class Workspace:
         if not isinstance(record, Mapping):
             fail("`plan` must be a table of keys.")
         place = self.place(file, "plan")
+        if isinstance(data := record.get("data"), Mapping) and "spark" in data:
+            fail("`spark`: a page starts no session of Spark: use the command line.")
         for section, keys in _PATHS:
             inner = record.get(section)
             named = inner if isinstance(inner, Mapping) else {}
@@ -156,8 +158,8 @@ class Workspace:
         The digest of what is on disk comes back.
         """
         place, text = self.place(file, "plan"), self.text_of(record, file)
-        if place.suffix != ".toml":
-            fail("`plan` must be a file that ends in .toml.")
+        if place.suffix != ".toml" or not file.isprintable():
+            fail("`plan` must be a file that ends in .toml, with a name of printable characters.")
         known = self.opened(file) if place.exists() else None
         if known is not None:
             if known["plan"] == text.record:

@@ -85,6 +85,8 @@ export function releaseStep() {
       }
       if (!work.isConnected) return;
     }
+    if (job.base) state.base = job.base; // the plan was written down: what follows builds on it
+    keep();
     show(job);
     await offer();
     if (job.state === "done") results.querySelector("h3")?.focus();
@@ -95,7 +97,6 @@ export function releaseStep() {
       const said = job.state === "cancelled" ? w.cancelled : w.failed;
       return fill(work, h("div", { class: "sheet" }, h("p", { class: job.state === "failed" ? "problem" : "", role: "alert" }, h("strong", {}, said), " ", job.message)));
     }
-    state.base = state.base ?? null;
     const paid = job.fresh.length ? w.fresh(job.fresh.join(", ")) : w.again;
     fill(work);
     const save = async (form, release) => {
