@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tightdp.cli.arguments import Commands, argument, command
@@ -66,8 +70,28 @@ def _web(given: argparse.Namespace, speaker: Speaker) -> Exit:
         speaker.remark("Stop with Ctrl-C. Who has this address can see the plan and spend.")
         if local and not (given.no_browser or speaker.json):
             webbrowser.open(address)
-        server.run(sockets=[bound])
+        with _finishing():
+            server.run(sockets=[bound])
     return Exit.DONE
+
+
+@contextmanager
+def _finishing() -> Iterator[None]:
+    """Lets a request to stop end the server and not the program: what is paid for is finished.
+
+    The server raises the signal once more when it has stopped, for whoever started it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    for name in before:
+        signal.signal(name, lambda *_: None)
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 def _password(given: argparse.Namespace) -> str:

@@ -1,0 +1,42 @@
+"""A page that is stopped while it releases: what is paid for is finished, nothing more is paid."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.web.conftest import COUNT, MEAN, plan
+
+from tightdp.ledger import Ledger
+
+PROGRAM = Path(__file__).with_name("killed_page.py")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_to_stop_loses_nothing_that_is_paid_for(folder, sent):
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAM), "slow", str(folder / "plan.toml")],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as program:  # fmt: skip
+        address, _, token = program.stdout.readline().strip().partition("#token=")
+        body = {"file": "plan.toml", "plan": plan(MEAN, COUNT), "agreed": ["means", "answers"]}
+        asked = urllib.request.Request(
+            f"{address}api/release", json.dumps(body).encode(), {"x-tightdp": token}
+        )
+        urllib.request.urlopen(asked).close()
+        ledger = folder / "survey.ledger"
+        for _ in range(500):
+            if ledger.exists():
+                break
+            time.sleep(0.02)
+        time.sleep(0.5)  # paid for, and not released yet
+        program.send_signal(sent)
+        assert program.wait(20) == 0
+    with Ledger.open(ledger, read_only=True) as book:
+        assert [(row.key, row.state) for row in book.history()] == [("means", "stored")]
