@@ -344,3 +344,53 @@ def test_intervals_of_counts_are_possible(seed):
         assert ends.min() >= 0
         assert ends.max() <= 30
         assert (ends[:, 0] <= ends[:, 1]).all()
+
+
+@pytest.mark.parametrize("noise", ["best", "cube"])
+def test_counts_and_sums_are_of_the_same_rows_of_a_person(noise, seed):
+    """Everybody has a row in both groups, of which one is used: a mean of equal pays is that pay.
+
+    Parts that chose among the rows by their own columns would count other rows than they sum.
+    """
+    columns = {
+        "pay": tdp.Interval(0, 8),
+        "sex": tdp.Category(["f", "m"], other="f"),
+        "k": tdp.Category(["a", "b"], other="a"),
+    }
+    persons = 20_000
+    facts = tdp.Schema(columns, 2 * persons, neighbors="add-remove", person="id")
+    table = {
+        "id": np.repeat(np.arange(persons), 2),
+        "pay": np.full(2 * persons, 7.0),
+        "sex": ["f", "m"] * persons,
+        "k": ["a", "b", "b", "a"] * (persons // 2),
+    }
+    book = tdp.Tables(facts, ["k"], means=[("pay", "sex")], noise=noise, epsilon=1)
+    assert len(book.source.parts) == 2
+    exact = book.at(1000)
+    for made, error in ((exact, 1e-4), (book, 0.02)):
+        means = made.release(table, rng=seed).value[-2:]
+        np.testing.assert_allclose(means, 7, atol=error)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"rho": 0.5}], ids=["pure", "rho"])
+def test_where_all_counts_are_public_sums_have_the_whole_budget(budget):
+    """They are private for all neighbours, so that nothing is spent on tables that agree."""
+    public = {"region": [500] * 4, "sex": [1000, 1000]}
+    book = tdp.Tables(schema(), ["sex"], means=MEANS, public=public, **budget)
+    assert book.book is None
+    assert not book.given
+    spent = book.cost.epsilon if "epsilon" in budget else book.cost.rho
+    assert [float(spent)] == [*budget.values()]
+
+
+def test_promises_are_alike_in_any_order_and_no_others_are():
+    def given(facts, public):
+        return tdp.Tables(facts, [[*facts]], public=public, epsilon=1).given
+
+    two = tdp.Category(["x", "y"], other="x")
+    names = ["a", "b", "a, b", "c"]
+    facts, turned = (tdp.Schema(dict.fromkeys(some, two), 4) for some in (names, names[::-1]))
+    public = {"a": [2, 2], "b": [2, 2]}
+    assert given(facts, public) == given(turned, dict(reversed(public.items())))
+    assert given(facts, {("a", "b"): [[1, 1], [1, 1]]}) != given(facts, {"a, b": [2, 2]})

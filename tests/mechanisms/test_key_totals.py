@@ -293,3 +293,10 @@ def test_a_plan_has_means_of_keys(tmp_path):
     for ending in ("html", "md", "json"):
         report.save(tmp_path / f"r.{ending}")
     assert plan.release().answers["shops"].value.tolist() == found.answers["shops"].value.tolist()
+
+
+def test_the_number_of_rows_has_a_name_of_its_own():
+    numbers = {"rows": tdp.Interval(0, 1), "number of rows": tdp.Interval(0, 1)}
+    facts = tdp.Schema(numbers, 100, neighbors="add-remove")
+    totals = KeyTotals(facts, [*numbers], "city", epsilon=1, delta=1e-6)
+    assert len({*totals.measures}) == 3

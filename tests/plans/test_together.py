@@ -10,6 +10,7 @@ import pytest
 import tightdp as tdp
 from tightdp.errors import BurnedError, ParameterError
 from tightdp.mechanisms import additive
+from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.plans.python_text import to_python
 
 HEAD = """\
@@ -178,3 +179,9 @@ def test_what_cannot_be_one_vector_is_refused_with_its_line(write, tmp_path, giv
         tdp.Plan.read(write(**given))
     assert "plan.toml:" in str(refused.value)
     assert not (tmp_path / "ledger.db").exists()
+
+
+def test_a_mean_of_levels_is_refused_before_it_is_paid_for():
+    columns = {"x": tdp.Interval(0, 1), "k": tdp.Category(["a", "b"], other="a")}
+    with pytest.raises(ParameterError, match="must be numeric"):
+        VectorPart(tdp.Schema(columns, rows=9), ["x", "k"], ["k"], "mean", epsilon=1)

@@ -137,9 +137,11 @@ class Scan:
     """What is read: the names of columns, each with the part by whose rule it is read."""
     places: tuple[tuple[int, ...], ...]
     """Where the columns of every part stand among these."""
+    marks: tuple[int | None, ...]
+    """Parts that follow each other with one mark keep the same rows of a person."""
 
     @classmethod
-    def of(cls, parts: Sequence[Rows], rows: int) -> Self:
+    def of(cls, parts: Sequence[Rows], rows: int, marks: Sequence[int | None] = ()) -> Self:
         """A scan for all these readings, in blocks of at most ``rows`` rows."""
         seen: dict[tuple[str, int], int] = {}  # rules live as long as the schemas
         columns, places = [], []
@@ -149,7 +151,8 @@ class Scan:
             for key in here:
                 seen.setdefault(key, len(seen))
             places.append(tuple(seen[key] for key in here))
-        return cls(tuple(parts), rows, tuple(columns), tuple(places))
+        each = tuple(marks) or (None,) * len(parts)
+        return cls(tuple(parts), rows, tuple(columns), tuple(places), each)
 
     @property
     def schema(self) -> Schema:
@@ -186,12 +189,18 @@ class Scan:
 
     def few(self, keyed: Iterable[Keyed]) -> Iterator[Block]:
         """Blocks of the rows that are kept of each person: as many for every part, each part
-        choosing among its own columns, as it does alone.
+        choosing by its own columns, as it does alone, and parts of one mark by those of all.
         """
-        kept = [FewRows(self.schema.rows_per_person, len(places)) for places in self.places]
+        choices: list[list[int]] = []
+        for j, places in enumerate(self.places):
+            if j and self.marks[j] is not None and self.marks[j] == self.marks[j - 1]:
+                choices[-1].extend(places)
+            else:
+                choices.append([*places])
+        kept = [FewRows(self.schema.rows_per_person, len(choice)) for choice in choices]
         for keys, rows in keyed:
-            for few, places in zip(kept, self.places, strict=True):
-                few.add(keys, rows[:, list(places)])
+            for few, choice in zip(kept, choices, strict=True):
+                few.add(keys, rows[:, choice])
         table = np.concatenate([few.rows() for few in kept], axis=1)
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]

@@ -66,6 +66,8 @@ class IntegerSum:
         How many cells the reducer multiplies at most.
     cell_bits : int, optional
         The size of the integers that it multiplies, if not that of the schema's grid.
+    mark : int, optional
+        Sums that are announced one after the other with one mark keep the same rows of a person.
     """
 
     schema: Schema
@@ -74,6 +76,7 @@ class IntegerSum:
     width: int
     degree: int = 2
     cell_bits: int | None = None
+    mark: int | None = None
 
     def read(self, frame: TableLike, *, progress: bool = False) -> list[int]:
         """The sum over a table; one that shares a pass reads its rows once for all its sums."""
@@ -254,7 +257,8 @@ def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> 
 def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
     opened = [table.columns(one.schema, one.columns) for one in sums]
     parts = [(one.schema, names) for one, (_, names) in zip(sums, opened, strict=True)]
-    scan = Scan.of(parts, min(one.block_rows() for one in sums))
+    marks = [one.mark for one in sums]
+    scan = Scan.of(parts, min(one.block_rows() for one in sums), marks)
     widths = tuple(one.width for one in sums)
     reducer = sums[0].reducer
     if len(sums) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -180,7 +181,9 @@ class BookParts(Together):
         return np.concatenate([part.half_widths(each) for part in self.parts])
 
     def integer_sums(self) -> Sequence[IntegerSum]:
-        return [one for part in self.parts for one in part.integer_sums()]
+        # counts and sums are of the same rows of a person: means are made of both
+        sums = (one for part in self.parts for one in part.integer_sums())
+        return [replace(one, mark=id(self)) for one in sums]
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         each = 1 - (1 - confidence) / len(self.parts)

@@ -215,7 +215,7 @@ def made_parts(
             **spent,  # type: ignore[arg-type]
             **options,  # type: ignore[arg-type]
         )
-    times = book.public.rows
+    times = 1 if first is None else book.public.rows  # sums alone are private for all neighbours
     parts = []
     for part, own in zip(sums, shares, strict=True):
         moments = GroupMoments(

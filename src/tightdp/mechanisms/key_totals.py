@@ -123,7 +123,9 @@ class KeyTotals(Mechanism):
         rules = [schema[name] for name in self.numbers]
         self.half = np.array([rule.half for rule in rules if isinstance(rule, Interval)])
         self.middle = np.array([rule.middle for rule in rules if isinstance(rule, Interval)])
-        first = ROWS if ROWS not in self.numbers else "number of rows"
+        first = ROWS
+        while first in self.numbers:
+            first = f"number of {first}"
         self.measures = (first, *self.numbers)
 
     def _split(self, shares: Sequence[Fraction]) -> tuple[Fraction, PrivateKeys, AdditiveMechanism]:

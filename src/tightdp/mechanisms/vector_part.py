@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.data.statistics import Products
+from tightdp.data.statistics import Products, columns_of_kind
 from tightdp.errors import FloatArray, check_choice, check_confidence, fail
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading
@@ -69,6 +69,8 @@ class VectorPart(Reading):
         missing = [term for term in part if term not in terms]
         if missing or not part:
             fail(f"`part` must hold terms of the vector. Got {', '.join(part) or 'none'}.")
+        if measure == "mean":
+            columns_of_kind(schema, part, Interval, "part")
         self.names = Products(schema, part).names
         self._take_price()
         every = list(self._whole.statistic.names)

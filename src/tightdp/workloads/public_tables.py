@@ -13,6 +13,7 @@ public tables (Cho and Awan, 2024). Which tables are then neighbours is a choice
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from tightdp.schema import Schema
 from tightdp.workloads.residuals import Columns, subsets
 
 _MOST = 1 << 6  # public tables
+_MARKS = {*',;"'}  # of names that are quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,16 @@ class PublicTables:
         return tuple(column in table for table in self.tables)
 
     def said(self, names: tuple[str, ...]) -> str:
-        """Between which tables the promise holds; nothing where that is all neighbours."""
-        each = "; ".join(", ".join(names[j] for j in table) for table in self.tables)
+        """Between which tables the promise holds; nothing where that is all neighbours.
+
+        Promises are alike if their words are: names are quoted where they could be several, and in
+        an order that does not depend on what else is asked for.
+
+        >>> PublicTables(((0,),)).said(("a, b",))
+        'between tables that agree in the public table of "a, b"'
+        """
+        quoted_names = [json.dumps(n, ensure_ascii=False) if _MARKS & {*n} else n for n in names]
+        each = "; ".join(sorted(", ".join(sorted(quoted_names[j] for j in t)) for t in self.tables))
         if len(self.tables) > 1:
             return (
                 f"between tables that agree in the public tables of {each} and differ in at most "
