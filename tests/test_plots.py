@@ -375,7 +375,7 @@ def test_criteria_are_known(criteria):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingDependencyError, match=r"tightdp\[plots\]"):
+    with pytest.raises(MissingDependencyError, match=r"\[plots\]"):
         plots.plot_example_sensitivity()
 
 

@@ -255,7 +255,7 @@ def test_a_fitted_estimator_has_a_report(seed):
     x = np.linspace(-1, 1, 500)
     model = tdp.LinearRegression(bounds=[(-1, 1), (-3, 3)], random_state=seed).fit(x[:, None], x)
     report = Report.of(model, title="A line")
-    assert "-1, 1]" in report.html()
+    assert "[-1 to 1]" in report.html()
     assert report.sections[0].answer.names == ("intercept", "x0")
     np.testing.assert_array_equal(report.sections[0].answer.value[1:], model.coef_)
 

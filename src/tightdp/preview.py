@@ -59,7 +59,8 @@ class Preview:
     ``std`` and ``half_width`` are in user units and speak of the noise alone: sampling error and
     the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows;
     ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
-    rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why.
+    rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why; a p-value
+    has no error of its own, and its ``std`` is NaN.
 
     Examples
     --------

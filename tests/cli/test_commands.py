@@ -180,7 +180,7 @@ weight = 1
 
 def test_compare_knows_the_noises_of_naive_bayes(here, tightdp, monkeypatch):
     """It took 'best' for the default, which that kind does not have, and ended the command."""
-    monkeypatch.setattr("tightdp.mechanisms.mechanism._REPLICATES", 2)
+    monkeypatch.setattr("tightdp.mechanisms.counts._REPLICATES", 2)
     plan = (here / "plan.toml").read_text() + BAYES
     (here / "bayes.toml").write_text(plan)
     said = tightdp("compare", "bayes.toml", "--json")

@@ -166,9 +166,9 @@ def test_parameters_are_checked():
 
 def test_paths_that_are_no_tables(tmp_path):
     schema = Schema({"x": Interval(0, 1)}, rows=1)
-    (tmp_path / "t.txt").write_text("x\n1\n")
+    (tmp_path / "t.doc").write_text("x\n1\n")
     with pytest.raises(ParameterError, match="must end in"):
-        check_frame(tmp_path / "t.txt", schema, ["x"])
+        check_frame(tmp_path / "t.doc", schema, ["x"])
     with pytest.raises(ParameterError, match="no Parquet file"):
         check_frame(tmp_path, schema, ["x"])
     with pytest.raises(ParameterError, match="no Parquet file in"):

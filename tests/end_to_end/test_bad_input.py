@@ -155,7 +155,7 @@ def test_bad_facts_are_refused_when_they_are_stated(what: str) -> None:
 WIDE = tdp.Schema({c: tdp.Interval(0, 1) for c in "abcd"}, rows=4)
 BAD_REQUESTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "no schema": (lambda o: tdp.sum(TABLE, ["x"], schema={"x": (0, 1)}, **o), ("`schema`",)),
-    "one text": (lambda o: tdp.sum(TABLE, "x", schema=SCHEMA, **o), ("`columns`", "list")),
+    "a number for a list": (lambda o: tdp.sum(TABLE, 5, schema=SCHEMA, **o), ("`columns`", "list")),
     "misspelt": (lambda o: tdp.sum(TABLE, ["xx"], schema=SCHEMA, **o), ("Did you mean 'x'",)),
     "a category": (lambda o: tdp.sum(TABLE, ["k"], schema=SCHEMA, **o), ("'k'", "Interval")),
     "a number": (lambda o: tdp.count(TABLE, ["x"], schema=SCHEMA, **o), ("'x'", "Category")),

@@ -286,7 +286,7 @@ def test_summary_is_text_and_html(seed):
         "noise std",
         "epsilon = 2",
         "95% interval (population)",
-        "2000 rows",
+        "2,000 rows",
     ):
         assert word in text
         assert word in page
@@ -300,7 +300,7 @@ def test_preview_looks_at_shapes_only(seed):
     slopes = refits(LinearRegression(epsilon=1, bounds=BOUNDS, post="none", noise="split"),
                     X, y, 300, seed)  # fmt: skip
     assert seen.std[1:] == pytest.approx(slopes.std(axis=0), rel=0.35)
-    assert "shares of epsilon" in str(seen)
+    assert "shares of epsilon" in seen.noise
 
 
 # --- odd and bad input ---------------------------------------------------------------------------

@@ -308,7 +308,7 @@ def test_public_rows_do_not_say_how_many_private_ones_there_are(seed):
         model.conf_int(covariates={"x": x})
     said = str(model.summary(covariates={"x": x}))
     assert "No intervals." in said
-    assert "LogisticRegression, at most 50000 rows" in said
+    assert "LogisticRegression, at most 50,000 rows" in said
 
 
 def test_rows_of_a_person_have_no_intervals(seed):

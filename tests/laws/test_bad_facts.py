@@ -138,6 +138,7 @@ WITH: dict[str, dict[str, Any]] = {
     "CappedSums": {"columns": ["x"], "at_most": 10},
     "capped_sum": {"at_most": 10},
     "share": {"low": 3},
+    "rank_norms": {"epsilon": 1},
     "proportion_test": {"low": 3},
     "ProportionTest": {"low": 3},
     "audit": {"releases": 200},

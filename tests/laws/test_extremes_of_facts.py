@@ -27,7 +27,7 @@ from tightdp.errors import TightdpError
 from tightdp.exact.band_paths import BandPaths
 from tightdp.exact.lattice_bodies import BoxBody, PolytopeBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody
-from tightdp.mechanisms import gradient_median
+from tightdp.mechanisms import median_radius
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.median_radius import MedianRadius
 from tightdp.noise.gaussian_laws import DiscreteGaussian
@@ -264,7 +264,7 @@ def test_squares_that_are_added_up_in_words_are_caught(monkeypatch, seed):
             total = total + (part.T @ part).astype(object)
         return total
 
-    monkeypatch.setattr(gradient_median, "exact_gram", old_gram)
+    monkeypatch.setattr(median_radius, "exact_gram", old_gram)
     assert radius_wraps(seed)
 
 

@@ -102,7 +102,7 @@ def test_previews_of_means_say_for_how_many_rows() -> None:
     """The bound on the rows stood for their number: errors were up to 24 times too small."""
     facts = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=24_000, neighbors="add-remove")
     foreseen = request("mean", facts, epsilon=1).preview()
-    assert "24000 rows, as many as the schema allows" in foreseen.note
+    assert "24,000 rows, as many as the schema allows" in foreseen.note
     assert "ten times as large" in str(foreseen)
     all_rows = {"x": np.full(24_000, 10.0)}  # a mean at a bound, which errs most
     found = tdp.mean(all_rows, ["x"], schema=facts, epsilon=1)

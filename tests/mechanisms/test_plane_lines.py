@@ -99,8 +99,8 @@ def test_few_distinct_rows_end(kind: str, seed: int, monkeypatch: pytest.MonkeyP
     mechanism = tdp.KNormQuantileRegression(facts, epsilon=10, tau=0.1, grid=grid)
     release = mechanism.release(table, rng=seed)
     assert np.isfinite(release.value).all()
-    monkeypatch.setattr("tightdp.mechanisms.gradient_regression._FEW_STEPS", 0)
-    monkeypatch.setattr("tightdp.mechanisms.gradient_regression._PATIENCE", 3)
+    monkeypatch.setattr("tightdp.mechanisms.quantile_regression._FEW_STEPS", 0)
+    monkeypatch.setattr("tightdp.mechanisms.quantile_regression._PATIENCE", 3)
     again = mechanism.release(table, rng=seed)  # by boxes, which give up, and then by lines
     assert np.isfinite(again.value).all()
 

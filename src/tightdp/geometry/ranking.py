@@ -207,6 +207,8 @@ def rank_norms(
     'hull'
     """
     space, stated = _held(space)
+    if epsilon is None and stated is None:
+        fail("`epsilon` must be stated: only a mechanism knows its own.")
     rate = check_within("epsilon", stated if epsilon is None else epsilon, "[1e-100, 1e100]")
     check_choice("by", by, CRITERIA)
     balls = _calibrated(space, candidates)
