@@ -14,13 +14,16 @@ export MPLBACKEND = Agg
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shapes test check slow lowest docs bench clean
+.PHONY: help demo web shapes test check slow lowest docs bench clean
 
 help:  ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo  ## Set up, then release a table: schema, preview, ledger, pictures
 	$(BIN)/python examples/first_release.py
+
+web: $(VENV)/.demo  ## Set up, then open the page in a browser
+	$(BIN)/tightdp web
 
 shapes: $(VENV)/.demo  ## Show the least noise for three statistics
 	$(BIN)/python examples/least_noise.py

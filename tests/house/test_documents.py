@@ -88,4 +88,4 @@ def test_setting_up_takes_exactly_two_commands():
     readme = (ROOT / "README.md").read_text()
     shell = [block.text for block in blocks(readme) if block.language in ("sh", "bash", "shell")]
     commands = [line.split("#")[0].strip() for text in shell for line in text.splitlines()]
-    assert [command for command in commands if command] == ["make demo", "make test"]
+    assert [command for command in commands if command] == ["make demo", "make web", "make test"]
