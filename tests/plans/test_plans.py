@@ -13,6 +13,7 @@ from tests.plans.conftest import HEAD, MEAN
 
 from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
+from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.plans import KINDS, Plan, request
 from tightdp.schema import Category, Interval, Schema
 
@@ -166,11 +167,22 @@ PAIR = Category([0, 1], other=0)
 
 def test_large_tables_are_foreseen_from_small_ones():
     large, small = (
-        request("naive_bayes", Schema({"x": Interval(0, 1), "y": PAIR}, rows=rows),
-                epsilon=1, target="y").preview()
+        SquaredLossMean(Schema({"x": Interval(0, 1)}, rows=rows), "x", epsilon=1).preview()
         for rows in (10**9, 20_000)
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(large.std * 10**9, small.std * 20_000)
+
+
+def test_errors_of_shares_shrink_with_the_rows_of_the_table():
+    largest, large, small = (
+        rows
+        * request("naive_bayes", Schema({"x": Interval(0, 1), "y": PAIR}, rows=rows),
+                  epsilon=1, target="y").preview().std
+        for rows in (10**9, 10**7, 20_000)
+    )  # fmt: skip
+    np.testing.assert_allclose(large, largest, rtol=1e-4)
+    # smaller tables are less alike, by the root of their rows, and shares are drawn together
+    np.testing.assert_allclose(small, largest, rtol=0.04)
 
 
 # --- requests ------------------------------------------------------------------------------------
