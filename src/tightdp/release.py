@@ -28,6 +28,7 @@ from tightdp.printed import (
 )
 from tightdp.privacy import Guarantee, Neighbors, Numerics
 
+ONLY = "; private "  # before that between which a promise holds, in a law that is not for all
 _FORMAT = 1
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}

@@ -124,7 +124,7 @@ def test_a_total_above_the_cap_cannot_be_written(place):
     ],
 )
 def test_verify_names_a_changed_row(tmp_path, damage, named):
-    ledger = spoilt(tmp_path, damage)
+    ledger = spoilt(tmp_path, damage, read_only=True)
     with pytest.raises(LedgerError, match=f"does not verify: {named}"):
         ledger.verify()
 
@@ -161,7 +161,30 @@ def test_verify_finds_a_missing_trigger(tmp_path):
         ledger.verify()
 
 
-def spoilt(folder, damage: str) -> Ledger:
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_file_that_has_lost_an_entry_cannot_be_spent_from(tmp_path, number):
+    """It was noticed by `verify` alone; the sum of a cell is read off its last entry."""
+    with pytest.raises(LedgerError, match="lost entries: 4 were written, and 3 are there"):
+        spoilt(tmp_path, f"DELETE FROM entries WHERE number = {number}")
+    with Ledger.open(tmp_path / "ledger.db", read_only=True) as ledger:
+        assert ledger.head.counter == 4
+
+
+@pytest.mark.parametrize(
+    "damage", ["DROP TRIGGER entries_are_not_deleted", "CREATE TABLE more (x INTEGER)"]
+)
+def test_nothing_is_spent_under_another_schema(tmp_path, damage):
+    ledger = Ledger(1, path=tmp_path / "ledger.db")
+    ledger.spend(TENTH)
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute(damage)
+    other.close()
+    with pytest.raises(LedgerError, match="changed while it was open"):
+        ledger.spend(TENTH)
+    assert ledger.spent.epsilon == TENTH
+
+
+def spoilt(folder, damage: str, *, read_only: bool = False) -> Ledger:
     """Four entries, changed by someone who knows SQL, with the triggers back in place."""
     path = folder / "ledger.db"
     with Ledger(1, path=path) as ledger:
@@ -175,7 +198,7 @@ def spoilt(folder, damage: str) -> Ledger:
     for _, sql in kept:
         connection.execute(sql)
     connection.close()
-    return Ledger.open(path)
+    return Ledger.open(path, read_only=read_only)
 
 
 def test_verify_finds_an_old_copy_by_its_receipts(tmp_path):

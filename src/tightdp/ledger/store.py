@@ -52,6 +52,9 @@ def _checkpoint(name: str) -> None:
 WRITE = "BEGIN IMMEDIATE"
 _NAP, _SHORTEST_NAP = 0.004, 0.0005  # seconds between two tries to get the lock
 _COST = 7  # the column of costs, which is named by their unit
+_COUNT = """SELECT 1 + (SELECT count(*) FROM entries WHERE kind = 'spend')
+  + (SELECT count(*) FROM entries WHERE ends IS NOT NULL)
+  + (SELECT count(*) FROM entries WHERE kind = 'partition')"""
 
 
 class Store:
@@ -66,10 +69,10 @@ class Store:
         self._closed = False
         self._identity = None if place is None else files.identify(place)
         self._unit = unit_of(connection)
-        self._seen = Head(0, NO_HASH)
+        self._seen, self._schema = Head(0, NO_HASH), 0
         self._finalizer = weakref.finalize(self, _close, connection, self._pid)
         with self.read() as look:
-            self._seen = look.last().head
+            self._seen, self._schema = look.last().head, look.schema()
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -82,6 +85,12 @@ class Store:
                 LedgerError,
             )
         with self._transaction(WRITE) as change:
+            if change.schema() != self._schema:
+                fail(
+                    "A table or a trigger of the ledger was changed while it was open. Close it in "
+                    "every process, then open it again and verify it. Nothing may be released.",
+                    LedgerError,
+                )
             yield change
 
     @contextmanager
@@ -197,6 +206,25 @@ class Transaction:
     def pragma(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a pragma or of a look at the schema."""
         return self._connection.execute(text).fetchall()
+
+    def schema(self) -> int:
+        """A number that changes with every table, index or trigger."""
+        ((version,),) = self.pragma("PRAGMA schema_version")
+        return int(version)
+
+    def check_complete(self) -> None:
+        """Refuse a file from between whose entries some are gone: their numbers have no gaps.
+
+        Spends, ends and partitions are counted in their indices, without reading an entry.
+        """
+        ((found,),) = self.pragma(_COUNT)
+        written = self.last().number
+        if found != written:
+            fail(
+                f"The ledger has lost entries: {written} were written, and {found} are there. Go "
+                "back to a copy that verifies; to look at this one, open it with `read_only`.",
+                LedgerError,
+            )
 
     def check_holds(self, head: Head) -> None:
         """Refuse a file that no longer holds an entry which this process has seen."""
@@ -366,7 +394,10 @@ def open_file(place: Path, timeout: float) -> Store:
             use_log(connection, place)
             take_lock(connection)  # shows that it can be written
             connection.execute("ROLLBACK")
-            return Store(connection, place)
+            opened = Store(connection, place)
+            with opened.read() as look:
+                look.check_complete()
+            return opened
         except BaseException:
             connection.close()
             raise

@@ -22,7 +22,7 @@ from tightdp.errors import (
     visible,
 )
 from tightdp.ledger import charges
-from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, shown
+from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, from_text, shown
 from tightdp.ledger.charges import Head, Receipt
 from tightdp.ledger.entries import Terms
 from tightdp.ledger.store import Store, Transaction
@@ -38,7 +38,7 @@ _WIDEST = 40
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
     """One spend: when, what for, what it cost, and whether its release is ``stored``, ``burned``
-    or ``pending``."""
+    or ``pending``; ``asked`` is the epsilon and delta of its guarantee, under ``neighbors``."""
 
     entry: int
     time: str
@@ -50,6 +50,8 @@ class HistoryRow:
     state: str
     approximate: bool = False
     fingerprint: str = ""
+    asked: Budget | None = None
+    neighbors: Neighbors | None = None
 
     def cells(self) -> tuple[str, ...]:
         """What the table shows."""
@@ -301,6 +303,10 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
                 approximate=bool(facts.get("approximate", False)),
                 state="stored" if end is not None and end.kind == "release" else state,
                 fingerprint=str(facts.get("fingerprint", "")),
+                asked=Budget(
+                    from_text(facts["asked"]["epsilon"]), from_text(facts["asked"]["delta"])
+                ),
+                neighbors=Neighbors.of(facts["neighbors"]),
             )
         )
     return rows

@@ -28,6 +28,7 @@ from tightdp.mechanisms.table_noise_choice import (
     choose_table_noise,
     spending,
 )
+from tightdp.release import ONLY
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise, ShapedNoise
 from tightdp.shaping.coverage import BY_STRUCTURE, EXACT
@@ -133,7 +134,7 @@ class TableMechanism(AdditiveMechanism):
 
     @property
     def law(self) -> str:
-        return f"{super().law}; private {self.given}" if self.given else super().law
+        return f"{super().law}{ONLY}{self.given}" if self.given else super().law
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         choice = self.book_noise

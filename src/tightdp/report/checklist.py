@@ -96,7 +96,8 @@ def _unit(report: Report) -> str:
 def _neighbours(report: Report) -> str:
     public = report.total.neighbors is Neighbors.REPLACE_ONE
     said = "The number of rows is public." if public else "The number of rows is private."
-    return f"{report.total.neighbors}: {words.NEIGHBOURS[report.total.neighbors]}. {said}"
+    only = f" The guarantee holds {report.given} and no others." if report.given else ""
+    return f"{report.total.neighbors}: {words.NEIGHBOURS[report.total.neighbors]}. {said}{only}"
 
 
 def _scope(report: Report) -> str:

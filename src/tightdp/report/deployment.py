@@ -135,6 +135,8 @@ def _variant(report: Report) -> dict[str, str]:
     known = "Bounds and levels of columns, which were stated in advance and not read off the data."
     if total.neighbors is Neighbors.REPLACE_ONE:
         known = f"The number of rows. {known}"
+    if report.given:
+        known += f" The guarantee holds {report.given} and no others."
     return {"variant_name": name, "data_domain": domain, "unprotected_quantities": known}
 
 
@@ -151,7 +153,8 @@ def _loss(report: Report) -> dict[str, Any]:
     return {
         "privacy_unit": "row" if total.rows_per_person is None else "person",
         "privacy_unit_details": (
-            f"Adjacent are {words.NEIGHBOURS[total.neighbors]}. Protected is a {total.unit}."
+            f"Adjacent are {words.NEIGHBOURS[total.neighbors]}. Protected is a {total.unit}"
+            + (f", {report.given} and no others." if report.given else ".")
         ),
         "privacy_parameters": parameters,
         "privacy_parameters_details": f"{total.amount}. {details}",

@@ -110,8 +110,8 @@ class Report:
     def of_ledger(cls, path: str | Path, *, title: str | None = None) -> Self:
         """The report of all that a ledger holds, made again without the table and without a plan.
 
-        Releases that a plan, or a :class:`~tightdp.plans.Request`, has paid for are read as they
-        were then; of others the entries are shown.
+        The ledger is verified first. Releases that a plan, or a :class:`~tightdp.plans.Request`,
+        has paid for are read as they were then; of others the entries are shown.
 
         Examples
         --------
@@ -126,6 +126,7 @@ class Report:
         """
         place = check_path("path", path)
         with Ledger.open(place, read_only=True) as ledger:
+            ledger.verify()
             history = ledger.history()
             kept = [(row, ledger.stored(row.entry)) for row in history]
             spent, left = ledger.spent, ledger.remaining.text(left=True)
@@ -138,7 +139,7 @@ class Report:
         return cls(
             title=f"Releases of {place.name}" if title is None else title,
             sections=tuple(sections),
-            total=words.together(words.payments([part.release for part in sections])),
+            total=words.together([part.release.guarantee for part in sections]),  # an entry each
             schema=next(iter(facts.values())) if len(facts) == 1 else None,
             payments=tuple(part for part in paid if part is not None),
             balance=f"Spent on this ledger so far: {spent}; left: {left}.",
@@ -158,9 +159,14 @@ class Report:
         """The version of the package."""
         return version("tightdp")
 
+    @property
+    def given(self) -> str:
+        """Between which tables alone the guarantee holds; nothing where for all neighbours."""
+        return words.given([part.release for part in self.sections])
+
     def guarantee_words(self) -> str:
         """The guarantee of all releases together, in words."""
-        return words.guarantee_words(self.total, len(self.sections))
+        return words.guarantee_words(self.total, len(self.sections), self.given)
 
     def meaning_words(self) -> str:
         """What the guarantee means to one person."""
@@ -181,7 +187,7 @@ class Report:
 
     def citation(self) -> str:
         """What to print with the numbers."""
-        return words.cite(self.version, self.total)
+        return words.cite(self.version, self.total, self.given)
 
     def checklist_rows(self) -> list[tuple[str, ...]]:
         """A heading, and what the guidelines of NIST SP 800-226 ask, with answers."""
@@ -235,6 +241,7 @@ class Report:
                 "numerics": str(total.numerics),
                 "seeded": total.seeded,
                 "approximate": total.approximate,
+                **({"given": self.given} if self.given else {}),
                 "words": self.guarantee_words(),
             },
             "meaning": {

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
-from tightdp.errors import TightdpError
+from tightdp.errors import LedgerError, TightdpError, exact_amount, fail
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.ledger.amounts import SYMBOLS
+from tightdp.ledger.amounts import SYMBOLS, Budget
 from tightdp.ledger.views import HistoryRow
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Mechanism
@@ -105,6 +105,7 @@ def of_request(
 def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
     """A section from what a ledger has stored, with the request where that was stored too."""
     release, name = Release.from_dict(record), row.key or f"entry {row.entry}"
+    _check_paid(release, row)
     request = _asked(record.get("asked"))
     if request is None or request.mechanism.fingerprint(release.confidence) != row.fingerprint:
         return of_answer(
@@ -112,6 +113,20 @@ def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
         )  # nothing is claimed that the ledger does not say
     mechanism = request.mechanism
     return of_request(name, mechanism.answer(mechanism.read(release)), request, "stored earlier")
+
+
+def _check_paid(release: Release, row: HistoryRow) -> None:
+    """Refuse a stored release that promises more than what its entry has paid for."""
+    said, paid = release.guarantee, row.asked
+    stated = Budget(exact_amount("epsilon", said.epsilon), exact_amount("delta", said.delta))
+    same = said.neighbors == row.neighbors and (paid is None or paid.fits(stated))
+    marked = said.seeded >= row.seeded and said.approximate >= row.approximate
+    if not (same and marked and release.receipt.get("entry", row.entry) == row.entry):
+        fail(
+            f"Entry {row.entry} of the ledger holds a release with another guarantee than the one "
+            "that it has paid for: there is no report of it.",
+            LedgerError,
+        )
 
 
 def _asked(record: object) -> Request | None:

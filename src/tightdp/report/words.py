@@ -7,8 +7,10 @@ from fractions import Fraction
 from math import exp
 
 from tightdp.accounting.conversions import zcdp_epsilon
+from tightdp.errors import exact_amount
+from tightdp.ledger.amounts import Budget, cost
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, marks, text_up
-from tightdp.release import Release
+from tightdp.release import ONLY, Release
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
@@ -44,14 +46,22 @@ def warnings(total: Guarantee) -> list[tuple[str, str]]:
     return found
 
 
-def guarantee_words(total: Guarantee, count: int) -> str:
+def given(releases: Sequence[Release]) -> str:
+    """Between which tables alone the promises hold, as their laws say it; nothing where all do."""
+    said = (release.noise.partition(ONLY)[2] for release in releases)
+    return "; and ".join(dict.fromkeys(filter(None, said)))
+
+
+def guarantee_words(total: Guarantee, count: int, only: str = "") -> str:
     """The guarantee of all releases together, in one paragraph."""
     what = "This release is" if count == 1 else f"The {count} releases together are"
     epsilon, delta = text_up(total.epsilon), text_up(total.delta)
     loss = f"epsilon = {epsilon}" + (f" and delta = {delta}" if total.delta else "")
     slack = f", plus {delta}" if total.delta else ""
+    held = f", {only} and no others" if only else ""
     return (
-        f"{what} differentially private with {loss}{total.per_person}. Take {_apart(total)}: "
+        f"{what} differentially private with {loss}{total.per_person}{held}. Take "
+        f"{_apart(total)}{_alike(only)}: "
         f"whatever could be published is at most e^{epsilon} = {_factor(total.epsilon)} "
         f"times as probable under one as under the other{slack}. {_unit_words(total)}"
     )
@@ -65,6 +75,10 @@ def _apart(total: Guarantee) -> str:
         "two tables of which one has a person more, with all of that person's rows (the numbers "
         "of persons and rows are private)"
     )
+
+
+def _alike(only: str) -> str:
+    return ", both of them with the same public tables" if only else ""
 
 
 def _unit_words(total: Guarantee) -> str:
@@ -99,24 +113,44 @@ def together(parts: list[Guarantee]) -> Guarantee:
     """Basic composition: parameters add up; the weakest numerics counts.
 
     Where all promise a rho, these add, and epsilon is what their sum implies at the sum of deltas.
+    Promises about one row more count as those about a replaced row where there are such too.
     """
     order = [Numerics.EXACT, Numerics.IDEALIZED, Numerics.APPROXIMATE]
-    epsilon, delta = (
-        sum((Fraction(repr(getattr(part, name))) for part in parts), Fraction(0))
-        for name in ("epsilon", "delta")
-    )
-    rho = [Fraction(repr(part.rho)) for part in parts if part.rho is not None]
-    if len(rho) == len(parts) and delta:
+    kept = _common([part.neighbors for part in parts])
+    costs = [
+        cost(Budget(_exactly(part.epsilon), _exactly(part.delta)), part.neighbors, kept)
+        for part in parts
+    ]
+    epsilon = sum((each.epsilon for each in costs), Fraction(0))
+    delta = sum((each.delta for each in costs), Fraction(0))
+    # two steps, one row out and one in, cost four times the rho
+    rho = [
+        _exactly(part.rho) * (1 if part.neighbors is kept else 4)
+        for part in parts
+        if part.rho is not None
+    ]
+    if len(rho) == len(parts) and 0 < delta < 1:
         epsilon = min(epsilon, zcdp_epsilon(sum(rho, Fraction(0)), delta))
+    most = [part.rows_per_person for part in parts]
     return Guarantee(
         epsilon=float_up(epsilon),
         delta=float_up(delta),
         rho=float_up(sum(rho, Fraction(0))) if len(rho) == len(parts) else None,
-        neighbors=parts[0].neighbors,
+        neighbors=kept,
         numerics=max((part.numerics for part in parts), key=order.index),
         seeded=any(part.seeded for part in parts),
-        rows_per_person=parts[0].rows_per_person,
+        rows_per_person=max(filter(None, most), default=None) if all(most) else None,
     )
+
+
+def _exactly(amount: float) -> Fraction:
+    return exact_amount("amount", amount)
+
+
+def _common(found: Sequence[Neighbors]) -> Neighbors:
+    """What all of them say something about: replaced rows, unless all are about one row more."""
+    same = len(set(found)) == 1
+    return found[0] if same else Neighbors.REPLACE_ONE
 
 
 CITE = (
@@ -127,7 +161,8 @@ CITE = (
 )
 
 
-def cite(version: str, total: Guarantee) -> str:
+def cite(version: str, total: Guarantee, only: str = "") -> str:
     """A sentence to print with the numbers."""
-    said = [total.amount, f"{total.neighbors} neighbours", *marks(total.seeded, total.approximate)]
+    said = [total.amount, f"{total.neighbors} neighbours", *([only] if only else [])]
+    said += marks(total.seeded, total.approximate)
     return CITE.format(version=version, guarantee=", ".join(said))
