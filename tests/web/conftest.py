@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tightdp.web import server
 from tightdp.web.app import make_app
 from tightdp.web.guard import Keys, allowed_hosts
 from tightdp.web.workspace import Workspace
@@ -95,3 +98,63 @@ def release(ask: Ask) -> Ask:
         raise AssertionError(job)
 
     return run
+
+
+# --- a real browser -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from tests.web import browser
+
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=browser.QUIET)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def address(folder):
+    """The page on a port of this machine, in a thread."""
+    bound = server.listen("127.0.0.1", 0)
+    port = bound.getsockname()[1]
+    app = make_app(Workspace([folder]), Keys(TOKEN), allowed_hosts("127.0.0.1", port))
+    made = server.make_server(app)
+    thread = threading.Thread(target=made.run, kwargs={"sockets": [bound]})
+    thread.start()
+    while not made.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}/#token={TOKEN}"
+    made.should_exit = True
+    thread.join(10)
+    bound.close()
+
+
+@pytest.fixture
+def context(chromium, address):
+    """A fresh browser; whatever it complains about, or loads from elsewhere, is an error."""
+    made = chromium.new_context(viewport={"width": 1024, "height": 900}, accept_downloads=True)
+    made.set_default_timeout(15_000)
+    wrong: list[str] = []
+
+    def watch(page):
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+
+    made.on("page", watch)
+    origin = address.split("#")[0]
+    made.on(
+        "request",
+        lambda asked: None if asked.url.startswith((origin, "blob:")) else wrong.append(asked.url),
+    )
+    yield made
+    made.close()
+    assert [said for said in wrong if "422" not in said] == []
+
+
+@pytest.fixture
+def page(context, address):
+    from tests.web import browser
+
+    return browser.opened(context, address)

@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from tests.web.conftest import COUNT, MEAN, plan
 
+from tightdp.data import sources
 from tightdp.ledger import Ledger
 from tightdp.plans import KINDS, Plan
 from tightdp.web import releases
@@ -34,8 +35,11 @@ def test_only_names_are_read_and_nothing_is_prefilled(ask):
 def test_a_first_line_of_cells_is_not_shown(ask, folder):
     (folder / "bare.csv").write_text("41,Berlin\n42,Paris\n")
     assert "Berlin" not in ask("header", 422, data={"file": "bare.csv"})["error"]
-    named = ask("header", data={"file": "bare.csv", "names": ["?"], "delimiter": ","})
-    assert [c["name"] for c in named["columns"]] == ["c1", "c2"]
+    stated = {"names": ["age", "town"], "delimiter": " ", "encoding": "latin-1"}
+    named = ask("header", data={"file": "bare.csv", **stated})  # the line is not looked at
+    assert [c["name"] for c in named["columns"]] == ["age", "town"]
+    ask("header", 422, data={"file": "bare.csv", "names": ["age", "age"]})
+    ask("header", 422, data={"file": "bare.csv", **stated, "encoding": "utf-16"})
 
 
 def test_a_query_shows_names_and_types(ask, folder):
@@ -247,6 +251,39 @@ def test_exports(ask, release, folder):
     assert spent(folder) == (1.0, ["means", "answers"])  # the program was given what was stored
     assert first["fresh"] == ["answers", "means"]
     assert list(answers["answers"]) == ["means", "answers"]
+
+
+def test_the_program_of_a_plan_reads_the_same_file(ask, release, folder):
+    lines = (folder / "survey.csv").read_text().replace(",", " ").splitlines()
+    (folder / "bare.data").write_text("\n".join(lines[1:]).replace("north", "n\xf6rd"), "latin-1")
+    record = plan(MEAN, COUNT)
+    record["data"] = {"file": "bare.data", "names": list(record["schema"]["columns"]),
+                      "delimiter": " ", "encoding": "latin-1"}  # fmt: skip
+    program = ask("export", plan=record, form="python")["text"]
+    assert "delimiter=' ', encoding='latin-1'" in program
+    del record["data"]["names"]
+    (folder / "bare.data").write_text("\n".join(lines))
+    assert "delimiter=' '" in ask("export", plan=record, form="python")["text"]
+
+
+def test_a_database_is_asked_again_and_again(ask, folder):
+    """Connections to one database share settings, which can be closed off once."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(folder / "t.duckdb")) as base:
+        base.execute("CREATE TABLE t AS SELECT 41 AS age, 10 AS pay, 'no' AS answer")
+    held = [sources.from_sql("SELECT * FROM t", folder / "t.duckdb") for _ in range(2)]
+    data = {"sql": "SELECT age, pay FROM t", "database": "t.duckdb"}
+    assert ask("check", plan={**plan(MEAN), "data": data})["problems"] == []
+    assert len(ask("header", data=data)["columns"]) == 2
+    said = ask("header", 422, data={**data, "files": "."})["error"]
+    assert "other `files`" in said  # what the first connection sees cannot grow
+    assert [one.columns[0] for one in held] == ["age", "age"]
+
+
+def test_a_long_preview_is_short(ask):
+    wide = {"name": "h", "kind": "histogram", "column": "pay", "bins": 200, "epsilon": 1}
+    found = ask("preview", plan=plan(wide), name="h", epsilon=1)
+    assert (len(found["rows"]), found["more"], len(found["half_width"])) == (21, 180, 20)
 
 
 def test_the_demo_is_a_plan_with_its_table(ask, folder):

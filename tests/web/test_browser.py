@@ -5,107 +5,23 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from tests.web.conftest import CANARY, COUNT, MEAN, TOKEN, plan
+from tests.web.browser import NEEDS_BROWSER, button, on_disk, opened, to
+from tests.web.conftest import CANARY, COUNT, MEAN, TOKEN
 
 from tightdp.ledger import Ledger
 from tightdp.plans import Plan
-from tightdp.plans.toml_text import to_toml
-from tightdp.web import releases, server
-from tightdp.web.app import make_app
-from tightdp.web.guard import Keys, allowed_hosts
-from tightdp.web.workspace import Workspace
+from tightdp.web import releases
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="NO BROWSER: install chromium to test the page in one"
-)
+pytestmark = NEEDS_BROWSER
 PROGRAM = Path(__file__).with_name("killed_page.py")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
-         "--no-first-run", "--disable-dev-shm-usage"]  # fmt: skip
 WAITS = {"errors": ".drawn .tdp-chart", "release": ".good-sheet", "ledger": "#content table"}
 STEPS = ("data", "facts", "questions", "errors", "release", "ledger")
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def address(folder):
-    """The page on a port of this machine, in a thread."""
-    bound = server.listen("127.0.0.1", 0)
-    port = bound.getsockname()[1]
-    app = make_app(Workspace([folder]), Keys(TOKEN), allowed_hosts("127.0.0.1", port))
-    made = server.make_server(app)
-    thread = threading.Thread(target=made.run, kwargs={"sockets": [bound]})
-    thread.start()
-    while not made.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{port}/#token={TOKEN}"
-    made.should_exit = True
-    thread.join(10)
-    bound.close()
-
-
-@pytest.fixture
-def context(chromium, address):
-    """A fresh browser; whatever it complains about, or loads from elsewhere, is an error."""
-    made = chromium.new_context(viewport={"width": 1024, "height": 900}, accept_downloads=True)
-    made.set_default_timeout(15_000)
-    wrong: list[str] = []
-
-    def watch(page):
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-
-    made.on("page", watch)
-    origin = address.split("#")[0]
-    made.on(
-        "request",
-        lambda asked: None if asked.url.startswith((origin, "blob:")) else wrong.append(asked.url),
-    )
-    yield made
-    made.close()
-    assert [said for said in wrong if "422" not in said] == []
-
-
-@pytest.fixture
-def page(context, address):
-    return opened(context, address)
-
-
-def opened(context, address, step="data"):
-    page = context.new_page()
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]")
-    return to(page, step)
-
-
-def to(page, step):
-    page.locator(f"nav a[data-step={step}]").click()
-    page.wait_for_function("s => location.hash === '#' + s", arg=step)
-    return page
-
-
-def on_disk(folder, *questions, epsilon=2):
-    (folder / "plan.toml").write_text(to_toml(plan(*questions, epsilon=epsilon)))
-
-
-def button(page, name):
-    return page.get_by_role("button", name=name)
 
 
 def add(page, kind):

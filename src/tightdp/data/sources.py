@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ _CLOSED = (  # settings of DuckDB by which a query could reach beyond what is st
     "allow_community_extensions",
     "python_enable_replacements",
 )
+
+_CLOSING = threading.Lock()
+_SEEN: dict[str, str | None] = {}  # of a database that was closed off: the files beside it
 
 _ASIDE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _READ_CSV = re.compile(r"\bread_csv\s*\(((?:[^()]|\([^()]*\))*)\)", re.IGNORECASE)
@@ -181,14 +185,20 @@ def _check_stated(query: str, connection: Any) -> None:
 
 def _closed_off(duckdb: Any, database: str | Path | None, files: str | None) -> Any:
     """A connection that reads what was stated and cannot be talked into anything else."""
-    base = ":memory:" if database is None else str(database)
+    base = ":memory:" if database is None else os.path.realpath(database)
     config = dict.fromkeys(_CLOSED, "false")
-    connection = duckdb.connect(base, read_only=database is not None, config=config)
-    if files is not None:
-        setting = "allowed_directories" if os.path.isdir(files) else "allowed_paths"
-        connection.execute(f"SET {setting} = ['{files.replace(chr(39), 2 * chr(39))}']")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    with _CLOSING:  # connections to one database share their settings while one of them lives
+        connection = duckdb.connect(base, read_only=database is not None, config=config)
+        if connection.execute("SELECT current_setting('lock_configuration')").fetchone()[0]:
+            if _SEEN.get(base, "") != files:
+                fail("`files`: an earlier query on this database, still in use, has other `files`.")
+            return connection
+        if files is not None:
+            setting = "allowed_directories" if os.path.isdir(files) else "allowed_paths"
+            connection.execute(f"SET {setting} = ['{files.replace(chr(39), 2 * chr(39))}']")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        _SEEN[base] = files
     return connection
 
 

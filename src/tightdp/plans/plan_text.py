@@ -47,7 +47,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
-_TEXT = ("names", "delimiter", "encoding")  # facts about a text file
+TEXT_FACTS = ("names", "delimiter", "encoding")  # facts about a text file
 _DATA = ("file", "names", "delimiter", "encoding", "folder", "sql", "database", "files", "spark")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _AMOUNTS = ("epsilon", "delta", "rho", "slack")
@@ -222,7 +222,7 @@ def _read_data(found: PlanText) -> None:
     for key in ("database", "files"):
         if key in section and kinds != ["sql"]:
             found.complain(("data", key), f"`{key}` goes with `sql`.")
-    for key in _TEXT:
+    for key in TEXT_FACTS:
         if key in section and kinds != ["file"]:
             found.complain(("data", key), f"`{key}` goes with a `file` of text, such as CSV.")
     for key, value in section.items():
@@ -254,8 +254,8 @@ def _opened(found: PlanText, kind: str) -> Any:
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
     # a file that cannot be opened is one problem, not one of every release
-    if any(key in found.data for key in _TEXT):
-        stated = CsvFile(place, **{key: found.data[key] for key in _TEXT if key in found.data})
+    if any(key in found.data for key in TEXT_FACTS):
+        stated = CsvFile(place, **{key: found.data[key] for key in TEXT_FACTS if key in found.data})
         _ = check_file(kind, place)
         return stated if found.schema is None else Table.open(stated, found.schema)
     if found.schema is None:

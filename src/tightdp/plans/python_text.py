@@ -8,6 +8,7 @@ from typing import Any
 
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.plans.plan import Plan
+from tightdp.plans.plan_text import TEXT_FACTS
 from tightdp.plans.request import Planned
 
 _HEAD = '''\
@@ -104,9 +105,8 @@ def _table(plan: Plan) -> tuple[str, str]:
     def place(key: str) -> str:
         return repr(str((folder / data[key]).absolute()))
 
-    if "names" in data:
-        names, mark = data["names"], data.get("delimiter", ",")
-        return "\n", f"tdp.CsvFile({place('file')}, {names!r}, {mark!r})"
+    if stated := [f"{key}={data[key]!r}" for key in TEXT_FACTS if key in data]:
+        return "\n", f"tdp.CsvFile({place('file')}, {', '.join(stated)})"
     if "sql" in data:
         base = place("database") if "database" in data else None
         files = place("files") if "files" in data else None

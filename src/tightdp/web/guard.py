@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -111,7 +112,8 @@ class Guard:
         }
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            asks = refusal[0] == 401 and self._keys.asks
+            await _refuse(send, *refusal, kind="password" if asks else "")
             return
         body = await self._body(receive)
         if isinstance(body, tuple):
@@ -186,8 +188,8 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _refuse(send: Send, status: int, message: str) -> None:
-    body = f'{{"error": "{message}"}}'.encode()
+async def _refuse(send: Send, status: int, message: str, kind: str = "") -> None:
+    body = json.dumps({"error": message, "kind": kind}).encode()
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers.append((b"content-length", str(len(body)).encode()))
     sending = _with_headers(send)

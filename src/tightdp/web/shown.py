@@ -32,6 +32,7 @@ from tightdp.report.sections import of_request
 from tightdp.schema import Category, Interval
 from tightdp.web.workspace import Workspace
 
+_SHOWN = 20  # entries of a preview: a table of thousands would only be slow
 _MADE_UP, _SEED = 20_000, 7  # rows of a picture, and the seed of all made-up ones
 _COLUMNS: dict[type | None, str] = {Interval: "number", Category: "category", None: ""}
 
@@ -157,12 +158,14 @@ def asked(found: PlanText, epsilon: object) -> Request:
 def preview(found: PlanText, request: Request) -> dict[str, Any]:
     """The error to expect, in figures and words."""
     made = preview_of(request, confidence=found.confidence)
+    rows = list(made.rows())
     cost = request.mechanism.cost
     rho = made.guarantee.rho
     told: dict[str, Any] = {"rho": rho} if rho is not None else {"epsilon": made.guarantee.epsilon}
     return {
-        "rows": [list(row) for row in made.rows()],
-        "half_width": [None if math.isnan(half) else half for half in made.half_width.tolist()],
+        "rows": [list(row) for row in rows[: _SHOWN + 1]],
+        "more": max(0, len(rows) - 1 - _SHOWN),
+        "half_width": [None if math.isnan(h) else h for h in made.half_width[:_SHOWN].tolist()],
         "note": made.note,
         "in_ranks": made.ranks is not None,
         "assumes": bool(made.assumes),

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tightdp.data.csv_files import DELIMITERS, is_text_file
+from tightdp.data.csv_files import CsvFile, is_text_file
 from tightdp.data.sources import HeaderColumn, check_names, from_sql, read_header
-from tightdp.errors import TightdpError, check_choice, fail, visible
+from tightdp.errors import TightdpError, fail, visible
 from tightdp.paths import check_path, check_target, read_file, write_whole
 from tightdp.plans.lines import Text, key_lines, read_text
 from tightdp.plans.plan_text import PlanText, check
@@ -27,6 +27,11 @@ _PATHS = (
     ("data", ("file", "folder", "database", "files")),
     ("schema", ("file",)),
     ("budget", ("ledger",)),
+)
+_NO_NAMES = (
+    "The first line does not look like names of columns, and is not shown: numbers, dates or "
+    "nothing stand there. If it is a record, say so and state the names. If other marks divide "
+    "its cells, choose them. If these are names indeed, give the columns others in the file."
 )
 _EXACT = 2**53  # integers above are not numbers of a browser
 
@@ -188,17 +193,17 @@ class Workspace:
         place = self.place(data[kinds[0]], kinds[0], base)
         if not place.exists():
             fail(f"`{kinds[0]}`: there is no {kinds[0]} {visible(str(data[kinds[0]]), 120)!r}.")
-        mark = data.get("delimiter")
-        encoding = data.get("encoding") or "utf-8"
-        if not data.get("names"):
-            columns = read_header(place, mark or None, encoding)
-            if kinds == ["file"] and is_text_file(place):
+        mark, encoding = data.get("delimiter"), data.get("encoding") or "utf-8"
+        if data.get("names"):  # then the first line is a record, and is not looked at
+            stated = CsvFile(place, data["names"], mark or None, encoding)
+            return [HeaderColumn(name, "") for name in stated.names or ()]
+        columns = read_header(place, mark or None, encoding)
+        if kinds == ["file"] and is_text_file(place):
+            try:
                 check_names(columns, divided=bool(mark))
-            return columns
-        count = len(
-            read_header(place, check_choice("delimiter", mark or ",", DELIMITERS), encoding)
-        )
-        return [HeaderColumn(f"c{i}", "") for i in range(1, count + 1)]
+            except TightdpError:  # its words are those of the command line
+                fail(_NO_NAMES)
+        return columns
 
     def _query_columns(self, data: Mapping[str, Any], base: Path) -> list[HeaderColumn]:
         query, database, files = data["sql"], data.get("database"), data.get("files")

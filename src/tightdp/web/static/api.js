@@ -38,7 +38,10 @@ export async function ask(act, body = {}) {
   } catch {
     throw new Refused(words.offline, found.status, "offline");
   }
-  if (!found.ok) throw new Refused(found.status === 401 ? words.noToken : said.error, found.status, said.kind);
+  if (!found.ok) {
+    const locked = said.kind === "password" ? words.askPassword : words.noToken;
+    throw new Refused(found.status === 401 ? locked : said.error, found.status, said.kind);
+  };
   return said;
 }
 

@@ -35,6 +35,13 @@ function frame() {
       h("button", { type: "button", onclick: () => exported("python") }, words.plan.python)),
     h("div", { id: "others" }), said));
   menu.addEventListener("toggle", () => menu.open && others());
+  document.addEventListener("plan", () => (menu.open = false));
+  document.addEventListener("pointerdown", (event) => menu.contains(event.target) || (menu.open = false));
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
   fill(page,
     h("a", { class: "skip", href: "#content", onclick: (e) => {
       e.preventDefault();
@@ -58,9 +65,8 @@ async function others() {
   const place = document.getElementById("others");
   try {
     const { plans } = await ask("files", { file: state.file });
-    const rest = plans.filter((name) => name !== state.file);
-    const pick = select([["", "…"], ...rest.map((name) => [name, name])], "", open);
-    fill(place, rest.length ? field(words.plan.open, pick) : h("p", { class: "help" }, words.plan.none));
+    const pick = select([["", "…"], ...plans.map((name) => [name, name === state.file ? words.plan.again(name) : name])], "", open);
+    fill(place, plans.length ? field(words.plan.open, pick) : h("p", { class: "help" }, words.plan.none));
   } catch (error) {
     said.textContent = error.message;
   }
@@ -195,9 +201,10 @@ async function begin() {
   try {
     found = await ask("start");
   } catch (error) {
-    return askPassword(error.message);
+    if (error.kind === "password") return askPassword(error.message);
+    return fill(page, h("main", { class: "door" }, h("h1", {}, words.product), h("p", { class: "problem", role: "alert" }, error.message)));
   }
-  Object.assign(state, { kinds: found.kinds, folders: found.folders, version: found.version });
+  Object.assign(state, { kinds: found.kinds, folders: found.folders, version: found.version, home: `${found.folders[0]}/${found.file}` });
   frame();
   use(await withColumns(remembered() ?? found));
   window.addEventListener("hashchange", () => {

@@ -6,10 +6,17 @@ import { changed, check, keep, state } from "./state.js";
 import { words } from "./words.js";
 
 const w = words.data;
+const TEXT = /\.(csv|tsv|txt|data)(\.(gz|bz2|xz))?$/i;
+const HEADED = /\.csv(\.(gz|bz2|xz))?$/i; // usually with a header; of other files it is asked
+const namesOf = (text) =>
+  /^\d{1,4}$/.test(text.trim())
+    ? Array.from({ length: Number(text) }, (_, i) => `c${i + 1}`)
+    : text.split(",").map((name) => name.trim()).filter(Boolean);
 
 export function dataStep(go) {
   const way = h("div", { class: "stack" });
   const found = h("div", { "aria-live": "polite" });
+  const facts = h("div", { class: "stack" });
   const data = state.plan.data;
   let kind = ["sql", "folder", "file"].find((key) => key in data) ?? "file";
 
@@ -30,7 +37,6 @@ export function dataStep(go) {
     try {
       const { columns } = await ask("header", { file: state.file, data: state.plan.data });
       state.columns = columns;
-      if (state.plan.data.names) state.plan.data.names = columns.map((column) => column.name);
       keep();
       changed(0);
       show_columns();
@@ -61,10 +67,16 @@ export function dataStep(go) {
         ? field(label, select([["", w.choose], ...new Set([...names, ...(now[name] ? [now[name]] : [])])].map((n) => (Array.isArray(n) ? n : [n, n])), now[name] ?? "",
             (value) => {
               replace(value ? { [name]: value } : {});
-              if (value) read();
+              fill(found);
+              const first = name !== "file" || !TEXT.test(value) || HEADED.test(value) ? "names" : "";
+              textFacts(first);
+              if (value && first) read();
             }), { place: ["data", name] })
         : h("p", { class: "help" }, w.none);
-    if (key === "file") fill(way, pick(files.tables, "file", w.fileLabel), bare());
+    if (key === "file") {
+      fill(way, pick(files.tables, "file", w.fileLabel), facts);
+      textFacts(now.names ? "record" : state.columns || HEADED.test(now.file) ? "names" : "");
+    }
     if (key === "folder") fill(way, pick(files.folders, "folder", w.folderLabel));
     if (key === "sql") fill(way, query(files.databases));
     if (key === "demo") {
@@ -73,20 +85,37 @@ export function dataStep(go) {
     }
   }
 
-  function bare() {
-    const mark = field(w.delimiter, select(Object.entries(w.delimiters), state.plan.data.delimiter ?? ",", (value) => {
-      state.plan.data.delimiter = value;
-      read();
-    }));
-    mark.hidden = !state.plan.data.names;
-    const box = checkbox(w.header, Boolean(state.plan.data.names), (on) => {
-      const { file } = state.plan.data;
-      if (!file) return;
-      replace(on ? { file, names: ["c1"], delimiter: "," } : { file });
-      mark.hidden = !on;
-      read();
+  // What must be known to read a text file. A first line that is a record is never read for its names.
+  function textFacts(first) {
+    const now = state.plan.data;
+    if (!TEXT.test(now.file ?? "")) return fill(facts);
+    const set = (more) => {
+      const all = Object.entries({ ...state.plan.data, ...more }).filter(([, value]) => value !== "" && value !== undefined);
+      replace(Object.fromEntries(all));
+    };
+    const name = (names) => {
+      set({ names });
+      state.columns = names.length ? names.map((one) => ({ name: one, kind: "" })) : null;
+      changed();
+      show_columns();
+    };
+    const again = () => (first === "record" ? name(state.plan.data.names ?? []) : first && read());
+    const line = select([["", w.choose], ["names", w.firstNames], ["record", w.firstRecord]], first, (value) => {
+      set({ names: undefined });
+      fill(found);
+      textFacts(value);
+      facts.querySelector("select").focus();
+      if (value === "names") read();
     });
-    return [box, h("p", { class: "help" }, w.headerHelp), mark];
+    const names = h("input", { type: "text", autocomplete: "off", value: (now.names ?? []).join(", "), oninput: (e) => name(namesOf(e.target.value)) });
+    const fact = (key, label, options) => field(label, select(options, now[key] ?? "", (value) => {
+      set({ [key]: value });
+      again();
+    }), { place: ["data", key] });
+    const encodings = [...new Set([...Object.keys(w.encodings), now.encoding ?? ""])].map((key) => [key, w.encodings[key] ?? key]);
+    fill(facts, field(w.first, line, { help: w.firstHelp }),
+      first === "record" ? field(w.names, names, { help: w.namesHelp, place: ["data", "names"] }) : null,
+      h("div", { class: "grid" }, fact("delimiter", w.delimiter, Object.entries(w.delimiters)), fact("encoding", w.encoding, encodings)));
   }
 
   function query(databases) {

@@ -80,12 +80,11 @@ export function errorsStep(go) {
     const begun = performance.now();
     const found = await ask("preview", asked({ name: chosen, epsilon }));
     const [head, ...rows] = found.rows;
-    const most = 20;
     inRanks = found.in_ranks;
     target.querySelector("label").textContent = inRanks ? w.ranks : w.error;
     assumed.hidden = !found.assumes || inRanks;
-    fill(result, table(head, rows.slice(0, most), w.table),
-      rows.length > most ? h("p", { class: "help" }, w.more_rows(rows.length - most)) : null, h("p", { class: "help" }, found.note));
+    fill(result, table(head, rows, w.table),
+      found.more ? h("p", { class: "help" }, w.more_rows(found.more)) : null, h("p", { class: "help" }, found.note));
     fill(meaning, h("div", { class: "two" }, h("p", {}, found.meaning), parts(found.power)));
     status.textContent = w.took(Math.round(performance.now() - begun));
     document.documentElement.dataset.previewed = `${chosen} ${epsilon}`;

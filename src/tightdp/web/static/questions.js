@@ -52,7 +52,7 @@ export function questionsStep(go) {
     };
     const own = (key, label) => field(label, h("input", { type: "text", value: release[key] ?? "", autocomplete: "off",
       oninput: (e) => set(key)(e.target.value) }), { place: [...place, key] });
-    const first = (option) => option.required || ["columns", "by", "column", "bins", "features", "target", "tables", "tau"].includes(option.name);
+    const first = (option) => option.required || ["columns", "by", "column", "bins", "features", "target", "tables", "tau", "levels", "low", "high", "null"].includes(option.name);
     const options = kind?.options ?? [];
     const make = (option) => control(option, release[option.name], set(option.name), [...place, option.name]);
     return h("section", { class: "sheet question" },

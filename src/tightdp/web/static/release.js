@@ -21,22 +21,23 @@ export function releaseStep() {
       return fill(costs, h("h3", {}, w.problems), h("ul", { class: "problems" }, problems.map((p) => h("li", {}, p.message))));
     }
     try {
-      const found = await ask("offer", asked());
+      const body = { ...asked(), base: state.base };
+      const found = await ask("offer", body);
+      body.agreed = found.new;
       const rows = found.releases.map((one) => [one.name, one.epsilon, one.delta, one.refusal || w.states[one.state]]);
       fill(costs, table([w.name, w.epsilon, w.delta, w.state], rows, w.costs),
         h("p", {}, h("strong", {}, w.sum(found.epsilon, found.delta, found.protects))),
-        h("button", { type: "button", class: "primary", id: "release", onclick: () => (found.new.length ? confirm(found) : run(found)) }, w.button(found.epsilon)));
+        h("button", { type: "button", class: "primary", id: "release", onclick: () => (found.new.length ? confirm(found, body) : run(body)) }, w.button(found.epsilon)));
     } catch (error) {
       fill(costs, h("p", { class: "problem", role: "alert" }, error.message));
     }
   }
 
-  // What was agreed to is what is sent: the plan as it was when the costs were shown.
-  function confirm(found) {
-    const body = { ...asked(), base: state.base, agreed: found.new };
+  // What was agreed to is what is sent: the plan as it was when the costs were asked for.
+  function confirm(found, body) {
     const yes = h("button", { type: "button", class: "primary", onclick: () => {
       dialog.close();
-      run(found, body);
+      run(body);
     } }, w.yes);
     const dialog = h("dialog", { "aria-labelledby": "sure" }, h("h3", { id: "sure" }, w.sure),
       h("p", {}, w.sureText(found.epsilon, found.delta, found.new.length, found.ledger)),
@@ -47,7 +48,7 @@ export function releaseStep() {
     dialog.showModal();
   }
 
-  async function run(found, body = { ...asked(), base: state.base, agreed: found.new }) {
+  async function run(body) {
     fill(results);
     for (const button of costs.querySelectorAll("button")) button.disabled = true;
     try {
@@ -65,7 +66,7 @@ export function releaseStep() {
     let failures = 0;
     const line = h("p", { role: "status" });
     const bar = h("progress", { "aria-label": words.steps.release });
-    const stop = h("button", { type: "button", onclick: () => ask("cancel", { id: job.id }) }, w.cancel);
+    const stop = h("button", { type: "button", onclick: () => ask("cancel", { id: job.id }).catch(() => {}) }, w.cancel);
     if (["checking", "running"].includes(job.state)) fill(work, h("div", { class: "sheet" }, line, bar, stop));
     while (["checking", "running"].includes(job.state)) {
       const { release, number, count } = job.progress;
@@ -100,15 +101,21 @@ export function releaseStep() {
     const paid = job.fresh.length ? w.fresh(job.fresh.join(", ")) : w.again;
     fill(work);
     const save = async (form, release) => {
-      const file = await ask("download", { id: job.id, form, release });
-      download(file.name, file.type, file.text);
+      try {
+        const file = await ask("download", { id: job.id, form, release });
+        download(file.name, file.type, file.text);
+        wrong.textContent = "";
+      } catch (error) {
+        wrong.textContent = error.message;
+      }
     };
+    const wrong = h("p", { class: "problem", role: "alert" });
     const lost = Object.entries(job.lost);
     fill(results,
       h("section", { class: "sheet good-sheet" }, h("h3", { tabindex: "-1" }, w.done), h("p", {}, paid, " ", w.left(job.remaining)), h("p", { class: "help" }, job.guarantee),
         h("h4", {}, w.downloads),
         h("div", { class: "row" }, Object.entries(w.forms).map(([form, label]) => h("button", { type: "button", onclick: () => save(form) }, label)),
-          job.rows.map((name) => h("button", { type: "button", onclick: () => save("rows", name) }, w.rows(name))))),
+          job.rows.map((name) => h("button", { type: "button", onclick: () => save("rows", name) }, w.rows(name)))), wrong),
       job.sheets.map((sheet) => parts(sheet.html)),
       lost.length ? h("section", { class: "sheet" }, h("h3", {}, w.lost), h("ul", {}, lost.map(([name, why]) => h("li", {}, `${name}: ${why}`)))) : null);
   }

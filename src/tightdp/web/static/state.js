@@ -5,7 +5,7 @@ import { words } from "./words.js";
 
 const KEPT = "tightdp-plan";
 export const state = {
-  file: "plan.toml", base: null, plan: null, columns: null, kinds: [], folders: [], version: "",
+  home: "", file: "plan.toml", base: null, plan: null, columns: null, kinds: [], folders: [], version: "",
   checked: { problems: [], releases: [], budget: null }, job: null,
 };
 const listeners = [];
@@ -23,13 +23,14 @@ export const emptyPlan = (file) => ({
 });
 
 export function keep() {
-  const { file, base, plan, columns, job } = state;
-  sessionStorage.setItem(KEPT, JSON.stringify({ file, base, plan, columns, job }));
+  const { home, file, base, plan, columns, job } = state;
+  sessionStorage.setItem(KEPT, JSON.stringify({ home, file, base, plan, columns, job }));
 }
 
 export function remembered() {
   try {
-    return JSON.parse(sessionStorage.getItem(KEPT));
+    const kept = JSON.parse(sessionStorage.getItem(KEPT));
+    return kept?.home === state.home ? kept : null; // another server was started for another plan
   } catch {
     return null;
   }

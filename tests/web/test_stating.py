@@ -1,0 +1,126 @@
+"""In a real browser: tables that are no CSV with a header, second thoughts, and the way in."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tests.web.browser import NEEDS_BROWSER, button, on_disk, opened, to
+from tests.web.conftest import COUNT, MEAN
+
+from tightdp.web import releases
+
+pytestmark = NEEDS_BROWSER
+
+# --- tables that are no CSV with a header ---------------------------------------------------------
+
+
+def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, folder):
+    (folder / "bare.data").write_text("alice berlin\nbob paris\n", "latin-1")
+    page.reload()
+    page.get_by_label("CSV or Parquet file").select_option("bare.data")
+    page.get_by_label("The first line").select_option("record")
+    page.get_by_label("What divides its cells").select_option(" ")
+    page.get_by_label("How letters are stored").select_option("latin-1")
+    page.get_by_label("Names of the columns").fill("who, town")
+    page.get_by_text("2 columns").wait_for()
+    kept = page.evaluate("sessionStorage['tightdp-plan']")
+    assert '"names":["who","town"]' in kept
+    assert '"delimiter":" "' in kept
+    assert '"encoding":"latin-1"' in kept
+    page.get_by_label("Names of the columns").fill("3")
+    page.get_by_text("3 columns").wait_for()
+    assert "alice" not in page.content() + page.evaluate("sessionStorage['tightdp-plan']")
+
+
+def test_a_query_and_a_folder_of_parquet_files(page, folder):
+    duckdb = pytest.importorskip("duckdb")
+    (folder / "parts").mkdir()
+    place = folder / "parts" / "a.parquet"
+    duckdb.sql(f"COPY (SELECT 41 AS age, 'no' AS answer) TO '{place}' (FORMAT parquet)")
+    page.reload()
+    page.get_by_label("A folder of Parquet files").check()
+    page.get_by_label("Folder", exact=True).select_option("parts")
+    page.get_by_text("2 columns").wait_for()
+    page.get_by_label("A DuckDB query").check()
+    page.get_by_label("One SELECT").fill(f"SELECT age + 1 AS next FROM '{place}'")
+    button(page, "Read names and types").click()
+    page.get_by_text("1 column was found").wait_for()
+    assert page.get_by_role("row", name="next number").is_visible()
+
+
+# --- before the payment ---------------------------------------------------------------------------
+
+
+def test_a_target_error_gives_epsilon_back(context, address, folder):
+    on_disk(folder, COUNT)
+    page = opened(context, address, "errors")
+    page.wait_for_selector(".preview td")
+    page.get_by_label("All entries within").fill("5")
+    button(page, "Find epsilon").click()
+    page.get_by_text("This needs epsilon").wait_for()
+    found = page.get_by_label("epsilon of this question").input_value()
+    assert found != "0.5"
+    to(page, "release")
+    page.get_by_role("button", name=f"spend epsilon = {found}").wait_for()
+
+
+def test_a_release_is_stopped_before_it_is_paid_for(context, address, folder, monkeypatch):
+    gate, real = threading.Event(), releases.Plan.states
+
+    def slow(self):
+        if threading.current_thread().name.endswith("(_run)"):
+            gate.wait(10)
+        return real(self)
+
+    monkeypatch.setattr(releases.Plan, "states", slow)
+    on_disk(folder, MEAN)
+    page = opened(context, address, "release")
+    page.locator("#release").click()
+    button(page, "Yes, spend it").click()
+    button(page, "Stop before the next payment").click()
+    gate.set()
+    page.get_by_text("Stopped. What was not paid for").wait_for()
+    assert not (folder / "survey.ledger").exists()
+
+
+def test_what_is_sent_is_what_was_agreed_to(context, address, folder):
+    on_disk(folder, MEAN)
+    page = opened(context, address, "release")
+    page.locator("#release").wait_for()
+    page.get_by_text("Plan", exact=True).click()
+    page.get_by_label("File of the plan").fill("elsewhere.toml")
+    page.get_by_label("File of the plan").press("Tab")
+    page.keyboard.press("Escape")
+    page.locator("#release").click()
+    with page.expect_request("**/api/release") as sent:
+        button(page, "Yes, spend it").click()
+    assert sent.value.post_data_json["file"] == "plan.toml"
+    page.wait_for_selector(".good-sheet")
+
+
+# --- the way in -----------------------------------------------------------------------------------
+
+
+def test_a_plan_that_cannot_be_read_asks_for_no_password(context, address, folder):
+    (folder / "plan.toml").write_text("title = ")
+    page = context.new_page()
+    page.goto(address)
+    page.get_by_role("alert").wait_for()
+    assert page.get_by_label("Password").count() == 0
+    on_disk(folder, MEAN)
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+
+
+def test_a_plan_that_was_changed_on_disk_is_opened_again(context, address, folder):
+    on_disk(folder, MEAN)
+    page = opened(context, address)
+    on_disk(folder, MEAN, COUNT)
+    page.get_by_text("Plan", exact=True).click()
+    page.get_by_label("Title of the plan").fill("mine")
+    button(page, "Save the plan").click()
+    page.get_by_text("was changed since").wait_for()
+    page.get_by_label("Open a plan").select_option("plan.toml")
+    to(page, "questions")
+    page.wait_for_selector("section.question >> nth=1")
