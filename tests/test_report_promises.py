@@ -65,14 +65,20 @@ def test_reports_say_between_which_tables_a_promise_holds(tmp_path):
         ("neighbors", "add-remove"),
         ("seeded", False),
         ("numerics", "exact"),
+        ("rows_per_person", 1),
+        ("rho", 1e-9),
         ("entry", 3),
+        ("hash", None),
+        ("cost", {"epsilon": "1e999999999", "delta": "0/1"}),
+        ("cost", {"epsilon": "1/1000", "delta": "0/1"}),
     ],
 )
 def test_a_stored_release_cannot_promise_more_than_was_paid_for(tmp_path, name, value):
     path = tmp_path / "a.ledger"
     paid = Guarantee(epsilon=1.0, seeded=True, numerics=Numerics.APPROXIMATE)
     record = AdditiveMechanism(Counts(Schema(TWO, rows=6)), epsilon=1).release(SIX).to_dict()
-    record["guarantee"] |= {"seeded": True, "numerics": "approximate-sampler"}
+    record["guarantee"] |= {"seeded": True, "numerics": "approximate-sampler", "rho": 0.5}
+    record["guarantee"] |= {"delta": 1e-6, "rows_per_person": None}
     record["receipt"] = {
         "entry": 2,
         "hash": "",

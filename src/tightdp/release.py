@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import FloatArray, check_choice, fail, require
+from tightdp.errors import FloatArray, check_choice, check_confidence, fail, require
 from tightdp.printed import (
     Axis,
     Covers,
@@ -377,6 +377,8 @@ class Release:
         guarantee = dict(record["guarantee"])
         guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
         guarantee["numerics"] = Numerics(guarantee["numerics"])
+        if np.shape(record["value"]) != np.shape(record["names"]):
+            raise ValueError
         return cls(
             names=tuple(record["names"]),
             value=np.array(record["value"], dtype=np.float64),
@@ -388,7 +390,7 @@ class Release:
             if record.get("variances")
             else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             half_width=np.array(record["half_width"], dtype=np.float64),
-            confidence=float(record["confidence"]),
+            confidence=check_confidence(record["confidence"]),
             unknown=tuple(record["unknown"]),
             ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
             if "ends" in record

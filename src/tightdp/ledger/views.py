@@ -38,7 +38,8 @@ _WIDEST = 40
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
     """One spend: when, what for, what it cost, and whether its release is ``stored``, ``burned``
-    or ``pending``; ``asked`` is the epsilon and delta of its guarantee, under ``neighbors``."""
+    or ``pending``; ``asked`` is the epsilon and delta of its guarantee, under ``neighbors``, and
+    ``protects`` says for whom."""
 
     entry: int
     time: str
@@ -52,6 +53,7 @@ class HistoryRow:
     fingerprint: str = ""
     asked: Budget | None = None
     neighbors: Neighbors | None = None
+    protects: str | None = None
 
     def cells(self) -> tuple[str, ...]:
         """What the table shows."""
@@ -307,6 +309,7 @@ def _rows(look: Transaction, where: str) -> list[HistoryRow]:
                     from_text(facts["asked"]["epsilon"]), from_text(facts["asked"]["delta"])
                 ),
                 neighbors=Neighbors.of(facts["neighbors"]),
+                protects=facts.get("protects"),
             )
         )
     return rows

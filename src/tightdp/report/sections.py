@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
 from tightdp.errors import LedgerError, TightdpError, exact_amount, fail
@@ -116,17 +117,34 @@ def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
 
 
 def _check_paid(release: Release, row: HistoryRow) -> None:
-    """Refuse a stored release that promises more than what its entry has paid for."""
+    """Refuse a stored release that promises more, or to others, than its entry has paid for."""
     said, paid = release.guarantee, row.asked
     stated = Budget(exact_amount("epsilon", said.epsilon), exact_amount("delta", said.delta))
-    same = said.neighbors == row.neighbors and (paid is None or paid.fits(stated))
+    enough = paid is None or (paid.fits(stated) and _implied(said.rho, stated, paid.epsilon))
+    same = said.neighbors == row.neighbors and (
+        said.rows_per_person is None or str(row.protects).startswith("persons")
+    )
     marked = said.seeded >= row.seeded and said.approximate >= row.approximate
-    if not (same and marked and release.receipt.get("entry", row.entry) == row.entry):
+    receipt, booked = release.receipt, {"entry": row.entry, "cost": row.cost.to_dict()}
+    fits = not receipt or (
+        all(receipt.get(name) == value for name, value in booked.items())
+        and all(isinstance(receipt.get(name), str) for name in ("hash", "ledger"))
+    )
+    if not (enough and same and marked and fits):
         fail(
-            f"Entry {row.entry} of the ledger holds a release with another guarantee than the one "
-            "that it has paid for: there is no report of it.",
+            f"Entry {row.entry} of the ledger holds a release with another guarantee or receipt "
+            "than the one that it has paid for: there is no report of it.",
             LedgerError,
         )
+
+
+def _implied(rho: float | None, stated: Budget, epsilon: Fraction) -> bool:
+    """Whether a rho is no less than that of noise with this epsilon: Gaussian, or of one draw."""
+    if rho is None:
+        return True
+    known = exact_amount("rho", rho)
+    drawn = stated.delta > 0 and epsilon <= zcdp_epsilon(known, stated.delta)
+    return drawn or 8 * known >= epsilon**2
 
 
 def _asked(record: object) -> Request | None:
@@ -135,7 +153,7 @@ def _asked(record: object) -> Request | None:
         return None
     try:
         return Request.from_json(record)
-    except (TightdpError, KeyError, TypeError, ValueError, AttributeError):
+    except (TightdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 
