@@ -86,6 +86,19 @@ def test_a_copy_of_a_ledger_in_a_file_spends_the_same_budget(tmp_path):
         pickle.loads(sent)
 
 
+def test_a_ledger_that_was_put_back_does_not_come_out_of_a_pickle(tmp_path):
+    """The old copy has the same identity: what was spent since would be spent again."""
+    path, kept = tmp_path / "ledger.db", tmp_path / "old.db"
+    Ledger(1, path=path).close()
+    kept.write_bytes(path.read_bytes())
+    with Ledger.open(path) as ledger:
+        ledger.spend(TENTH)
+        sent = pickle.dumps(ledger)
+    path.write_bytes(kept.read_bytes())
+    with pytest.raises(LedgerError, match="went back in time: entry 2"):
+        pickle.loads(sent)
+
+
 def test_rows_cannot_be_changed_deleted_or_replaced(place):
     ledger = Ledger(1, path=place)
     ledger.store(ledger.spend(TENTH, key="k"), {})

@@ -30,7 +30,7 @@ from tightdp.ledger.amounts import (
     nothing,
     unrounded,
 )
-from tightdp.ledger.charges import Charge, Receipt
+from tightdp.ledger.charges import Charge, Head, Receipt
 from tightdp.ledger.composition import (
     Partition,
     advance,
@@ -456,11 +456,13 @@ class Ledger(LedgerReleases):
                 LedgerError,
             )
         opened = {"timeout": self._timeout, "read_only": self._store.read_only}
-        return _reopened, (type(self), str(self.path), self.identity, opened)
+        return _reopened, (type(self), str(self.path), self.identity, opened, self._store.seen)
 
 
-def _reopened(kind: type[Ledger], path: str, identity: str, opened: dict[str, Any]) -> Ledger:
-    """The ledger of that file, if it is still the same one."""
+def _reopened(
+    kind: type[Ledger], path: str, identity: str, opened: dict[str, Any], seen: Head
+) -> Ledger:
+    """The ledger of that file, if it is still the same one and no older than it was."""
     ledger = kind.open(path, **opened)
     if ledger.identity != identity:
         ledger.close()
@@ -469,4 +471,10 @@ def _reopened(kind: type[Ledger], path: str, identity: str, opened: dict[str, An
             "the right one with Ledger.open(path).",
             LedgerError,
         )
+    try:
+        with ledger._store.read() as look:
+            look.check_holds(seen)
+    except LedgerError:
+        ledger.close()
+        raise
     return ledger

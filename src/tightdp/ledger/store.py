@@ -69,10 +69,10 @@ class Store:
         self._closed = False
         self._identity = None if place is None else files.identify(place)
         self._unit = unit_of(connection)
-        self._seen, self._schema = Head(0, NO_HASH), 0
+        self.seen, self._schema = Head(0, NO_HASH), 0
         self._finalizer = weakref.finalize(self, _close, connection, self._pid)
         with self.read() as look:
-            self._seen, self._schema = look.last().head, look.schema()
+            self.seen, self._schema = look.last().head, look.schema()
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -108,13 +108,13 @@ class Store:
             take_lock(self._connection) if begin == WRITE else self._connection.execute(begin)
             try:
                 transaction = Transaction(self._connection, self._unit)
-                transaction.check_holds(self._seen)
+                transaction.check_holds(self.seen)
                 yield transaction
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._rollback()
                 raise
-            self._seen = transaction.written or self._seen
+            self.seen = transaction.written or self.seen
 
     def _rollback(self) -> None:
         try:
