@@ -6,7 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from tightdp import AdditiveMechanism, Category, Counts, Ledger, Schema, Tables, count
+from tightdp import (
+    AdditiveMechanism,
+    Category,
+    Counts,
+    Interval,
+    Ledger,
+    Release,
+    Schema,
+    Tables,
+    count,
+)
 from tightdp.errors import LedgerError
 from tightdp.ledger.amounts import Budget
 from tightdp.privacy import Guarantee, Neighbors, Numerics
@@ -104,3 +114,20 @@ def test_payments_with_one_receipt_all_count_in_the_report_of_a_ledger(tmp_path)
             with ledger.charge(Guarantee(epsilon=1.0)) as charge:
                 charge.store(record)
     assert Report.of_ledger(path).total.epsilon == 2
+
+
+def test_a_promise_between_tables_that_agree_is_told_with_every_number(tmp_path):
+    """Answers and previews of plans spoke of all neighbours; reports of means quoted their law."""
+    facts = Schema({**TWO, "pay": Interval(0, 9)}, rows=6)
+    only = "between tables that agree in the public tables of k; sex and differ in at most two rows"
+    public = {"sex": [2, 4], "k": [3, 3]}
+    book = Tables(facts, [["sex", "k"]], means=[("pay", "sex")], public=public, epsilon=1)
+    release = book.release({**SIX, "pay": [1.0] * 6})
+    again = Release.from_dict(release.to_dict())
+    for text in (book.preview(), release, again.guarantee, again.guarantee.amount):
+        assert str(text).count(only) == 1
+    assert only in str(book.answer(release))
+    assert Report.of(release).given == only
+    assert Report.of(release).guarantee_words().count(only) == 1
+    plain = AdditiveMechanism(Counts(facts), epsilon=1).release(SIX)
+    assert "given" not in plain.to_dict()["guarantee"]

@@ -69,7 +69,8 @@ class Guarantee:
 
     What is protected is a row or, where ``rows_per_person`` is a number, a person: however many
     rows somebody has in the table, at most so many are used. Where ``rho`` is a number, the promise
-    is rho-zero-concentrated DP, and epsilon is what it implies at delta.
+    is rho-zero-concentrated DP, and epsilon is what it implies at delta. ``given`` says between
+    which tables alone it holds; nothing where that is all neighbours.
 
     >>> print(Guarantee(epsilon=1.0, numerics=Numerics.EXACT))
     epsilon = 1, replace-one neighbours, exact
@@ -86,6 +87,7 @@ class Guarantee:
     seeded: bool = False
     rows_per_person: int | None = None
     rho: float | None = None
+    given: str = ""
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
@@ -127,8 +129,10 @@ class Guarantee:
 
     @property
     def per_person(self) -> str:
-        """What follows an epsilon whose unit is a person; nothing where it is a row."""
-        return "" if self.rows_per_person is None else f" per {self.unit}"
+        """What follows an epsilon whose unit is a person, or not any row; nothing where it is."""
+        if self.rows_per_person is None:
+            return f", {self.given}" if self.given else ""
+        return f" per {self.unit}"
 
     def __str__(self) -> str:
         parts = [self.amount, f"{self.neighbors} neighbours", str(self.numerics)]

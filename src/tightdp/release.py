@@ -347,7 +347,7 @@ class Release:
             "guarantee": {
                 name: _plain(value)
                 for name, value in asdict(self.guarantee).items()
-                if (name, value) != ("rho", None)  # as records were before there was a rho
+                if (name, value) not in (("rho", None), ("given", ""))  # as records were before
             },
             "noise": self.noise,
             "covariance": _without_nan(_without_zeros(self.covariance)),

@@ -26,7 +26,6 @@ from tightdp.printed import (
     text_table,
     whole,
 )
-from tightdp.privacy import Guarantee
 from tightdp.release import Release
 
 Contents = tuple[tuple[Axis, ...], ...]
@@ -49,11 +48,6 @@ def places(contents: Contents) -> list[slice]:
     sizes = [math.prod(len(labels) for _, labels in axes) for axes in contents]
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-
-
-def promise(guarantee: Guarantee, given: str) -> str:
-    """The guarantee, and between which tables it holds where that is not all neighbours."""
-    return f"{guarantee}, {given}" if given else str(guarantee)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -184,7 +178,7 @@ class TableBook(Release):
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
             f"{rule}{in_brackets(self.confidence, self.covers)}, for all cells of "
-            f"all tables at once; {promise(self.guarantee, self.given)}",
+            f"all tables at once; {self.guarantee}",
         ]
 
     __repr__ = Release.__repr__
@@ -229,7 +223,7 @@ class BookPreview(Preview):
         return found
 
     def _notes(self) -> tuple[str, str]:
-        said = promise(self.guarantee, self.given)
+        said = str(self.guarantee)
         guarantee, note = f"{said}; noise: {self.plan}", self.note
         if self.gap is not None:
             note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"

@@ -250,6 +250,7 @@ class Mechanism(Recorded, ABC):
             seeded=seeded,
             rows_per_person=self.unit()[1],
             rho=float_up(self.cost.rho) if self.in_rho else None,
+            given=self.given,
         )
 
     def public_facts(self) -> Schema | None:

@@ -75,7 +75,7 @@ class Report:
         return cls(
             title=title,
             sections=(of_answer(title, given),),
-            total=given.release.guarantee,
+            total=words.together([given.release.guarantee]),
             schema=getattr(what, "schema_", None),
             payments=() if paid is None else (paid,),
         )

@@ -10,7 +10,7 @@ from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.errors import exact_amount
 from tightdp.ledger.amounts import Budget, cost
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, marks, text_up
-from tightdp.release import ONLY, Release
+from tightdp.release import Release
 
 NEIGHBOURS = {
     Neighbors.REPLACE_ONE: "two tables that differ in one row, which may say anything in either "
@@ -47,8 +47,8 @@ def warnings(total: Guarantee) -> list[tuple[str, str]]:
 
 
 def given(releases: Sequence[Release]) -> str:
-    """Between which tables alone the promises hold, as their laws say it; nothing where all do."""
-    said = (release.noise.partition(ONLY)[2] for release in releases)
+    """Between which tables alone the promises hold; nothing where they do for all neighbours."""
+    said = (release.guarantee.given for release in releases)
     return "; and ".join(dict.fromkeys(filter(None, said)))
 
 
