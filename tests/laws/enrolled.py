@@ -532,7 +532,7 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         ),
         Case(
-            "gradient on a base",
+            "gradient, on a base",
             lambda facts: tdp.KNormGradient(
                 tdp.Interval(-1, 1),
                 gradient_norm,
