@@ -213,6 +213,7 @@ def test_downloads(ask, release):
 
 def test_the_ledger_is_shown_and_verified(ask, release):
     assert ask("ledger", plan=plan(MEAN)) == {"exists": False}
+    assert "no ledger" in ask("verify", 422, plan=plan(MEAN))["error"]
     release(plan(MEAN))
     found = ask("ledger", plan=plan(MEAN))
     assert found["stored"] == ["means"]
@@ -283,6 +284,8 @@ def test_a_database_is_asked_again_and_again(ask, folder):
 def test_a_long_preview_is_short(ask):
     wide = {"name": "h", "kind": "histogram", "column": "pay", "bins": 200, "epsilon": 1}
     found = ask("preview", plan=plan(wide), name="h", epsilon=1)
+    wider = plan({**wide, "bins": 600})
+    assert "at most 500" in ask("compare", 422, plan=wider, name="h", epsilon=1)["error"]
     assert (len(found["rows"]), found["more"], len(found["half_width"])) == (21, 180, 20)
 
 

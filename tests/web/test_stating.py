@@ -30,6 +30,13 @@ def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, 
     assert '"encoding":"latin-1"' in kept
     page.get_by_label("Names of the columns").fill("3")
     page.get_by_text("3 columns").wait_for()
+    page.get_by_label("Names of the columns").fill("constructor, __proto__")  # names like others
+    to(page, "facts")
+    for name in ("constructor", "__proto__"):
+        kind = page.get_by_label(f"{name}: What is it?")
+        assert kind.input_value() == ""
+        kind.select_option("number")
+        assert f'"{name}":{{}}' in page.evaluate("sessionStorage['tightdp-plan']")
     assert "alice" not in page.content() + page.evaluate("sessionStorage['tightdp-plan']")
 
 

@@ -33,6 +33,7 @@ from tightdp.schema import Category, Interval
 from tightdp.web.workspace import Workspace
 
 _SHOWN = 20  # entries of a preview: a table of thousands would only be slow
+_COMPARED = 500  # entries whose noises are compared: each noise takes as long as a preview
 _MADE_UP, _SEED = 20_000, 7  # rows of a picture, and the seed of all made-up ones
 _COLUMNS: dict[type | None, str] = {Interval: "number", Category: "category", None: ""}
 
@@ -191,6 +192,9 @@ def compared(found: PlanText, request: Request) -> dict[str, Any]:
     """The error of other noises at the same guarantee; nothing where there is one noise."""
     if "noise" not in request.kind.options:
         return {"svg": "", "refused": {}}
+    count = len(preview_of(request, confidence=found.confidence).names)
+    if count > _COMPARED:
+        fail(f"Noises are compared here for at most {_COMPARED} entries, and this has {count}.")
     made = compare_noise(request, confidence=found.confidence)
     return {"svg": pictures.comparison(made), "refused": dict(made.refused)}
 
@@ -238,7 +242,8 @@ def _units(left: Remaining) -> list[list[str]]:
 
 def verified(found: PlanText) -> str:
     """Hashes, sums and caps, checked from the first entry on."""
-    assert found.ledger is not None
+    if found.ledger is None or not found.ledger.exists():
+        fail("There is no ledger yet.")
     with Ledger.open(found.ledger, read_only=True) as ledger:
         head = ledger.verify()
     return f"{head.counter} entries, whole; the last has the hash {head.hash}"

@@ -116,6 +116,8 @@ function use(opened) {
   const blank = emptyPlan(opened.file);
   const plan = opened.plan ?? blank;
   for (const key of ["data", "schema", "budget", "releases"]) plan[key] ??= blank[key];
+  // columns may have any names, also such as every object of JavaScript knows
+  plan.schema.columns = Object.assign(Object.create(null), plan.schema.columns);
   Object.assign(state, { file: opened.file, base: opened.base, plan, columns: opened.columns ?? null, job: opened.job ?? null });
   keep();
   document.dispatchEvent(new Event("plan"));
