@@ -87,6 +87,7 @@ def test_every_answer_has_the_strict_headers(client):
         assert found.headers["cache-control"] == "no-store"
         assert found.headers["x-content-type-options"] == "nosniff"
         assert found.headers["referrer-policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in policy
 
 
 def test_long_bodies_are_refused(client):
@@ -250,7 +251,8 @@ def public(folder):
 
 def test_a_public_address_asks_for_its_password(folder):
     with public(folder) as client:
-        assert client.post("/api/start").status_code == 401
+        asked = client.post("/api/start")
+        assert (asked.status_code, asked.json()["kind"]) == (401, "password")
         wrong = client.post("/api/login", json={"password": "correct horse"})
         assert wrong.status_code == 401
         right = client.post("/api/login", json={"password": "correct horse battery"})
@@ -270,6 +272,7 @@ def test_passwords_cannot_be_tried_for_ever(folder, monkeypatch):
 
 
 def test_a_local_address_has_no_password_to_guess(client):
+    assert client.post("/api/start", headers={"x-tightdp": ""}).json()["kind"] == ""
     for password in ("", "None", TOKEN):
         assert client.post("/api/login", json={"password": password}).status_code == 401
 

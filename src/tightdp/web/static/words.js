@@ -73,7 +73,7 @@ export const words = {
     names: "Names of the columns, from the left",
     namesHelp: "Divided by commas; or how many there are, and they are called c1, c2, …",
     delimiter: "What divides its cells",
-    delimiters: { "": "as usual: what the header shows, else a comma", ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks" },
+    delimiters: { "": "as usual", ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks" },
     encoding: "How letters are stored",
     encodings: { "": "UTF-8", "latin-1": "Latin-1 (ISO 8859-1)", cp1252: "Windows 1252", "iso8859-15": "ISO 8859-15", cp1250: "Windows 1250", cp1251: "Windows 1251" },
     query: "One SELECT",
