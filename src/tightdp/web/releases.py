@@ -131,8 +131,8 @@ def offer(plan: Plan) -> dict[str, Any]:
             }
         )
     new = [part for part in plan.releases if states[part.name] == "new"]
-    epsilon = sum(part.request.mechanism.cost.epsilon for part in new)
-    delta = sum(part.request.mechanism.cost.delta for part in new)
+    paid = {part.key: part.request.mechanism.cost for part in new}.values()  # one vector: once
+    epsilon, delta = sum(cost.epsilon for cost in paid), sum(cost.delta for cost in paid)
     return {
         "releases": rows,
         "new": [part.name for part in new],
