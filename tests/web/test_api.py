@@ -35,6 +35,11 @@ def test_only_names_are_read_and_nothing_is_prefilled(ask):
 def test_a_first_line_of_cells_is_not_shown(ask, folder):
     (folder / "bare.csv").write_text("41,Berlin\n42,Paris\n")
     assert "Berlin" not in ask("header", 422, data={"file": "bare.csv"})["error"]
+    for quoted in ('"age,town\nforty,Berlin\n', '"age,town\nforty,Berlin\n",b\n'):
+        (folder / "quote.csv").write_text(quoted)  # a quote that nobody closed, or much later
+        for more in ({}, {"delimiter": ";"}):
+            said = ask("header", 422, data={"file": "quote.csv", **more})["error"]
+            assert "Berlin" not in said
     stated = {"names": ["age", "town"], "delimiter": " ", "encoding": "latin-1"}
     named = ask("header", data={"file": "bare.csv", **stated})  # the line is not looked at
     assert [c["name"] for c in named["columns"]] == ["age", "town"]

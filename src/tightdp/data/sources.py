@@ -38,6 +38,7 @@ _STATED = (
 )
 _GUESSES = re.compile("READ_CSV_AUTO|SNIFF_CSV|READ_(ND)?JSON")  # in a plan of DuckDB
 
+_LONGEST = 500  # characters of a name
 _NO_NAMES = frozenset({"na", "n/a", "nan", "null", "none", "true", "false", "yes", "no", "-"})
 _NUMBER_OR_DATE = re.compile(
     r"[-+(<>=~$€£]*\s*[0-9][0-9.,'_ :/\u00a0\u2009\u202f-]*(e[-+]?[0-9]+)?\s*[%$€£)]?"
@@ -96,26 +97,35 @@ def check_names(columns: Sequence[HeaderColumn], *, divided: bool = False) -> No
     """
     found = sum(looks_like_data(column.name) for column in columns)
     if divided or len(columns) == 1:
-        parts = (_PIECES.split(column.name.strip()) for column in columns)
+        parts = ([c.name, *_PIECES.split(c.name.strip())] for c in columns)
         found = sum(any(map(looks_like_data, each)) for each in parts)
     if found:
         fail(
             f"The first line does not look like a header: {found} of its {len(columns)} cells are "
-            "numbers, dates, addresses or empty. If it is a record, somebody's data would be "
-            "copied: say --no-header, which names the columns c1, c2, ... If these are names, say "
-            "--header."
+            "numbers, dates, addresses, several lines or empty. If it is a record, somebody's data "
+            "would be copied: say --no-header, which names the columns c1, c2, ... If these are "
+            "names, say --header."
         )
 
 
 def looks_like_data(name: str) -> bool:
     """Whether a name is more likely a cell: a number, a date, an address, or nothing at all.
 
+    A quote that is not closed makes one name of many lines, which are records.
+
     >>> [looks_like_data(name) for name in ("age", "1.5", "2020-01-02", "a@b.org", "", "q1")]
     [False, True, True, True, True, False]
+    >>> looks_like_data("age;region\\nforty;north")
+    True
     """
     word = name.strip().lower()
     return (
-        not word or word in _NO_NAMES or "@" in word or _NUMBER_OR_DATE.fullmatch(word) is not None
+        not word
+        or "\n" in word
+        or len(word) > _LONGEST
+        or word in _NO_NAMES
+        or "@" in word
+        or _NUMBER_OR_DATE.fullmatch(word) is not None
     )
 
 

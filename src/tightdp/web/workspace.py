@@ -29,9 +29,9 @@ _PATHS = (
     ("budget", ("ledger",)),
 )
 _NO_NAMES = (
-    "The first line does not look like names of columns, and is not shown: numbers, dates or "
-    "nothing stand there. If it is a record, say so and state the names. If other marks divide "
-    "its cells, choose them. If these are names indeed, give the columns others in the file."
+    "The first line does not look like names of columns, and is not shown: numbers, dates, several "
+    "lines or nothing stand there. If it is a record, say so and state the names. If other marks "
+    "divide its cells, choose them. If these are names indeed, give the columns others in the file."
 )
 _EXACT = 2**53  # integers above are not numbers of a browser
 
