@@ -370,6 +370,7 @@ def test_several_public_tables_are_kept_and_two_rows_are_hidden(noise, seed):
          "do not agree"),
         ([["region", [1600, 390, 10, 0]], ["region", [1600, 390, 10, 0]]], "once"),
         ([["region", [1600, 390, 10, 0], 3]], "a mapping with public tables"),
+        ([[["region", ["sex"]], [1600, 390, 10, 0]]], "must name distinct columns"),
         ({"region": [1600, 390, 10, 0], "sex": [1000, 999]}, "counts of all 2000 rows"),
         ({}, "a mapping with public tables"),
     ],

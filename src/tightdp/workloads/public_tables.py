@@ -125,8 +125,9 @@ def _one_table(
     key: object, counts: object, schema: Schema, names: tuple[str, ...], sizes: tuple[int, ...]
 ) -> tuple[Columns, FloatArray]:
     """The columns of a table, in their order, and its counts."""
-    wanted = (key,) if isinstance(key, str) else key
-    if not isinstance(wanted, tuple) or not wanted or len(set(wanted)) < len(wanted):
+    given = (key,) if isinstance(key, str) else key
+    wanted = [name for name in given if isinstance(name, str)] if isinstance(given, tuple) else []
+    if not wanted or wanted != [*dict.fromkeys(wanted)] or tuple(wanted) != given:
         fail(f"`public` must name distinct columns, one or a tuple of them. Got {quoted(key)}.")
     places = [names.index(check_choice("public", name, names)) for name in wanted]
     shape = tuple(sizes[j] for j in places)
