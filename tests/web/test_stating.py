@@ -45,8 +45,15 @@ def test_a_query_and_a_folder_of_parquet_files(page, folder):
     (folder / "parts").mkdir()
     place = folder / "parts" / "a.parquet"
     duckdb.sql(f"COPY (SELECT 41 AS age, 'no' AS answer) TO '{place}' (FORMAT parquet)")
+    late = []  # the first list of files comes after the second
+    page.route("**/api/files", lambda route: route.continue_() if late else late.append(route))
     page.reload()
     page.get_by_label("A folder of Parquet files").check()
+    page.get_by_label("Folder", exact=True).wait_for()
+    with page.expect_response("**/api/files"):
+        late[0].continue_()
+    page.wait_for_timeout(200)
+    assert page.get_by_label("Folder", exact=True).is_visible()
     page.get_by_label("Folder", exact=True).select_option("parts")
     page.get_by_text("2 columns").wait_for()
     page.get_by_label("A DuckDB query").check()

@@ -61,6 +61,7 @@ export function dataStep(go) {
     } catch (error) {
       fill(found, h("p", { class: "problem", role: "alert" }, error.message));
     }
+    if (kind !== key) return; // another way was chosen while this was asked for
     const now = state.plan.data;
     const pick = (names, name, label) =>
       names.length || now[name]
