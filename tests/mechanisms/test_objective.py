@@ -24,6 +24,7 @@ from tightdp.convex.margin_losses import LogisticLoss
 from tightdp.convex.minimiser import Objective, minimise
 from tightdp.convex.objective_calibration import PublicFacts, best_share
 from tightdp.convex.penalties import NoPenalty, Smooth
+from tightdp.plans import request
 from tightdp.randomness import source
 
 # --- the law of a release ------------------------------------------------------------------------
@@ -362,3 +363,12 @@ def test_a_ball_of_ones_own_is_scaled_to_hold_all_rows():
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=2)))
     assert np.asarray(mechanism.ball.gauge(corners)).max() == pytest.approx(1.0, abs=1e-6)
     assert np.asarray(mechanism.ball.gauge(corners)).max() <= 1.0
+
+
+def test_previews_count_the_output_noise_of_billions_of_rows():
+    """Its half-width was that of the noise in the objective alone, 50,000 times too small."""
+    columns = {"x": Interval(0, 1), "y": Category(["a", "b"], other="a")}
+    for rows in (1_000, 10**9):
+        schema = Schema(columns, rows=rows)
+        found = request("logistic_regression", schema, epsilon=1, target="y").preview()
+        assert (found.half_width > found.std).all()

@@ -21,7 +21,8 @@ from tightdp.noise.law import LatticeLaw
 Alternative = Literal["two-sided", "greater", "less"]
 ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 
-_LEFT_OUT = 1e-12  # the mass of counts that are not looked at, and the rounding of the sum
+_LEFT_OUT = 1e-12  # the mass of counts that are not looked at
+_ROUNDED = 1 + 1e-9  # sums of up to a million logarithms, each rounded to 1e-16 of at most 40
 _HALVINGS = 50  # a share is known to 1e-15
 _MOST_ROWS = 1 << 34  # of which a few hundred thousand counts are looked at
 
@@ -57,7 +58,7 @@ class NoisyBinomial:
         """P(Z >= z), rounded up by what is left out."""
         counts, weights = self._counts(chance)
         tails = np.asarray(self.law.cdf(self.resolution * counts - float(z)))  # N is symmetric
-        return min(1.0, float(weights @ tails) + _LEFT_OUT)
+        return min(1.0, float(weights @ tails) * _ROUNDED + _LEFT_OUT)
 
     def at_most(self, z: int, chance: float) -> float:
         """P(Z <= z): failures are counted as successes are."""
@@ -114,12 +115,12 @@ class NoisyBinomial:
             return np.array([n * float(chance >= 1.0)]), np.ones(1)
         far = 22 + math.sqrt(66 * mean * (1 - chance))
         counts = np.arange(max(0, math.floor(mean - far)), min(n, math.ceil(mean + far)) + 1.0)
-        from scipy.special import gammaln, xlog1py, xlogy
-
-        logs = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
-        logs += xlogy(counts, chance) + xlog1py(n - counts, -chance)
-        weights = np.exp(logs)
-        return counts, weights / weights.sum()  # large factorials are rounded alike
+        # ratios of neighbours, outward from a likely count: factorials of so many rows would round
+        steps = np.log((n - counts[:-1]) / (counts[:-1] + 1) * (chance / (1 - chance)))
+        start = min(max(math.floor(mean) - int(counts[0]), 0), len(steps))
+        below = -np.cumsum(steps[:start][::-1])[::-1]
+        weights = np.exp(np.concatenate([below, [0.0], np.cumsum(steps[start:])]))
+        return counts, weights / weights.sum()
 
 
 def _last(holds: Callable[[float], bool]) -> float:

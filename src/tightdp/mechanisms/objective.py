@@ -391,12 +391,15 @@ class ObjectivePerturbation(Mechanism):
         last = self.rows.design.linear
         move = last @ np.linalg.inv(stiffness)
         noise = orders.covariance(self.ball, self.calibration.rate).value
-        extra = orders.covariance(LpBall(len(self.names), np.inf), float(self.output.rate)).value
+        box, rate = LpBall(len(self.names), np.inf), float(self.output.rate)
+        extra = orders.covariance(box, rate).value
         covariance = move @ noise @ move.T + last @ extra @ last.T / self.resolution**2
         pull = self._unasked_ridge * np.sqrt(move**2 @ effect**2)
-        radius = orders.concentration_radius(self.ball, self.calibration.rate, confidence)
-        half = radius * np.asarray(self.ball.support(move))
-        return np.diag(covariance) + pull**2, half + pull
+        miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
+        radius = orders.concentration_radius(self.ball, self.calibration.rate, 1 - 0.999 * miss)
+        half = radius * np.asarray(self.ball.support(move)) + pull
+        far = orders.concentration_radius(box, rate, 1 - miss / 1000) / self.resolution
+        return np.diag(covariance) + pull**2, half + far * np.asarray(box.support(last))
 
     def _model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Uniform rows, and effects of one size and any signs whose log odds have variance 1."""
