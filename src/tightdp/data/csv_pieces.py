@@ -23,7 +23,6 @@ from __future__ import annotations
 import codecs
 import importlib
 import io
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -71,7 +70,7 @@ def _ready(chunks: Iterator[Chunk]) -> Iterator[Part]:
 def _arrow(path: Path) -> Any:
     """Arrow's reader of CSV; None if it is not installed, or would take longer to load."""
     packed = 4 if path.suffix.lower() in (".gz", ".bz2", ".xz") else 1
-    if path.stat().st_size * packed < _SMALL and "pyarrow.csv" not in sys.modules:
+    if path.stat().st_size * packed < _SMALL:
         return None
     try:
         importlib.import_module("pyarrow.csv")

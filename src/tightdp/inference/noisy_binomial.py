@@ -23,7 +23,6 @@ ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "greater", "less")
 
 _LEFT_OUT = 1e-12  # the mass of counts that are not looked at
 _ROUNDED = 1 + 1e-9  # sums of up to a million logarithms, each rounded to 1e-16 of at most 40
-_HALVINGS = 50  # a share is known to 1e-15
 _MOST_ROWS = 1 << 34  # of which a few hundred thousand counts are looked at
 
 
@@ -80,8 +79,8 @@ class NoisyBinomial:
     def interval(self, z: int, confidence: float) -> tuple[float, float]:
         """All shares that a two-sided test at this level keeps (as Clopper and Pearson, 1934)."""
         miss = (1 - confidence) / 2
-        low = _last(lambda chance: self.at_least(z, chance) <= miss)
-        return low, 1 - _last(lambda chance: self.at_most(z, 1 - chance) <= miss)
+        low = _last(lambda chance: self.at_least(z, chance), miss)
+        return low, 1 - _last(lambda chance: self.at_most(z, 1 - chance), miss)
 
     def power(self, share: float, null: float, alternative: str, alpha: float) -> float:
         """The chance that a test at level alpha rejects ``null`` if the truth is ``share``."""
@@ -123,15 +122,18 @@ class NoisyBinomial:
         return counts, weights / weights.sum()
 
 
-def _last(holds: Callable[[float], bool]) -> float:
-    """A share below which all shares satisfy a falling condition, to the last digit that counts."""
-    low, high = 0.0, 1.0
-    if not holds(0.0):
+def _last(tail: Callable[[float], float], miss: float) -> float:
+    """A share up to which a rising tail is at most ``miss``: the last one, but for 1e-12."""
+    if tail(0.0) > miss:
         return 0.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    if tail(1.0) <= miss:
+        return 1.0
+    from scipy.optimize import brentq
+
+    share, back = float(brentq(lambda chance: tail(chance) - miss, 0.0, 1.0, xtol=1e-13)), 1e-13
+    while share > 0.0 and tail(share) > miss:
+        share, back = max(0.0, share - back), 2 * back
+    return share
 
 
 def least_rows(
