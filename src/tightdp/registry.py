@@ -281,14 +281,17 @@ _register_statistic(
     features=Option("columns", "numeric columns", required=True, of=Interval),
     target=Option("column", "a numeric column", required=True, of=Interval),
 )
+_CONDITION = {
+    "column": Option("column", "the column of the condition", required=True),
+    "levels": Option("labels", "of a category: the levels that count"),
+    "low": Option("number", "of a number: from here on"),
+    "high": Option("number", "of a number: up to here, which does not count"),
+}
 _register(
     "share",
     "the share of rows that satisfy a public condition",
     ShareMechanism,
-    column=Option("column", "the column of the condition", required=True),
-    levels=Option("labels", "of a category: the levels that count"),
-    low=Option("number", "of a number: from here on"),
-    high=Option("number", "of a number: up to here, which does not count"),
+    **_CONDITION,
     **_SHAPE,
 )
 
@@ -296,10 +299,7 @@ _register(
     "proportion_test",
     "a test and an interval for the share of a population that satisfies a public condition",
     ProportionTest,
-    column=Option("column", "the column of the condition", required=True),
-    levels=Option("labels", "of a category: the levels that count"),
-    low=Option("number", "of a number: from here on"),
-    high=Option("number", "of a number: up to here, which does not count"),
+    **_CONDITION,
     null=Option("number", "the share that is doubted", default=0.5),
     alternative=Option("text", "on which side", choices=ALTERNATIVES, default="two-sided"),
     delta=Option("number", "as for other noise, 0 if there is none", default=0),
