@@ -179,6 +179,13 @@ def test_text_files_of_all_endings_packed_or_not(ending, packed, tmp_path):
     assert counts.measure(path) == counts.measure({"c1": [41, 37], "c2": ["north", "south"]})
 
 
+def test_the_last_ending_says_what_divides_cells():
+    """A name with .tsv in its middle was divided by tabs."""
+    assert tdp.CsvFile("t.tsv.csv").delimiter is None
+    assert tdp.CsvFile("t.tsv.csv", ["a"]).delimiter == ","
+    assert tdp.CsvFile("T.TSV.gz").delimiter == "\t"
+
+
 def test_blanks_divide_cells_as_one_does(tmp_path):
     lines = ["  41  north", "37 south  ", '12   "west end"', "", "99"]
     file = tdp.CsvFile(written(tmp_path, lines, "t.data"), ["c1", "c2"], delimiter=" ")

@@ -46,9 +46,12 @@ def is_text_file(path: Path) -> bool:
     >>> is_text_file(Path("a.TSV.gz")), is_text_file(Path("a.parquet"))
     (True, False)
     """
+    return _unpacked_name(path).endswith(_ENDINGS)
+
+
+def _unpacked_name(path: Path) -> str:
     name = path.name.lower()
-    packed = path.suffix.lower() in _OPENERS
-    return (name.rpartition(".")[0] if packed else name).endswith(_ENDINGS)
+    return name.rpartition(".")[0] if path.suffix.lower() in _OPENERS else name
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -100,7 +103,8 @@ class CsvFile:
         place = check_path("path", path)
         if not is_text_file(place):
             fail(f"`path` must end in {TEXT_FILES}. Got {place.name!r}.")
-        mark = "\t" if delimiter is None and ".tsv" in place.name.lower() else delimiter
+        tabs = delimiter is None and _unpacked_name(place).endswith(".tsv")
+        mark = "\t" if tabs else delimiter
         if mark is not None:
             check_choice("delimiter", mark, DELIMITERS)
         elif names is not None:
