@@ -54,6 +54,8 @@ def numbers(page):
 
 def test_a_two_way_table_from_a_file_by_hand(page, folder):
     page.get_by_label("CSV or Parquet file").select_option("survey.csv")
+    assert "answer" not in page.content()  # not even names, before it is said that these are names
+    page.get_by_label("The first line").select_option("names")
     page.get_by_text("4 columns were found").wait_for()
     button(page, "Next: Public facts").click()
     page.get_by_label("Number of rows").fill("400")
@@ -311,6 +313,7 @@ def test_storage_holds_no_cell_and_names_with_html_are_text(context, address, fo
     on_disk(folder, MEAN)
     page = opened(context, address)
     page.get_by_label("CSV or Parquet file").select_option(f"{evil}.csv")
+    page.get_by_label("The first line").select_option("names")
     page.get_by_text("4 columns were found").wait_for()
     to(page, "facts")
     button(page, "Look at the cells").click()

@@ -15,10 +15,13 @@ pytestmark = NEEDS_BROWSER
 # --- tables that are no CSV with a header ---------------------------------------------------------
 
 
-def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, folder):
-    (folder / "bare.data").write_text("alice berlin\nbob paris\n", "latin-1")
+@pytest.mark.parametrize("name", ["bare.data", "bare.csv"])
+def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, folder, name):
+    (folder / name).write_text("alice berlin\nbob paris\n", "latin-1")
     page.reload()
-    page.get_by_label("CSV or Parquet file").select_option("bare.data")
+    page.get_by_label("CSV or Parquet file").select_option(name)
+    page.wait_for_timeout(200)
+    assert "alice" not in page.content()
     page.get_by_label("The first line").select_option("record")
     page.get_by_label("What divides its cells").select_option(" ")
     page.get_by_label("How letters are stored").select_option("latin-1")

@@ -7,7 +7,6 @@ import { words } from "./words.js";
 
 const w = words.data;
 const TEXT = /\.(csv|tsv|txt|data)(\.(gz|bz2|xz))?$/i;
-const HEADED = /\.csv(\.(gz|bz2|xz))?$/i; // usually with a header; of other files it is asked
 const namesOf = (text) =>
   /^\d{1,4}$/.test(text.trim())
     ? Array.from({ length: Number(text) }, (_, i) => `c${i + 1}`)
@@ -69,14 +68,15 @@ export function dataStep(go) {
             (value) => {
               replace(value ? { [name]: value } : {});
               fill(found);
-              const first = name !== "file" || !TEXT.test(value) || HEADED.test(value) ? "names" : "";
-              textFacts(first);
-              if (value && first) read();
+              textFacts("");
+              // of a text file it is asked first: a record of words cannot be told from names
+              if (value && !(name === "file" && TEXT.test(value))) read();
             }), { place: ["data", name] })
         : h("p", { class: "help" }, w.none);
     if (key === "file") {
       fill(way, pick(files.tables, "file", w.fileLabel), facts);
-      textFacts(now.names ? "record" : state.columns || HEADED.test(now.file) ? "names" : "");
+      const known = state.columns || Object.keys(state.plan.schema.columns ?? {}).length; // a plan that states columns
+      textFacts(now.names ? "record" : now.file && known ? "names" : "");
     }
     if (key === "folder") fill(way, pick(files.folders, "folder", w.folderLabel));
     if (key === "sql") fill(way, query(files.databases));
