@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
@@ -94,3 +95,21 @@ def test_the_number_without_noise_is_that_of_the_rows(name):
         np.testing.assert_array_equal(
             fitted.conf_int(covers=covers), model.conf_int(confidence=0.8, covers=covers)
         )
+
+
+TARGETS = {"LinearRegression": X[:, 0], "Ridge": X[:, 0], "LogisticRegression": LABELS}
+ALIKE = np.clip(X[:, :1] + 0.05 * np.random.default_rng(3).normal(size=(2000, 2)), 0, 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 40.0])
+@pytest.mark.parametrize("name", FITS)
+def test_no_number_lies_outside_the_interval_beside_it(name, epsilon):
+    """The law of all faces: an estimate lies in the interval that is printed beside it."""
+    model = clone(FITS[name]()).set_params(epsilon=epsilon)
+    for rows in (X, ALIKE):
+        model.fit(rows, *([TARGETS[name]] if name in TARGETS else []))
+        answer = model.mechanism_.answer(model.release_)
+        low, high = np.asarray(answer.interval).T
+        known = np.isfinite(low)
+        assert (low[known] <= answer.value[known]).all()
+        assert (answer.value[known] <= high[known]).all()

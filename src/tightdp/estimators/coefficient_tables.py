@@ -8,7 +8,6 @@ from typing import Any
 
 from tightdp.errors import FloatArray
 from tightdp.estimators.private_estimator import PrivateEstimator
-from tightdp.inference.coefficient_intervals import pulled
 from tightdp.printed import (
     bare,
     html_table,
@@ -80,7 +79,6 @@ def coefficient_table(
     for name, value, std, ends in zip(names, values, spread, bounds, strict=True):
         middle, interval = value_and_interval(value, ends)
         body.append((name, middle, short(std), interval))
-    said = pulled(values, bounds)
     return CoefficientTable(
         title,
         ("", "coef", "noise std", interval_head(level, "population")),
@@ -88,7 +86,6 @@ def coefficient_table(
         (
             str(guarantee),
             f"The intervals hold each by itself, for {about}: noise and sampling error together.",
-            *([] if said is None else [f"{said[:1].upper()}{said[1:]}."]),
             *notes,
         ),
     )

@@ -24,19 +24,21 @@ rows carry, no release of a sample can tell.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy  # scipy.linalg is loaded at its first use
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, check_probability
 from tightdp.randomness import RandomSource
 
-ENOUGH = 400
-"""So many candidates make an interval; below it impossible candidates are repaired, not dropped."""
-
-_BATCH, _BATCHES = 1000, 3
+_MOST, _FEWEST = 2000, 400  # candidates that are tried at once: wide matrices take longer
+_WORK = 4_000_000  # entries of all their matrices, about
+_TOGETHER = 1_000_000  # entries of matrices that are in memory together
+_BATCHES = 3
+_ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dropped
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LEAST_FREEDOM = 4.0
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
@@ -91,22 +93,42 @@ def candidates(
     rows : int
         The public n, which sets the sampling error.
     """
-    kept, bare, tried, good = [], [], 0, 0
+    many = int(np.clip(_WORK / len(M) ** 2, _FEWEST, _MOST))
+    found, tried = [], 0
     for _ in range(_BATCHES):
-        noise = draw(_BATCH)  # its law is symmetric: every draw serves twice
-        both = np.concatenate([M - noise, M + noise])
-        found, noise_only, fits = _batch(both, rows, rng, wanted)
-        kept.append(found[fits])
-        bare.append(noise_only[fits])
-        tried, good = tried + len(fits), good + int(fits.sum())
-        if good >= ENOUGH:
+        found += _tried(M, draw, many, rows, rng, wanted, repair=False)
+        tried += many
+        good = sum(len(bare) for _, bare in found)
+        if good >= _ENOUGH * many:
             break
-    if good < ENOUGH:
+    else:
+        found = _tried(M, draw, many, rows, rng, wanted, repair=True)
+    values = np.concatenate([with_error.reshape(-1, len(M) - 1) for with_error, _ in found])
+    if good < _ENOUGH * many:
         # mostly noise: estimates are pulled to zero by more than the candidates differ
-        centre = np.median(found, axis=tuple(range(found.ndim - 1)))
-        kept, bare = [centre + _ROOM * (found - centre)], [noise_only]
-    values = np.concatenate(kept)
-    return Candidates(values.reshape(-1, values.shape[-1]), np.vstack(bare), good / tried)
+        centre = np.median(values, axis=0)
+        values = centre + _ROOM * (values - centre)
+    return Candidates(values, np.concatenate([bare for _, bare in found]), good / tried)
+
+
+def _tried(
+    M: FloatArray,
+    draw: Callable[[int], FloatArray],
+    many: int,
+    rows: int,
+    rng: RandomSource,
+    wanted: Wanted,
+    *,
+    repair: bool,
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Coefficients with and without sampling error of ``many`` candidates, a few at a time."""
+    few = max(_TOGETHER // len(M) ** 2, 1)
+    found = []
+    for start in range(0, many, 2 * few):
+        noise = draw(min(few, (many - start + 1) // 2))  # its law is symmetric: each serves twice
+        both = np.concatenate([M - noise, M + noise])
+        found.append(_solve(both, rows, rng, wanted, repair=repair))
+    return found
 
 
 def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
@@ -124,71 +146,134 @@ def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
     return np.asarray(out)
 
 
-@one_blas_thread()  # thousands of small matrices: threads would wait for each other
-def _batch(
-    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Coefficients of every matrix with and without sampling error, and which matrices can be."""
-    size, most, shift, origin = M.shape[0], 1.0, wanted.shift, wanted.origin
+@dataclass(frozen=True, slots=True, eq=False)
+class _Covariances:
+    """Covariances of many candidates, and where the boxes of their columns lie."""
+
+    C: FloatArray
+    g: FloatArray
+    total: FloatArray  # the variance of the target, or the most it can be
+    mean: FloatArray
+    level: FloatArray
+    middle: FloatArray  # of the box of the centred features
+    off: FloatArray  # how far the middle of the target's bounds is from its mean
+
+    def only(self, which: NDArray[np.bool_]) -> _Covariances:
+        if which.all():
+            return self
+        return _Covariances(*(getattr(self, name)[which] for name in self.__slots__))
+
+
+def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
+    """About the means, or about the public point that a line without intercept passes."""
     m, y = M[:, 0, 1:-1], M[:, 0, -1]
-    middle, off = -m, np.abs(y)  # of the box of the centred features, and of the target
+    most, middle, off = 1.0, -m, np.abs(y)
     if shift is not None:
         M, most = moved(M, shift), (1 + abs(float(shift[-1]))) ** 2
         m, y = np.zeros_like(m), np.zeros_like(y)
-        middle, off = np.broadcast_to(shift[:-1], m.shape), np.full(size, abs(float(shift[-1])))
+        middle, off = np.broadcast_to(shift[:-1], m.shape), np.full(len(m), abs(float(shift[-1])))
     C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
-    g = M[:, 1:-1, -1] - m * y[:, None]
     total = M[:, -1, -1] - y**2
     total = np.where(np.isnan(total), most - y**2, np.clip(total, 0.0, most))
+    return _Covariances(C, M[:, 1:-1, -1] - m * y[:, None], total, m, y, middle, off)
+
+
+def _roots(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Cholesky factors of the positive definite matrices, their inverses, and which those are."""
+    lapack = scipy.linalg.lapack
+    roots, inverses, positive = [], [], np.zeros(len(C), dtype=bool)
+    for place, matrix in enumerate(C):
+        root, failed = lapack.dpotrf(matrix, lower=True)
+        if not failed:
+            inverse, failed = lapack.dtrtri(root, lower=True)
+        if not failed:
+            positive[place] = True
+            roots.append(root)
+            inverses.append(inverse)
+    shape = (-1, *C.shape[1:])
+    return np.array(roots).reshape(shape), np.array(inverses).reshape(shape), positive
+
+
+def _repaired(C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Positive definite matrices near symmetric ones, and roots of them."""
     value, vector = np.linalg.eigh(C)
     floor = max(float(np.median(np.abs(value - np.median(value, axis=0)))), 1e-9)
-    positive = value[:, 0] > 0
-    root = np.where(positive[:, None], value, np.maximum(value, floor))
-    C = (vector * root[:, None, :]) @ vector.transpose(0, 2, 1)
-    inverse = np.linalg.inv(C + np.diag(wanted.ridge))
-    slopes = (inverse @ g[:, :, None])[:, :, 0]
-    explained = np.einsum("ki,kij,kj->k", slopes, C, slopes)
-    fits = positive & (explained <= np.maximum(total, 1e-12))
-    sigma = np.sqrt(np.maximum(total - explained, 0.0))
+    raised = np.where(value[:, :1] > 0, value, np.maximum(value, floor))
+    root = vector * np.sqrt(raised)[:, None, :]
+    return root @ root.transpose(0, 2, 1), root
+
+
+@one_blas_thread()  # thousands of small matrices: threads would wait for each other
+def _solve(
+    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repair: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of every matrix that can be, with and without sampling error.
+
+    With ``repair``, those of the others, too, made positive.
+    """
+    parts, shift, origin = _centred(M, wanted.shift), wanted.shift, wanted.origin
+    if repair:
+        C, root = _repaired(parts.C)
+        parts, carried = replace(parts, C=C), np.linalg.inv(root).transpose(0, 2, 1)
+    else:
+        root, inverse_root, positive = _roots(parts.C)
+        parts, carried = parts.only(positive), inverse_root.transpose(0, 2, 1)
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
-    half = rng.normal((size, value.shape[1] + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
+    inverse = carried @ carried.transpose(0, 2, 1)
+    if wanted.ridge.any():
+        inverse = np.linalg.inv(parts.C + np.diag(wanted.ridge))
+        carried = inverse @ root
+    slopes = (inverse @ parts.g[:, :, None])[:, :, 0]
+    explained = ((slopes[:, None, :] @ root) ** 2).sum(axis=(1, 2))
+    if not repair:
+        fits = explained <= np.maximum(parts.total, 1e-12)
+        if not fits.all():
+            parts, explained, slopes = parts.only(fits), explained[fits], slopes[fits]
+            inverse, carried = inverse[fits], carried[fits]
+    sigma = np.sqrt(np.maximum(parts.total - explained, 0.0))
+    size, width = slopes.shape
+    half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
-    score = vector @ (error[:, 1:] * np.sqrt(root)[:, :, None])
-    on_slopes = (inverse @ score).transpose(0, 2, 1)
-    to_origin = origin - m if shift is None else np.zeros_like(m)
-    on_level = error[:, 0] + np.einsum("ki,kei->ke", to_origin, on_slopes)
-    on_slopes_scale, on_level_scale = np.ones_like(m), np.ones((size, 1))
+    on_slopes = (carried @ error[:, 1:]).transpose(0, 2, 1)
+    to_origin = origin - parts.mean if shift is None else np.zeros_like(parts.mean)
+    on_level = error[:, 0] + (on_slopes @ to_origin[:, :, None])[:, :, 0]
+    on_slopes_scale, on_level_scale = np.ones_like(slopes), np.ones((size, 1))
     if not wanted.equal_variance:
-        largest = 1 + off + np.abs(slopes).sum(axis=1) + np.abs((slopes * middle).sum(axis=1))
+        away = np.abs((slopes * parts.middle).sum(axis=1))
+        largest = 1 + parts.off + np.abs(slopes).sum(axis=1) + away
         ceiling = largest / np.maximum(sigma, 1e-12)
-        on_slopes_scale = _largest_scale(inverse, C, middle, ceiling, 0.0)
-        along = to_origin[:, None, :] @ inverse
-        on_level_scale = _largest_scale(along, C, middle, ceiling, 1.0)
+        on_slopes_scale = _largest_scale(inverse, np.asarray(carried), parts.middle, ceiling, 0.0)
+        along = to_origin[:, None, :]
+        moves = np.asarray(along @ inverse), np.asarray(along @ carried)
+        on_level_scale = _largest_scale(*moves, parts.middle, ceiling, 1.0)
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
-    fitted = value.shape[1] + 1
-    on_slopes *= _long_tails(on_slopes_scale, rows, fitted, chance)
-    on_level *= _long_tails(on_level_scale, rows, fitted, chance)[:, :, 0]
+    on_slopes *= _long_tails(on_slopes_scale, rows, width + 1, chance)
+    on_level *= _long_tails(on_level_scale, rows, width + 1, chance)[:, :, 0]
     with_error = slopes[:, None, :] + on_slopes
     if shift is not None:
-        return _through(with_error, shift), _through(slopes, shift), fits
-    at_origin = (y + (to_origin * slopes).sum(axis=1))[:, None] + on_level
-    level = at_origin - with_error @ origin
-    bare = np.column_stack([y - (m * slopes).sum(axis=1), slopes])
-    return np.dstack([level, with_error]), bare, fits
+        return _through(with_error, shift), _through(slopes, shift)
+    at_origin = (parts.level + (to_origin * slopes).sum(axis=1))[:, None] + on_level
+    bare = np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
+    return np.dstack([at_origin - with_error @ origin, with_error]), bare
 
 
 def _largest_scale(
-    directions: FloatArray, C: FloatArray, middle: FloatArray, ceiling: FloatArray, constant: float
+    directions: FloatArray,
+    carried: FloatArray,
+    middle: FloatArray,
+    ceiling: FloatArray,
+    constant: float,
 ) -> FloatArray:
     """By how much errors of unequal variance can exceed those of equal variance, at most.
 
     For influences ``constant + w . x`` on a coefficient, w a row of ``directions`` and x in the
     cube around ``middle``: the largest one over their root mean square, or the largest error over
-    its root mean square (``ceiling``), whichever is less. Shape (matrices, directions).
+    its root mean square (``ceiling``), whichever is less. ``carried`` holds w times a root of C.
+    Shape (matrices, directions).
     """
-    at_middle = constant + np.einsum("kwi,ki->kw", directions, middle)
+    at_middle = constant + (directions @ middle[:, :, None])[:, :, 0]
     largest = np.abs(at_middle) + np.abs(directions).sum(axis=2)
-    spread = np.einsum("kwi,kij,kwj->kw", directions, C, directions) + constant**2
+    spread = (carried**2).sum(axis=2) + constant**2
     scale = largest / np.sqrt(np.maximum(spread, 1e-300))
     return np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
 
@@ -252,8 +337,15 @@ def simultaneous_intervals(
     return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])
 
 
-def pulled(values: FloatArray, bounds: FloatArray) -> str | None:
-    """What must be said where an estimate lies outside its own interval, or None."""
-    outside = ((values < bounds[:, 0]) | (values > bounds[:, 1])).any()
-    words = "where an estimate lies outside its interval, much noise has pulled it towards zero"
-    return f"{words}: go by the interval" if outside else None
+def holding(values: FloatArray, bounds: FloatArray) -> FloatArray:
+    """Intervals that reach to the estimates beside which they are printed.
+
+    Estimates are shrunk by what is known of the noise. An interval that leaves its estimate out is
+    made longer, until it holds it: it then holds the truth no less often.
+
+    >>> holding(np.array([0.0, 2.0]), np.array([[1.0, 3.0], [1.0, 3.0]]))
+    array([[0., 3.],
+           [1., 3.]])
+    """
+    low, high = bounds.T
+    return np.column_stack([np.minimum(low, values), np.maximum(high, values)])

@@ -3,17 +3,22 @@ r"""From noisy second moments to coefficients, with the known law of the noise a
 Scaled to [-1, 1] and divided by n, the moments of features and target are C (covariances of the
 features) and g (with the target), both seen through noise of known variance. The coefficients
 solve C b = g. Three things go wrong when one simply solves: noise makes C indefinite or nearly
-singular, the noise of C is multiplied by b, and a noisy g is longer than the true one. So:
+singular, the noise of C is multiplied by b, and a noisy g is longer than the true one. So what the
+released moments themselves say decides how far each of them is trusted (empirical Bayes):
 
-1. covariances between features are shrunk towards 0 by the positive-part James-Stein factor, which
-   is 1 where they stand out of the noise and 0 where they cannot be told from it;
-2. negative eigenvalues of the shrunk C become 0;
-3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)` and :math:`b \sim N(0, \tau^2 I)`,
-   where R is the variance of the noise of g plus that of C times b, averaged over
-   :math:`\tau^2` with the likelihood of g. Directions in which C is small compared with the noise
-   stay near 0.
+1. means of the numeric features are shrunk towards the middle of their bounds by the positive-part
+   James-Stein factor: 1 where they stand out of the noise, 0 where they cannot be told from it. The
+   noise of a mean reaches g multiplied by the mean of the target, which may lie anywhere;
+2. correlations between features are shrunk towards their common value, and that towards 0, each
+   by the factor that the noise asks for; negative eigenvalues of C become 0;
+3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)`, R the variance of the noise of
+   g plus that of C times b. Along the singular vectors of :math:`R^{-1/2} C`, b is normal about 0
+   with either one width :math:`\tau` for all or a width for each; both are half-Cauchy beforehand
+   (Gelman, 2006), and the likelihood of g weighs the two. Directions in which C is small compared
+   with the noise stay near 0.
 
-As epsilon grows R tends to 0 and b to the least-squares estimate.
+As epsilon grows R tends to 0 and b to the least-squares estimate. All functions take one matrix of
+moments or many, along leading axes.
 """
 
 from __future__ import annotations
@@ -26,8 +31,9 @@ from numpy.typing import NDArray
 from tightdp.errors import FloatArray
 
 _ROUNDS = 4
-_SCALES = np.geomspace(1e-6, 1e2, 65)  # values of tau^2, equally likely beforehand
-_LEAST = 1e-12  # a variance of the noise below which nothing is shrunk
+_WIDTHS = np.geomspace(1e-6, 1e2, 41)  # values of tau^2
+_LEAST = 1e-12  # a standard deviation of the noise below which nothing is shrunk
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,72 +45,127 @@ class Centred:
     C_noise: FloatArray
     g_noise: FloatArray
     mean: FloatArray
-    target_mean: float
+    mean_noise: FloatArray
+    target_mean: FloatArray
+
+    def noisy(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The noise of C, g, and the noise of g."""
+        return self.C_noise, self.g, self.g_noise
 
 
-def centred(M: FloatArray, noise: FloatArray) -> Centred:
-    """From second moments of z = (1, d, y) and the variances of their noise, both (q+2, q+2)."""
-    m, v = np.clip(M[0, 1:-1], -1, 1), noise[0, 1:-1]
-    y, y_noise = float(np.clip(M[0, -1], -1, 1)), float(noise[0, -1])
-    C = M[1:-1, 1:-1] - np.outer(m, m) + np.diag(v)  # E m^2 exceeds the square of the mean by v
-    C_noise = noise[1:-1, 1:-1] + np.outer(m**2, v) + np.outer(v, m**2)
-    g_noise = noise[1:-1, -1] + m**2 * y_noise + v * y**2
-    return Centred(C, M[1:-1, -1] - m * y, C_noise, g_noise, m, y)
+def centred(M: FloatArray, noise: FloatArray, numeric: NDArray[np.bool_]) -> Centred:
+    """Step 1, from second moments of z = (1, d, y) and the variances of their noise.
+
+    ``M`` has shape (..., q + 2, q + 2), ``noise`` (q + 2, q + 2); ``numeric`` marks the columns
+    of d that are no indicators.
+    """
+    m, v = np.clip(M[..., 0, 1:-1], -1, 1), noise[0, 1:-1]
+    y, y_noise = np.clip(M[..., 0, -1], -1, 1), float(noise[0, -1])
+    factor = np.ones_like(m)
+    factor[..., numeric] = _kept(
+        v[numeric].sum(), (m[..., numeric] ** 2).sum(axis=-1, keepdims=True)
+    )
+    m, v = factor * m, factor * v
+    square = m**2
+    # E m^2 exceeds the square of the mean by v
+    C = M[..., 1:-1, 1:-1] - _outer(m, m) + v[..., None] * np.eye(m.shape[-1])
+    C_noise = noise[1:-1, 1:-1] + _outer(square, v) + _outer(v, square)
+    g_noise = noise[1:-1, -1] + square * y_noise + v * y[..., None] ** 2
+    g = M[..., 1:-1, -1] - m * y[..., None]
+    return Centred(C, g, C_noise, g_noise, m, v, y)
 
 
 def through(
-    parts: Centred, C: FloatArray, left: FloatArray, noise: FloatArray, shift: FloatArray
+    parts: Centred, C: FloatArray, y_noise: float, shift: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """C, what noise is left in it, g and its noise about a public point instead of the means.
+    """C, the noise in it, g and its noise about a public point instead of the means.
 
     ``shift`` is minus that point, for the features and then the target: a line without intercept
     passes it.
     """
-    m, y = parts.mean + shift[:-1], parts.target_mean + shift[-1]
-    v, y_noise = noise[0, 1:-1], noise[0, -1]
+    m, y, v = parts.mean + shift[:-1], parts.target_mean[..., None] + shift[-1], parts.mean_noise
     return (
-        C + np.outer(m, m),
-        left + np.outer(m**2, v) + np.outer(v, m**2),
+        C + _outer(m, m),
+        parts.C_noise + _outer(m**2, v) + _outer(v, m**2),
         parts.g + m * y,
         parts.g_noise + m**2 * y_noise + y**2 * v,
     )
 
 
-def shrunk(parts: Centred, free: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Steps 1 and 2: a positive semidefinite C and the variance that is left in its entries.
+def shrunk(parts: Centred, free: NDArray[np.bool_]) -> FloatArray:
+    """Step 2: a positive semidefinite C.
 
     ``free`` marks the pairs of features that are shrunk; exclusive indicators are not.
     """
     C = parts.C.copy()
-    own = np.diag_indices_from(C)
-    C[own] = np.clip(C[own], 0.0, 1.0)
-    pairs = free & ~np.eye(len(C), dtype=bool)
-    left = parts.C_noise.copy()
-    if pairs.any():
-        weight = 1 - parts.C_noise[pairs].sum() / max(float((C[pairs] ** 2).sum()), 1e-300)
-        C[pairs] *= max(weight, 0.0)
-        left[pairs] *= max(weight, 0.0)
+    own = np.arange(C.shape[-1])
+    C[..., own, own] = np.clip(C[..., own, own], 0.0, 1.0)
+    i, j = np.nonzero(np.triu(free, 1))
+    if len(i):
+        noise = parts.C_noise
+        # a variance that drowns in noise is no unit to measure with
+        spread = np.sqrt(np.maximum(C[..., own, own], np.sqrt(noise[..., own, own])) + _TINY)
+        unit = spread[..., i] * spread[..., j]
+        correlation, v = C[..., i, j] / unit, noise[..., i, j] / unit**2 + _TINY
+        found = np.clip(_towards_common(correlation, v), -1, 1) * unit
+        C[..., i, j] = C[..., j, i] = found
     value, vector = np.linalg.eigh(C)
-    return (vector * np.maximum(value, 0.0)) @ vector.T, left
+    return np.asarray((vector * np.maximum(value, 0.0)[..., None, :]) @ np.swapaxes(vector, -1, -2))
 
 
-def solve(C: FloatArray, left: FloatArray, g: FloatArray, g_noise: FloatArray) -> FloatArray:
-    """Step 3: the posterior mean of b."""
+def _towards_common(values: FloatArray, noise: FloatArray) -> FloatArray:
+    """Noisy values shrunk towards their weighted mean, and that towards 0, along the last axis."""
+    weight = 1 / noise
+    total = weight.sum(axis=-1, keepdims=True)
+    common = (weight * values).sum(axis=-1, keepdims=True) / total
+    common = common * _kept(1 / total, common**2)
+    apart = values - common
+    freedom = max(values.shape[-1] - 1, 1)
+    return common + _kept(freedom, (apart**2 * weight).sum(axis=-1, keepdims=True)) * apart
+
+
+def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.asarray(a[..., :, None] * b[..., None, :])
+
+
+def _kept(noise: FloatArray | float, square: FloatArray) -> FloatArray:
+    """The positive-part James-Stein factor: the share of a square that is not noise."""
+    return np.maximum(1 - noise / np.maximum(square, _TINY), 0.0)
+
+
+def solve(
+    C: FloatArray, C_noise: FloatArray, g: FloatArray, g_noise: FloatArray, *, length: float
+) -> FloatArray:
+    """Step 3: the posterior mean of b, whose squared length is about ``length`` beforehand."""
     if float(g_noise.max(initial=0.0)) < _LEAST**2:
-        return np.asarray(np.linalg.lstsq(C, g, rcond=None)[0])
-    b = np.zeros(len(g))
+        return np.asarray((np.linalg.pinv(C) @ g[..., None])[..., 0])
+    b = np.zeros_like(g)
     for _ in range(_ROUNDS):
-        R = g_noise + left @ b**2
-        b = _posterior_mean(C / np.sqrt(R)[:, None], g / np.sqrt(R))
+        root = np.sqrt(g_noise + (C_noise @ (b**2)[..., None])[..., 0])
+        b = _posterior_mean(C / root[..., None], g / root, length)
     return b
 
 
-def _posterior_mean(A: FloatArray, h: FloatArray) -> FloatArray:
-    """For h ~ N(A b, I), b ~ N(0, t I): the mean over b and t."""
+def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
+    """For h ~ N(A b, I), b normal along the singular vectors of A: the mean over b and widths."""
     U, size, W = np.linalg.svd(A)
-    along = U.T @ h
-    spread = 1 + _SCALES[:, None] * size**2
-    likelihood = -(np.log(spread) + along**2 / spread).sum(axis=1) / 2
-    weight = np.exp(likelihood - likelihood.max())
-    kept = weight @ (_SCALES[:, None] * size / spread) / weight.sum()
-    return np.asarray(W.T @ (kept * along))
+    along = (np.swapaxes(U, -1, -2) @ h[..., None])[..., 0]
+    spread = 1 + _WIDTHS[:, None] * size[..., None, :] ** 2
+    each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2  # log-likelihoods
+    kept = _WIDTHS[:, None] * size[..., None, :] / spread
+    scale = np.sqrt(_WIDTHS * h.shape[-1] / length)
+    prior = scale / (1 + scale**2)  # half-Cauchy, on logarithmic steps
+    prior = np.log(prior / prior.sum())[:, None]
+    common, one_width = _average(each.sum(axis=-1, keepdims=True) + prior, kept)
+    separate, own_widths = _average(each + prior, kept)
+    odds = np.exp(np.clip(separate.sum(axis=-1) - common.sum(axis=-1), -50, 50))[..., None]
+    found = (one_width + odds * own_widths) / (1 + odds)
+    return np.asarray((np.swapaxes(W, -1, -2) @ (found * along)[..., None])[..., 0])
+
+
+def _average(log_weight: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log of the sum of weights, and the weighted mean of values, along the widths."""
+    top = log_weight.max(axis=-2)
+    weight = np.exp(log_weight - top[..., None, :])
+    total = weight.sum(axis=-2)
+    return top + np.log(total), (weight * values).sum(axis=-2) / total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -36,16 +35,17 @@ from tightdp.inference.coefficient_intervals import (
     Candidates,
     Wanted,
     candidates,
+    holding,
     moved,
-    pulled,
     quantile_intervals,
     simultaneous_intervals,
 )
 from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
+from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
+from tightdp.noise.on_lattice import lattice_noise
 from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
@@ -60,7 +60,6 @@ ASSUMPTIONS = ("equal variance",)
 PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated: others have more noise"
 
 _SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
-_SMALL = Fraction(1, 256)
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
 
 
@@ -158,7 +157,7 @@ class LeastSquares(Reading):
             interval=interval,
             confidence=level,
             release=release,
-            about="; ".join(filter(None, [COVERED, pulled(value, interval)])),
+            about=COVERED,
             covers="population",
         )
 
@@ -213,14 +212,15 @@ class LinearFit:
     @property
     def coefficients(self) -> FloatArray:
         """Intercept (0 without one) and slopes in user units."""
-        return self._in_user_units(self._solve()[None])[0]
+        return self._in_user_units(self.solve()[None])[0]
 
     def intervals(
         self, alpha: float, *, simultaneous: bool = False, assume: str | None = None
     ) -> FloatArray:
         """Rows (low, high) for intercept and slopes; see :meth:`LinearRegression.conf_int`."""
         rule = simultaneous_intervals if simultaneous else quantile_intervals
-        return rule(self._in_user_units(self.candidates(assume).values), alpha)
+        found = rule(self._in_user_units(self.candidates(assume).values), alpha)
+        return holding(self.coefficients, found)
 
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""
@@ -259,26 +259,35 @@ class LinearFit:
             found[:, 0] = 0.0
         return found
 
-    def _solve(self) -> FloatArray:
-        """(intercept, slopes) for scaled columns."""
+    def solve(self) -> FloatArray:
+        """(intercept, slopes) for scaled columns; one row for each of many matrices of products."""
         mechanism, M = self.mechanism, self.products
         moments, origin = mechanism.statistic, mechanism.design.origin
         if mechanism.post != "shrink":
             return self._published()
-        noise = np.zeros_like(M)
+        noise = self._noise_variances()
+        numeric = np.zeros(len(moments.design), dtype=bool)
+        numeric[[i - 1 for i, j, _ in moments.entries if i == j < moments.outcome]] = True
+        parts = centred(M, noise, numeric)
+        C, C_noise, g, g_noise = shrunk(parts, moments.paired()), *parts.noisy()
+        if not mechanism.fit_intercept:
+            C, C_noise, g, g_noise = through(parts, C, float(noise[0, -1]), -origin)
+        slopes = solve(C + np.diag(mechanism.ridge()), C_noise, g, g_noise, length=LENGTH)
+        if not mechanism.fit_intercept:
+            level = origin[-1] - slopes @ origin[:-1]
+        else:
+            level = parts.target_mean - (parts.mean * slopes).sum(axis=-1)
+        return np.concatenate([level[..., None], slopes], axis=-1)
+
+    def _noise_variances(self) -> FloatArray:
+        """Of the noise in every mean product."""
+        mechanism, moments = self.mechanism, self.mechanism.statistic
+        noise = np.zeros((moments.outcome + 1, moments.outcome + 1))
         i, j, factor = moments.entries.T
         variance = np.diag(mechanism.moments.covariance) / mechanism.schema.rows**2
         noise[i, j] = noise[j, i] = variance / factor**2
         np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
-        parts = centred(M, noise)
-        C, left = shrunk(parts, moments.paired())
-        g, g_noise = parts.g, parts.g_noise
-        if not mechanism.fit_intercept:
-            C, left, g, g_noise = through(parts, C, left, noise, -origin)
-        slopes = solve(C + np.diag(mechanism.ridge()), left, g, g_noise)
-        if not mechanism.fit_intercept:
-            return np.append(origin[-1] - origin[:-1] @ slopes, slopes)
-        return np.append(parts.target_mean - parts.mean @ slopes, slopes)
+        return noise
 
     def _published(self) -> FloatArray:
         """The pseudo-inverse of Awan and Slavkovic (2021), or their ridge, on the moments as
@@ -287,14 +296,15 @@ class LinearFit:
         first, origin = (0 if mechanism.fit_intercept else 1), mechanism.design.origin
         if not mechanism.fit_intercept:
             M = moved(M, -origin)
-        G, c = M[first:-1, first:-1], M[first:-1, -1]
+        G, c = M[..., first:-1, first:-1], M[..., first:-1, -1]
         penalty = np.append([0.0] * (1 - first), mechanism.ridge())
         if mechanism.post == "published":
             size = len(mechanism.statistic)
             penalty = penalty + 16 * size / (float(mechanism.epsilon) * mechanism.schema.rows)
-        found = np.linalg.pinv(G + np.diag(penalty)) @ c
+        found = (np.linalg.pinv(G + np.diag(penalty)) @ c[..., None])[..., 0]
         if not mechanism.fit_intercept:
-            found = np.append(origin[-1] - origin[:-1] @ found, found)
+            level = origin[-1] - found @ origin[:-1]
+            found = np.concatenate([level[..., None], found], axis=-1)
         return np.asarray(found)
 
 
@@ -433,21 +443,11 @@ class SplitMechanism(Mechanism):
     def simulate(self, size: int, *, rng: RandomLike = None) -> FloatArray:
         """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
 
-        The lattice of the release is so fine beside the noise that the same law on a coarser one,
-        of short integers, serves; at very small epsilon that of a larger epsilon, stretched.
+        The lattice of the release is so fine beside the noise that the continuous law serves.
         """
         bits = source(rng)
-        parts = []
-        for part in self.parts:
-            rate, stretch = self.epsilon * part.share, 1
-            while rate * stretch < _SMALL:
-                stretch *= 2
-            body, radius = lattice_body(part.ball)
-            quick = min(self.resolution, default_resolution(body.rank, rate * stretch, radius))
-            noise = lattice_noise(part.ball, rate * stretch, resolution=quick)
-            drawn = noise.sample(size, rng=bits).astype(np.float64)
-            parts.append(drawn * stretch / quick)
-        return np.hstack(parts)
+        laws = [KNormNoise(part.ball, float(self.epsilon * part.share)) for part in self.parts]
+        return np.hstack([law.sample(size, rng=bits) for law in laws])
 
     # --- the release --------------------------------------------------------------------------
 

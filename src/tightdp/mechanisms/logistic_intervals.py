@@ -16,7 +16,11 @@ from tightdp.errors import FloatArray, UndecidedError, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
-from tightdp.inference.coefficient_intervals import quantile_intervals, simultaneous_intervals
+from tightdp.inference.coefficient_intervals import (
+    holding,
+    quantile_intervals,
+    simultaneous_intervals,
+)
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, source
@@ -171,11 +175,14 @@ class Cloud:
         Bounds on the true parameters, in user units; infinite where a draw allows everything.
     noise_only : array, shape (draws, parameters)
         The part of the noise, to first order.
+    value : array, shape (parameters,)
+        The released parameters.
     """
 
     low: FloatArray
     high: FloatArray
     noise_only: FloatArray
+    value: FloatArray
 
     @classmethod
     def paid(cls, mechanism: ObjectivePerturbation, release: Release) -> Self:
@@ -230,8 +237,9 @@ class Cloud:
         reach = (either * size)[:, None] * np.sqrt((to_user**2).sum(axis=2))
         lost = (value[:, 0] <= 0) | (move >= _LARGEST_MOVE)
         reach[lost] = np.inf
-        value = release.value[: len(theta)] + centre
-        return cls(value - reach, value + reach, np.einsum("kpj,kj->kp", to_user, pushed) + last)
+        released = release.value[: len(theta)]
+        by_noise = np.einsum("kpj,kj->kp", to_user, pushed) + last
+        return cls(released + centre - reach, released + centre + reach, by_noise, released)
 
     def intervals(self, alpha: float, *, simultaneous: bool = False) -> FloatArray:
         """Rows (low, high) for every parameter; refused where they are not known to hold."""
@@ -239,7 +247,7 @@ class Cloud:
         found = rule(self.low, alpha, self.high)
         if not np.isfinite(found).all():
             fail(NOT_KNOWN, UndecidedError)
-        return found
+        return holding(self.value, found)
 
     @property
     def noise_std(self) -> FloatArray:

@@ -21,10 +21,12 @@ from tightdp.schema import Interval, Schema
 NOISES = ("best", "split", "hull", *LP_NAMES)
 
 # Public guesses that only steer where the noise goes, never how much privacy there is: squared
-# length of the scaled coefficients, and how well the mean square of the target must be known.
+# length of the scaled coefficients, squared distance of the target's mean from the middle of its
+# bounds, and how well the mean square of the target must be known.
 LENGTH = 1 / 8
-_SQUARE_ERROR = 0.002
-_SQUARE_SHARES = (0.01, 0.06)
+_LEVEL = 1 / 12
+_SQUARE_ERROR = 0.004
+_SQUARE_SHARES = (0.01, 0.03)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +51,7 @@ class MomentNoise:
         for place, part in enumerate(self.parts):
             covariance = orders.covariance(part.ball, float(part.share)).value
             variance[place] = np.diag(covariance)
-        on_target, on_features = _mean_variances(self.moments, np.concatenate(variance))
-        return on_target + LENGTH * on_features
+        return sum(_effects(self.moments, np.concatenate(variance)))
 
 
 def choose_noise(
@@ -84,10 +85,11 @@ def choose_noise(
 
 
 def _split(moments: RegressionMoments, rest: Fraction) -> MomentNoise:
-    """Shares that minimise v_T / s^2 + length^2 v_F / (1 - s)^2, the predicted error."""
+    """Shares that minimise v_T / s^2 + v_F / (1 - s)^2, the predicted error."""
     balls = {part: _feasible(moments, part) for part in moments.parts}
-    target, features = (_unit_variance(balls[part]) for part in ("target", "features"))
-    odds = (target / (LENGTH * features)) ** (1 / 3)
+    each = [np.diag(orders.covariance(ball, 1.0).value) for ball in balls.values()]
+    target, features = _effects(moments, np.concatenate(each))
+    odds = (target / features) ** (1 / 3)
     share = Fraction(round(1000 * odds / (1 + odds)), 1000)
     shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
     return MomentNoise(moments, tuple(Part(p, ball, shares[p]) for p, ball in balls.items()))
@@ -137,15 +139,14 @@ def _square_share(rows: int, epsilon: Fraction) -> Fraction:
     return Fraction(round(1000 * float(np.clip(wanted, *_SQUARE_SHARES))), 1000)
 
 
-def _unit_variance(ball: NormBall) -> float:
-    """Mean variance of the noise on an entry at epsilon = 1."""
-    return (ball.rank + 1) * (ball.rank + 2) * float(np.diag(ball.second_moment.value).mean())
+def _effects(moments: RegressionMoments, variance: FloatArray) -> tuple[float, float]:
+    """What noise on the moments with the target, and on the others, does to the covariances g.
 
-
-def _mean_variances(moments: RegressionMoments, variance: FloatArray) -> tuple[float, float]:
-    """Mean variance on the moments with the target, and sum over one row of those of features."""
+    They are those of x y, less those of x times the mean of the target, less those of the features'
+    covariances times the coefficients.
+    """
     i, j, factor = moments.entries.T
     each, y = variance / factor**2, moments.outcome
-    with_target = (j == y) & (i < y)
-    features = j < y
-    return float(each[with_target].mean()), float(each[features].mean())
+    with_target, features, sums = (j == y) & (i < y), j < y, (j < y) & (i == 0)
+    on_features = LENGTH * float(each[features].mean()) + _LEVEL * float(each[sums].mean())
+    return float(each[with_target].mean()), on_features
