@@ -105,7 +105,7 @@ from tightdp.noise.table_noise import TableNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Date, Interval, Schema
 from tightdp.table_books import TableBook
 
 __version__ = "0.2.0"
@@ -144,6 +144,7 @@ __all__ = [  # noqa: RUF022
     "Schema",
     "Interval",
     "Category",
+    "Date",
     "CsvFile",
     "Neighbors",
     "Guarantee",

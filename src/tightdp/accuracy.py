@@ -151,7 +151,8 @@ def resampled(
 
 def _cells(rule: Interval | Category, integers: Integers, schema: Schema) -> NDArray[Any]:
     if isinstance(rule, Interval):
-        return rule.middle + rule.half * integers / schema.resolution
+        numbers = rule.middle + rule.half * integers / schema.resolution
+        return rule.cells(numbers if rule.clock is None else np.rint(numbers))
     return np.array(rule.levels, dtype=object)[integers]
 
 

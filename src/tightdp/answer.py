@@ -106,9 +106,11 @@ class Answer:
 
     def cells(self, entry: int) -> tuple[str, str]:
         """A value and its interval in print; a dash where there is none, or it is not printed."""
-        value = float(self.value[entry])
-        if self.release.hidden[entry] if self.names == self.release.names else False:
+        value, own = float(self.value[entry]), self.names == self.release.names
+        if self.release.hidden[entry] if own else False:
             return "-", "-"
+        if own and self.names[entry] in self.release.dates:
+            return self.release.cells(entry, np.asarray(self.interval)[entry])
         if self.names[entry] in self.unknown:
             return bare(value), "-"
         return value_and_interval(value, np.asarray(self.interval)[entry])

@@ -10,7 +10,7 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.cell_dates import Clock
 from tightdp.errors import FloatArray, check_choice, check_real, encodes, exact_fraction, fail
 from tightdp.printed import all_digits
 from tightdp.values import exact_value, plain_cell
@@ -233,6 +234,20 @@ class Interval:
         steps = "" if self.step is None else f" in steps of {_step_text(self.step)}"
         unit = f" {self.unit}" if self.unit else ""
         return f"[{low} to {high}]{unit}{steps}, missing -> {missing}{written}"
+
+    def around_zero(self) -> Interval:
+        """The same rule for the shortest interval around zero that holds this one."""
+        reach = max(abs(self.low), abs(self.high))
+        return replace(self, low=-reach, high=reach)
+
+    def cells(self, numbers: FloatArray) -> NDArray[Any]:
+        """Cells that are read as these numbers: for rows that are made up or drawn."""
+        return numbers
+
+    @property
+    def clock(self) -> Clock | None:
+        """How cells are read where numbers stand for dates; None where they are numbers."""
+        return None
 
     @property
     def plain(self) -> bool:

@@ -5,14 +5,17 @@ The kinds of releases in the registry are made of them, and plans check every va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from tightdp.data.histograms import group_cells, group_names
+from tightdp.date_rule import UNITS, Date
 from tightdp.errors import (
     check_choice,
     check_count,
@@ -23,14 +26,17 @@ from tightdp.errors import (
     shown,
     suggestion,
 )
-from tightdp.schema import Category, Interval, Schema
+from tightdp.schema import Category, Interval, Schema, has_groups
 
 Amount = float | Fraction | Decimal  # what ``help`` says of a number
-Edges = int | Sequence[float]
+Edges = int | str | Sequence[float | str | date]  # of numbers; of dates also a unit, and dates
 By = str | Sequence[str | tuple[str, Edges]]  # names of columns, numbers with their bins
 
 _LONGEST, _MOST_BITS = 200, 4096  # characters of a number, and bits
-_WORDS = {
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+GROUPS = (Category, Date)
+_WORDS: dict[Any, str] = {
+    GROUPS: "a category, with `levels`, or a date",
     Interval: "a numeric column, with `low` and `high`",
     Category: "a category, with `levels`",
 }
@@ -48,7 +54,7 @@ class Option:
     takes: str
     about: str
     required: bool = False
-    of: type | None = None
+    of: type | tuple[type, ...] | None = None
     choices: tuple[str, ...] = ()
     default: Any = None
     form: Any = None
@@ -142,6 +148,11 @@ class Taken(NamedTuple):
     check: Callable[[Option, str, object, Schema], Any]
 
 
+def _bound_or_amount(name: str, value: object) -> Any:
+    """A number of a plan, or a date that stands for one."""
+    return str(value)[:10] if _is_day(value) else amount(name, value)
+
+
 def amount(name: str, value: object) -> Fraction:
     """A number of a plan, exactly: a float means its decimal, a text may be a fraction.
 
@@ -177,12 +188,22 @@ def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list
     return found
 
 
-def _bins(name: str, value: object) -> int | list[float]:
+def _bins(name: str, value: object) -> int | str | list[Any]:
+    if isinstance(value, str) and value in UNITS:
+        return value
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
-        fail(f"`{name}` must be a number of bins, or a list of their edges. Got {quoted(value)}.")
-    return [check_real(name, edge) for edge in value]
+        fail(
+            f"`{name}` must be a number of bins, a list of their edges, or a unit of dates such as "
+            f"'month'. Got {quoted(value)}."
+        )
+    return [str(edge)[:10] if _is_day(edge) else check_real(name, edge) for edge in value]
+
+
+def _is_day(value: object) -> bool:
+    """Whether a value is a date that stands for a number of days."""
+    return isinstance(value, date) or (isinstance(value, str) and bool(_DATE.fullmatch(value)))
 
 
 def _listed(name: str, value: object) -> list[Any]:
@@ -210,7 +231,7 @@ def table_names(tables: object, schema: Schema, bins: Mapping[str, Any] | None =
     if isinstance(tables, (list, tuple)):
         return [name for table in tables for name in group_names(table)]
     known = {} if bins is None else bins
-    return [n for n, rule in schema.columns.items() if n in known or isinstance(rule, Category)]
+    return [n for n, rule in schema.columns.items() if n in known or has_groups(rule)]
 
 
 TAKES = {
@@ -218,12 +239,13 @@ TAKES = {
     "columns": Taken(Sequence[str], Option._columns),
     "terms": Taken(Sequence[str], Option._columns),
     "number": Taken(Amount, lambda _, name, value, __: amount(name, value)),
+    "bound": Taken(Amount | str | date, lambda _, name, value, __: _bound_or_amount(name, value)),
     "numbers": Taken(
         Sequence[Amount],
         lambda _, name, value, __: [amount(name, item) for item in _listed(name, value)],
     ),
     "integer": Taken(int, lambda _, name, value, __: check_count(name, value)),
-    "bins": Taken(int | Sequence[float], lambda _, name, value, __: _bins(name, value)),
+    "bins": Taken(Edges, lambda _, name, value, __: _bins(name, value)),
     "labels": Taken(Sequence[str | float], lambda _, name, value, __: _listed(name, value)),
     "pairs": Taken(Sequence[Sequence[str]], lambda _, name, value, __: _pairs(name, value)),
     "by": Taken(By, Option._by),

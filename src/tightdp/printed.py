@@ -12,6 +12,7 @@ import html
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
@@ -108,6 +109,29 @@ def value_and_interval(value: float, ends: Sequence[float]) -> tuple[str, str]:
     """
     middle, low, high = estimate(float(value), float(ends[0]), float(ends[1]))
     return middle, "-" if low == "-" else f"[{low} to {high}]"
+
+
+def date_and_interval(value: float, ends: Sequence[float], first: date) -> tuple[str, str]:
+    """The same of numbers of days since a date: the days that they lie in.
+
+    >>> date_and_interval(2.5, [0.1, 4.9], date(2014, 1, 30))
+    ('2014-02-01', '[2014-01-30 to 2014-02-03]')
+    """
+    middle, low, high = (day_text(first, float(number)) for number in (value, *ends))
+    return middle, "-" if "-" in (low, high) else f"[{low} to {high}]"
+
+
+def day_text(first: date, number: float) -> str:
+    """The date that lies so many days after another; a dash where there is none.
+
+    >>> day_text(date(2014, 1, 31), 1.9), day_text(date(2014, 1, 31), math.nan)
+    ('2014-02-01', '-')
+    """
+    if math.isnan(number):
+        return "-"
+    least, last = (day.toordinal() - first.toordinal() for day in (date.min, date.max))
+    days = math.floor(min(max(number, least), last))
+    return str(date.fromordinal(first.toordinal() + days))
 
 
 def most(width: float) -> str:
@@ -263,13 +287,12 @@ def entry_table(
     return [(first, *heads), *((label, *one) for label, one in zip(labels, cells, strict=True))]
 
 
-def in_one_cell(value: float, ends: Sequence[float]) -> str:
+def in_one_cell(middle: str, around: str) -> str:
     """A value and its interval for a table that is crossed.
 
-    >>> in_one_cell(7.0, [5.0, 9.0]), in_one_cell(7.0, [math.nan] * 2)
+    >>> in_one_cell("7", "[5 to 9]"), in_one_cell("7", "-")
     ('7 [5 to 9]', '7')
     """
-    middle, around = value_and_interval(value, ends)
     return middle if around == "-" else f"{middle} {around}"
 
 

@@ -38,8 +38,8 @@ from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
 from tightdp.noise.law import NoiseLaw
-from tightdp.options import By, Edges, Option, table_names
-from tightdp.schema import Category, Interval, Schema, check_schema
+from tightdp.options import GROUPS, By, Edges, Option, table_names
+from tightdp.schema import Category, Date, Interval, Schema, check_schema
 from tightdp.shaping.coordinate_noise import PURE
 
 Options = Mapping[str, Any]
@@ -120,7 +120,8 @@ _SHAPE = {
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 
 
-_BY = Option("by", "release it for every group: categories, and numbers with their bins")
+_BY = Option("by", "release it for every group: categories, dates, and numbers with their bins")
+_BINS = 10  # of a histogram, where nobody says
 
 
 _KEYS = ("public", "private")
@@ -198,15 +199,25 @@ def _counts(
     schema: Schema, columns: Sequence[str] | None = None, by: By | None = None
 ) -> Statistic:
     """Of categories, or of groups; of one category within every group."""
+    listed = [columns] if isinstance(columns, str) else columns
     if by is None:
+        parts = [part for term in listed or () for part in str(term).split(":")]
+        if any(isinstance(check_schema(schema).columns.get(part), Date) for part in parts):
+            if listed is not None and len(listed) > 1:
+                fail("`columns`: count a date by itself, or within the groups of `by`.")
+            return group_cells(schema, parts)
         return Counts(schema, columns)
     if columns is not None and len(columns) != 1:
         fail("`columns` must name one category to count within groups: ask for each by itself.")
     return group_cells(schema, [*group_items(by), *([] if columns is None else columns)])
 
 
-def _histogram(schema: Schema, column: str, bins: Edges, by: By | None = None) -> Statistic:
+def _histogram(
+    schema: Schema, column: str, bins: Edges | None = None, by: By | None = None
+) -> Statistic:
     """Of a numeric column, or of the column within every group."""
+    if bins is None and not isinstance(check_schema(schema).columns.get(column), Date):
+        bins = _BINS
     if by is None:
         return Histogram(schema, column, bins)
     return group_cells(schema, [*group_items(by), (column, bins)])
@@ -237,7 +248,7 @@ register(
         "count",
         "counts of the levels of categories, of groups, or of keys that nobody listed",
         {
-            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=Category),
+            "columns": Option("terms", 'categories, or "j:k" for a joint table', of=GROUPS),
             "by": _KEYED_BY,
             **_KEY_OPTIONS,
             **_SHAPE,
@@ -262,10 +273,10 @@ _register_statistic(
 )
 _register_statistic(
     "histogram",
-    "counts of a numeric column in public bins",
+    "counts of a numeric column in public bins, or of dates in periods",
     _histogram,
     column=_COLUMN,
-    bins=Option("bins", "how many (10), or their edges", default=10),
+    bins=Option("bins", f"how many ({_BINS}), or their edges; of dates a unit, by default theirs"),
     by=_BY,
 )
 _register_statistic(
@@ -284,8 +295,8 @@ _register_statistic(
 _CONDITION = {
     "column": Option("column", "the column of the condition", required=True),
     "levels": Option("labels", "of a category: the levels that count"),
-    "low": Option("number", "of a number: from here on"),
-    "high": Option("number", "of a number: up to here, which does not count"),
+    "low": Option("bound", "of a number or a date: from here on"),
+    "high": Option("bound", "of a number or a date: up to here, which does not count"),
 }
 _register(
     "share",

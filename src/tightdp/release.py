@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from math import lcm
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from tightdp.errors import FloatArray, check_choice, check_confidence, fail, req
 from tightdp.printed import (
     Axis,
     Covers,
+    date_and_interval,
     entry_table,
     html_table,
     in_brackets,
@@ -248,6 +250,8 @@ class Release:
         ``numpy.ravel``; a last side without a name holds several numbers of each group.
     units : str
         What must be said about the units; nothing where they are those of the columns.
+    dates : dict
+        Entries whose values are days since a date, with that date: they are printed as dates.
     receipt : dict
         What the ledger says of the payment; empty without a ledger.
 
@@ -276,6 +280,7 @@ class Release:
     covers: Covers = "noise"
     axes: tuple[Axis, ...] = ()
     units: str = ""
+    dates: Mapping[str, str] = field(default_factory=dict)
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -359,6 +364,7 @@ class Release:
             "covers": self.covers,
             **({"axes": [[name, list(labels)] for name, labels in self.axes]} if self.axes else {}),
             **({"units": self.units} if self.units else {}),
+            **({"dates": dict(self.dates)} if self.dates else {}),
             "receipt": dict(self.receipt),
         }
 
@@ -398,6 +404,7 @@ class Release:
             covers=_COVERS[record.get("covers", "noise")],
             axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
             units=str(record.get("units", "")),
+            dates={str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
             receipt=dict(record["receipt"]),
         )
 
@@ -455,9 +462,25 @@ class Release:
 
     def _rows(self) -> list[tuple[str, ...]]:
         heads = ("value", "noise std", interval_head(self.confidence, self.covers))
-        each = zip(self.value, self.noise_std, self.interval, strict=True)
-        cells = [(short(std), *value_and_interval(value, ends)) for value, std, ends in each]
-        return entry_table(self.axes, self.names, heads, [(v, std, i) for std, v, i in cells])
+        cells = [
+            (value, self._error(i), interval)
+            for i in range(len(self.names))
+            for value, interval in (self.cells(i),)
+        ]
+        return entry_table(self.axes, self.names, heads, cells)
+
+    def _error(self, entry: int) -> str:
+        said = short(self.noise_std[entry])
+        return f"{said} days" if self.names[entry] in self.dates and said != "-" else said
+
+    def cells(self, entry: int, interval: FloatArray | None = None) -> tuple[str, str]:
+        """A value and its interval in print, or another interval; dates where they are dates."""
+        value = float(self.value[entry])
+        ends: Sequence[float] = (self.interval[entry] if interval is None else interval).tolist()
+        first = self.dates.get(self.names[entry])
+        if first is not None:
+            return date_and_interval(value, ends, date.fromisoformat(first))
+        return value_and_interval(value, ends)
 
     def _note(self) -> str:
         dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
@@ -474,6 +497,10 @@ class Release:
 
     def _repr_html_(self) -> str:
         return notebook(html_table(self._rows(), self._note()))
+
+
+def _dates(record: Mapping[str, Any]) -> Iterable[tuple[Any, Any]]:
+    return dict(record.get("dates", {})).items()
 
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 
 from tightdp.accepted import TableLike
 from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
+from tightdp.date_rule import Date
 from tightdp.errors import check_choice, check_count, check_instance, fail
 from tightdp.paths import read_file
 from tightdp.printed import html_table, text_table, whole
@@ -32,11 +34,13 @@ __all__ = [
     "DEFAULT_BITS",
     "DOORS",
     "Category",
+    "Date",
     "Interval",
     "Schema",
     "check_bits",
     "check_schema",
     "column_of_two_levels",
+    "has_groups",
     "numeric_column",
     "require_public_rows",
 ]
@@ -54,7 +58,7 @@ class Schema:
 
     Parameters
     ----------
-    columns : mapping from names to Interval or Category
+    columns : mapping from names to Interval, Date or Category
         Copied, and read-only from then on: facts that were checked stay as they were.
     rows : int
         The public number of rows (replace-one), or a public bound on it (add-remove).
@@ -236,7 +240,9 @@ class Schema:
         """Plain values, the shape of the TOML file."""
         columns: dict[str, Any] = {}
         for name, column in self.columns.items():
-            if isinstance(column, Interval):
+            if isinstance(column, Date):
+                columns[name] = column.to_dict()
+            elif isinstance(column, Interval):
                 columns[name] = {
                     "low": column.low,
                     "high": column.high,
@@ -291,7 +297,8 @@ class Schema:
         """Read a TOML file with ``rows``, options, and one table ``[columns.NAME]`` per column.
 
         A numeric column has ``low`` and ``high`` (and ``missing``, ``decimal``, ``thousands``,
-        ``step``, ``unit``), a category has ``levels`` (and ``other``, ``loose``).
+        ``step``, ``unit``), a date has dates as ``low`` and ``high`` (and ``unit``, ``missing``,
+        ``format``, ``zone``), a category has ``levels`` (and ``other``, ``loose``).
         """
         text = read_file("path", path)
         try:
@@ -335,6 +342,11 @@ def column_of_two_levels(schema: Schema, name: str, why: str = "", more: str = "
     return column
 
 
+def has_groups(rule: Interval | Category) -> bool:
+    """Whether a column divides rows into groups without further words: levels, or periods."""
+    return isinstance(rule, (Category, Date))
+
+
 def require_public_rows(schema: Schema, what: str) -> None:
     """What divides by the number of rows, or does not count them, needs to know it."""
     if schema.neighbors is not Neighbors.REPLACE_ONE:
@@ -348,23 +360,40 @@ def _plain(value: object) -> Any:
 def _column(name: str, facts: object) -> Interval | Category:
     if not isinstance(facts, Mapping):
         fail(f"Column {name!r} must be a table with `low` and `high`, or with `levels`.")
-    numeric = ("low", "high", "missing", "decimal", "thousands", "step", "unit")
-    allowed = ("levels", "other", "loose") if "levels" in facts else numeric
+    allowed = _KEYS["number"]
+    if "levels" in facts:
+        allowed = _KEYS["category"]
+    elif _states_dates(facts):
+        allowed = _KEYS["date"]
     for key in facts:
         check_choice(f"columns.{name}", key, allowed)
     if "levels" in facts:
         return Category(**facts)
     if not facts:
         fail(
-            f"Column {name!r} is empty: it needs `low` and `high` if it is a number, `levels` if "
-            "it is a category; or delete it, if no release reads it."
+            f"Column {name!r} is empty: it needs `low` and `high` if it is a number or a date, "
+            "`levels` if it is a category; or delete it, if no release reads it."
         )
     for key in ("low", "high"):
         if key not in facts:
             fail(f"Column {name!r} needs `{key}`: bounds are public facts, never read off data.")
+    if _states_dates(facts):
+        return Date(**facts)
     if re.fullmatch(r"[0-9]{1,20}/[0-9]{0,20}[1-9][0-9]{0,20}", str(facts.get("step"))):
         return Interval(**{**facts, "step": Fraction(facts["step"])})
     return Interval(**facts)
+
+
+_KEYS = {
+    "number": ("low", "high", "missing", "decimal", "thousands", "step", "unit"),
+    "date": ("low", "high", "unit", "missing", "format", "zone"),
+    "category": ("levels", "other", "loose"),
+}
+
+
+def _states_dates(facts: Mapping[str, Any]) -> bool:
+    """Whether the bounds of a column are dates, of TOML or as texts."""
+    return any(isinstance(facts.get(key), (str, date)) for key in ("low", "high"))
 
 
 def _check_columns(columns: object) -> None:

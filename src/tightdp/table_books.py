@@ -154,11 +154,8 @@ class TableBook(Release):
     # --- crosswise ----------------------------------------------------------------------------
 
     def _said(self, part: slice) -> list[str]:
-        cells = []
-        each = zip(self.value[part], self.interval[part], self.hidden[part], strict=True)
-        for value, ends, hidden in each:
-            cells.append("-" if hidden else in_one_cell(value, ends))
-        return cells
+        entries = range(len(self.names))[part]
+        return ["-" if self.hidden[i] else in_one_cell(*self.cells(i)) for i in entries]
 
     def sheets(self) -> list[tuple[str, tuple[Axis, ...], slice]]:
         each = zip(self.contents, places(self.contents), strict=True)

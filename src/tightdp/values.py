@@ -1,5 +1,7 @@
 """What one cell is: a number, a text, or missing. The only place where a cell is looked at.
 
+(Whether it is a date is asked in :mod:`tightdp.cell_dates`.)
+
 - A number is a bool, an integer, a float, a decimal or a fraction, or a text that Python's ``int``
   or ``float`` reads, with or without blanks around it; the words ``true`` and ``false``, in any
   case, are 1 and 0. Everything else is no number, and null and NaN are missing.

@@ -16,7 +16,9 @@ SOURCE = ROOT / "src" / "tightdp"
 FLOORS = [
     ["errors", "accepted"],
     ["paths", "printed", "progress", "values"],
+    ["cell_dates"],
     ["randomness", "privacy", "parameters", "column_rules"],
+    ["date_rule"],
     ["schema", "release"],
     ["answer", "preview"],
     ["table_books"],

@@ -22,11 +22,13 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import narwhals
@@ -85,6 +87,24 @@ class Shouting(str):
     strip = casefold = encode = lower = __str__  # type: ignore[assignment]
 
 
+class Calendar(date):
+    """A date whose own methods stop whoever asks them."""
+
+    def toordinal(self) -> int:
+        raise RuntimeError("a cell was asked")
+
+    isoformat = __str__ = __repr__ = __hash__ = toordinal  # type: ignore[assignment]
+
+
+class Deaf(tzinfo):
+    """A clock of somebody's own that must not be asked."""
+
+    def utcoffset(self, _: Any) -> Any:
+        raise RuntimeError("a cell was asked")
+
+    tzname = dst = utcoffset
+
+
 class NoArray:
     """An object that claims to be an array and is none."""
 
@@ -110,9 +130,27 @@ class Kind:
     pandas: str | None = None
 
 
-_INTEGERS = (0, 1, -1, 2, 7, 2**53, BIG, BIG + 1, -BIG, 2**63 - 1, -(2**63), 2**62 + 1)
-_REALS = (0.0, -0.0, 0.5, 1.0, 2.0, 2.0**53, 1e308, 5e-324, float("inf"), -float("inf"), 0.1)
+_INTEGERS = (
+    *(20140203, 20140230, 0, 1, -1, 2, 7, 2**53, BIG, BIG + 1, -BIG),
+    *(2**63 - 1, -(2**63), 2**62 + 1),
+)
+_REALS = (
+    *(20140203.0, 20140203.5, 0.0, -0.0, 0.5, 1.0, 2.0, 2.0**53, 1e308, 5e-324),
+    *(float("inf"), -float("inf"), 0.1),
+)
+_DATES = (date(2014, 2, 3), date(2014, 1, 1), date(2015, 12, 31), date.min, date.max)
+_TIMES = (
+    datetime(2014, 2, 3, 23, 59, 59, 999_999),
+    datetime(1969, 12, 31, 23, 59, 59, 1),
+    datetime(2014, 3, 30, 1, 30),
+    datetime(2014, 10, 26, 2, 30),
+    datetime(2015, 1, 1),
+    datetime(1910, 5, 5, 5, 5, 5),
+)
+_CLOCK = "Europe/Berlin"
 _TEXTS = (
+    *("2014-02-03", "2014-02-30", "20140203", " 2014-12-31T23:30:00Z", "2014-13-01", "03.02.2014"),
+    *("2014-01-01 00:30+02:00", "31.4.2014", "2014-2-3", "0000-01-01", "20140203.0"),
     "a", "b", "A", " a ", "1", "01", "1.0", " 2 ", "2", "true", "many", "1e400", "nan", "-inf",
     "1_0", "٣", "0x1", "+.5e1", "é", "x" * 300, LONG, str(BIG), str(BIG + 1), "1,5", "a\rb",
 )  # fmt: skip
@@ -130,6 +168,14 @@ KINDS: dict[str, Kind] = {
             None,
         ),
         pa.decimal128(38, 10),
+    ),
+    "date": Kind((*_DATES, None), pa.date32(), "M8[s]", "datetime64[s]"),
+    "time": Kind((*_TIMES, None), pa.timestamp("us"), "M8[us]", "datetime64[us]"),
+    "instant": Kind(
+        (*(time.replace(tzinfo=ZoneInfo(_CLOCK)) for time in _TIMES[:-1]), None),
+        pa.timestamp("us", _CLOCK),
+        "O",
+        f"datetime64[us, {_CLOCK}]",
     ),
     "text": Kind((*_TEXTS, None), pa.string(), "O", "string"),
     "coded": Kind((*_TEXTS, None), pa.dictionary(pa.int32(), pa.string()), "O", "category"),
@@ -156,6 +202,10 @@ KINDS: dict[str, Kind] = {
             *(Decimal("1.5"), Fraction(1, 3), [1], [1, 2], [[1]], (), {"a": 1}, {1}, 1j),
             *(b"1", b"\xff", "\ud800", LONG, object(), NoArray(), Loud(1.5), Liar(2)),
             *(Shouting("a"), Shouting("1"), np.int64(2), np.float32(0.5), np.array([1, 2])),
+            *(date(2014, 2, 3), datetime(2014, 2, 3, 23), np.datetime64("2014-02", "M")),
+            *(pd.Timestamp("2014-02-03 23:30", tz="Asia/Tokyo"), np.datetime64("NaT")),
+            *(datetime(2014, 2, 3, 23, tzinfo=UTC), np.datetime64(2**62, "Y")),
+            *(Calendar(2014, 2, 3), datetime(2014, 2, 3, tzinfo=Deaf()), time(12), timedelta(1)),
             *(np.array(1.0), pd.NA, pd.NaT, np.str_("a"), range(3), Decimal("sNaN")),
         )
     ),
@@ -173,6 +223,7 @@ def kinds_of(rows: Rows) -> dict[str, str]:
 def _kind(cells: list[Any]) -> str:
     found = {type(cell) for cell in cells if cell is not None}
     plain = {bool: "boolean", int: "integer", float: "real", str: "text", Decimal: "decimal"}
+    plain |= {date: "date", datetime: "time"}
     if found == {int, float}:
         return "real"
     return plain.get(next(iter(found)), "object") if len(found) == 1 else "object"
@@ -194,7 +245,8 @@ def masked(cells: Sequence[Any], kind: str) -> Any:
     """A masked array of numpy's own type where it has one."""
     code = KINDS[kind].numpy
     gone = np.array([cell is None for cell in cells], dtype=bool)
-    filled = objects(cells) if code == "O" else np.array([c or 0 for c in cells], dtype=code)
+    blank = None if code[0] == "M" else 0
+    filled = objects(cells) if code == "O" else np.array([c or blank for c in cells], dtype=code)
     return np.ma.array(filled, mask=gone)
 
 
@@ -238,7 +290,7 @@ def arrow_series(cells: Sequence[Any], kind: str) -> Any:
 
 def numpy_series(cells: Sequence[Any], kind: str) -> Any:
     """A pandas Series of a numpy type; objects where pandas needs them for missing cells."""
-    code = KINDS[kind].numpy if kind in ("real", "single") else "O"
+    code = KINDS[kind].numpy if kind in ("real", "single", "date", "time") else "O"
     return pd.Series(np.array(cells, dtype=code) if code != "O" else objects(cells), dtype=code)
 
 
@@ -425,7 +477,8 @@ _ALL_CONTAINERS = (
         TYPED,
     ),
     ("Arrow stream", lambda *a: Stream(_arrow_table(*a)), engines.ReaderTable, TYPED),
-    ("DuckDB", _duckdb, engines.DuckTable, VALID),
+    # which puts instants on the clock of its session
+    ("DuckDB", _duckdb, engines.DuckTable, VALID - {"instant"}),
     ("csv", _csv, engines.CsvTable, _IN_CSV),
     ("csv.gz", _csv_gz, engines.CsvTable, _IN_CSV),
     ("Parquet", _parquet, engines.Stack, TYPED),
@@ -444,4 +497,4 @@ def in_spark(session: Any) -> Container:
     def make(rows: Rows, kinds: Kinds, folder: Path | None) -> Any:
         return session.read.parquet(str(_parquet(rows, kinds, folder)))
 
-    return Container("Spark", make, SparkTable, TYPED - {"unsigned"})
+    return Container("Spark", make, SparkTable, TYPED - {"unsigned", "instant"})

@@ -14,6 +14,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -56,10 +57,15 @@ REPLACE, ADD = "replace-one", "add-remove"
 
 
 def schema(rng: Generator, neighbors: str, rows_per_person: int = 1, bits: int = 5) -> tdp.Schema:
-    """Up to three numbers and three categories in a random order."""
+    """Up to three numbers or dates and three categories in a random order."""
     columns: dict[str, Any] = {}
     for name in rng.permutation(["a", "b", "c", "j", "k", "l"]).tolist():
-        if name in "abc":
+        if name in "abc" and not rng.integers(3):
+            first = date(2014, 1, 1) + timedelta(days=int(rng.integers(365)))
+            last = first + timedelta(days=16 * int(rng.integers(1, 3)))
+            unit = str(rng.choice(["day", "week", "weekday", "month"]))
+            columns[name] = tdp.Date(first, last, unit)
+        elif name in "abc":
             low = int(rng.integers(-3, 4))
             columns[name] = tdp.Interval(low, low + 2 ** int(rng.integers(0, 4)))
         else:
@@ -92,6 +98,8 @@ Maker = Callable[[Generator, tdp.Schema], Statistic]
 def _bins(rng: Generator, facts: tdp.Schema, name: str) -> Any:
     """Three equal bins, or edges on the multiples of an eighth."""
     interval = facts[name]
+    if isinstance(interval, tdp.Date) and rng.integers(2):
+        return str(rng.choice(["week", "weekday", "day"]))
     if rng.integers(2):
         return 4
     inner = np.sort(rng.choice(np.arange(1, 2 * PARTS), 2, replace=False)) / (2 * PARTS)
@@ -228,7 +236,9 @@ def rows(rng: Generator, facts: tdp.Schema, count: int) -> dict[str, Any]:
             parts = rng.integers(-PARTS, PARTS + 1, count)
             ends = rng.choice([-PARTS, PARTS], count)
             place = np.where(rng.integers(2, size=count), ends, parts) / PARTS
-            table[name] = column.middle + column.half * place
+            table[name] = column.cells(column.middle + column.half * place)
+            if isinstance(column, tdp.Date):
+                table[name][rng.integers(8, size=count) == 0] = np.datetime64("NaT")
         else:
             table[name] = rng.choice(np.array(column.levels), count)
     return table
@@ -350,11 +360,29 @@ def _factor(part: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
     facts_of = facts[column]
     if isinstance(facts_of, tdp.Category):
         return Fraction(str(row[column]) == rest[:-1])
+    if isinstance(facts_of, tdp.Date):
+        return _date_factor(facts_of, row[column], rest)
     if not rest:
         return (Fraction(float(row[column])) - Fraction(facts_of.middle)) / Fraction(facts_of.half)
     low, high = (Fraction(float(edge)) for edge in rest[:-1].split(", "))
     cell = Fraction(float(row[column]))
     return Fraction(low <= cell < high or (rest[-1] == "]" and cell == high))
+
+
+def _date_factor(facts: tdp.Date, cell: Any, rest: str) -> Fraction:
+    """The same of a date, by the calendar of Python."""
+    there = not np.isnat(cell)
+    day = cell.item() if there else facts.first + (facts.last - facts.first) / 2
+    if not rest:
+        days, whole = (day - facts.first).days, (facts.last - facts.first).days
+        return Fraction(2 * days - whole, whole)
+    label = rest[:-1]
+    if ", " in label:
+        low, high = map(date.fromisoformat, label.split(", "))
+        return Fraction(low <= day < high or (rest[-1] == "]" and day == high))
+    year, week, _ = day.isocalendar()
+    names = (f"{day:%A}", f"{day}", f"{day:%Y-%m}", f"{year}-W{week:02d}")
+    return Fraction(label in names if there else label == "no date")
 
 
 # --- mechanisms -------------------------------------------------------------------------------

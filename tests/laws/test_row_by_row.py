@@ -31,6 +31,10 @@ from tightdp.estimators import inputs
 BIG = 2**53 + 1
 ROWS = 16
 INTERVALS = (tdp.Interval(-1e30, 1e30), tdp.Interval(0, 9, decimal=",", thousands="."))
+INTERVALS += (
+    tdp.Date("2014-01-01", "2015-12-31"),
+    tdp.Date("1980-06-01", "2030-01-01", format="%d.%m.%Y", zone="Europe/Berlin"),
+)
 CATEGORIES = (
     tdp.Category(["a", "b", "1", "2", str(BIG), "é"]),
     tdp.Category([0, 1, 2, BIG, 0.5, "a"]),
@@ -125,7 +129,8 @@ def test_every_odd_cell_is_read_the_same_among_others_and_alone(kind, tmp_path):
 
 # In a CSV file a number is a text: it is read by the marks that the schema states, and compared by
 # letters first. 1.0 and "1.0" are two persons.
-_AS_TEXT = slice(0, 2), slice(3, 5)
+# A date in a file is a text: of the formats only ISO 8601 reads it.
+_AS_TEXT = slice(0, 2), slice(3, 4), slice(5, 7)
 _SAME_PERSON = frozenset({"integer", "unsigned", "huge", "text", "coded", "coded_integer", "bytes"})
 
 
@@ -493,6 +498,7 @@ class TestSpark:
         facts: dict[str, Any] = {kind: tdp.Interval(-1e19, 1e19) for kind in kinds}
         facts["text"] = facts["bytes"] = CATEGORIES[0]
         facts["integer"] = facts["coded_integer"] = CATEGORIES[1]
+        facts["date"] = facts["time"] = INTERVALS[2]
         schema = tdp.Schema(facts, rows=ROWS, neighbors="add-remove")
 
         def cells(part: list[Row], make: Container, folder: str) -> list[list[int]]:

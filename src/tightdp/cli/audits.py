@@ -23,7 +23,7 @@ from tightdp.printed import text_facts
 from tightdp.privacy import Neighbors, text_up
 from tightdp.randomness import source
 from tightdp.registry import KINDS
-from tightdp.schema import Category, Schema
+from tightdp.schema import Category, Interval, Schema
 
 _MOST_ROWS = 100_000
 _SEED = 20_260_103  # of made-up tables: no privacy is at stake
@@ -166,7 +166,8 @@ def _with_row(table: dict[str, Any], schema: Schema, end: int) -> dict[str, Any]
     """The table with its first row at the last (-1) or the first (0) end of every column."""
     changed = {name: np.array(cells) for name, cells in table.items()}
     for name, rule in schema.columns.items():
-        ends = rule.levels if isinstance(rule, Category) else (rule.low, rule.high)
+        bounds = (rule.low, rule.high) if isinstance(rule, Interval) else ()
+        ends = rule.levels if isinstance(rule, Category) else rule.cells(np.array(bounds))
         changed[name][0] = ends[end]
     return changed
 

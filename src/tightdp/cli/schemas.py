@@ -22,7 +22,7 @@ from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import check_choice, fail
 from tightdp.plans.toml_text import quoted, toml_key
 from tightdp.privacy import Neighbors
-from tightdp.schema import Category, Schema
+from tightdp.schema import Schema, has_groups
 
 _SCHEMA_HEAD = """\
 # Public facts about {name}. Only its header was read. Write what you would know
@@ -33,12 +33,18 @@ _SCHEMA_HEAD = """\
 #   a number      low, high    cells outside are moved to the nearer bound
 #                 missing      what empty and unreadable cells become; by default the middle
 #                 unit         what it is in, such as "years": reports print it
+#   a date        low, high    dates, such as 2014-01-31; others are moved to the nearer one
+#                 unit         by which dates are grouped: "day", "week", "month" (by default),
+#                              "quarter", "year", "weekday" or "hour"
+#                 missing      what counts where there is no date; by default a group of its own
+#                 format       how texts are written, such as "%d.%m.%Y"; by default ISO 8601
+#                 zone         whose clock counts, such as "Europe/Berlin"; by default as written
 #   a category    levels       all values that are told apart
 #                 other        the level of empty and unseen cells; by default one more, "other"
 #                 loose        true, if case and blanks around a text do not matter
 # Numbers are written 1234.5. For texts such as 1,234.5 add thousands = ","; for 1.234,5 add
-# decimal = "," and thousands = ".". Others ($12, 12 %), and dates, are unreadable here: clean them
-# first, for instance with `sql` in the plan.
+# decimal = "," and thousands = ".". Others ($12, 12 %) are unreadable here: clean them first, for
+# instance with `sql` in the plan.
 
 # The number of rows, if everybody may know it. If it is private: a number that it cannot exceed,
 # and neighbors = "add-remove".
@@ -52,6 +58,7 @@ neighbors = "replace-one"
 
 _NUMBER = "# low = 0\n# high = 100\n"
 _CATEGORY = '# levels = ["a", "b", "c"]\n'
+_DATE = '# low = 2020-01-01\n# high = 2029-12-31\n# unit = "month"\n'
 
 _PLAN = """\
 # What is released, and what it may cost. See what the schema makes of the table, for your eyes
@@ -211,7 +218,9 @@ def schema_text(name: str, columns: Sequence[HeaderColumn]) -> str:
 
 
 def _column(column: HeaderColumn) -> str:
-    facts = {"number": _NUMBER, "text": _CATEGORY}.get(column.kind, _NUMBER + _CATEGORY)
+    facts = {"number": _NUMBER, "text": _CATEGORY, "date": _DATE}.get(
+        column.kind, _NUMBER + _CATEGORY
+    )
     return f"[columns.{toml_key(column.name)}]\n{facts}"
 
 
@@ -273,8 +282,8 @@ def plan_text(name: str, data: str, schema_file: str, stem: str, schema: Schema)
         schema=schema_file,
         ledger=quoted(f"{stem}.ledger"),
     )
-    numeric = [c for c in schema if not isinstance(schema[c], Category)]
-    categories = [c for c in schema if isinstance(schema[c], Category)]
+    numeric = [c for c in schema if not has_groups(schema[c])]
+    categories = [c for c in schema if has_groups(schema[c])]
     parts = []
     if numeric:
         parts.append(_release("means", "mean", f"columns = {json.dumps(numeric)}"))

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block
-from tightdp.data.histograms import Bins
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.table_counts import TableColumns
 from tightdp.errors import Integers, check_choice, check_instance, check_list, fail
@@ -57,7 +56,8 @@ class CellSides(TableColumns):
             fail("`columns` must be distinct, and at least one.")
         for name in given:
             check_choice("bins", name, names)
-        usual = {n: usual_bins(schema, r) for n, r in self.rules.items() if isinstance(r, Interval)}
+        numbers = {n: r for n, r in self.rules.items() if isinstance(r, Interval)}
+        usual = {n: usual_bins(schema, r) for n, r in numbers.items() if r.clock is None}
         super().__init__(schema, {**usual, **given}, names)
 
     def cells_of(self, table: Iterable[int]) -> int:
@@ -69,8 +69,8 @@ class CellSides(TableColumns):
         names = [""]
         for j in table:
             column, labels = self.axes[j]
-            binned = column in self.bins_of
-            own = [f"{column}{label}" if binned else f"{column}[{label}]" for label in labels]
+            bins = self.bins_of.get(column)
+            own = [f"{column}[{label}]" for label in labels] if bins is None else bins.names(column)
             names = [f"{before}:{after}" if before else after for before in names for after in own]
         return names
 
@@ -91,7 +91,7 @@ class CellSides(TableColumns):
                 levels[:] = list(rule.levels)
                 found[name] = levels[codes[:, j]]
             else:
-                found[name] = _spread(self.bins_of[name], codes[:, j], rng)
+                found[name] = self.bins_of[name].draw_cells(codes[:, j], rng)
         return found
 
 
@@ -105,20 +105,6 @@ def usual_bins(schema: Schema, rule: Interval) -> int:
     """
     wanted = min(max(4, round(2 * schema.rows ** (1 / 5))), _MOST_BINS)
     return wanted if rule.steps is None else min(wanted, rule.steps + 1)
-
-
-def _spread(bins: Bins, places: Integers, rng: RandomSource) -> NDArray[np.float64]:
-    low, high = bins.edges[places], bins.edges[places + 1]
-    rule = bins.interval
-    if rule.steps is None:
-        return np.asarray(np.clip(low + (high - low) * rng.uniform(len(places)), low, high))
-    # the steps of each bin, counted from the lower bound; only the last bin has its right edge
-    starts = np.append(rule.at_least(bins.edges[:-1]), rule.high)
-    first = np.rint((starts - rule.low) * (rule.steps / rule.width)).astype(np.int64)
-    first[-1] += 1
-    many = np.maximum(first[1:] - first[:-1], 1)
-    step = first[:-1][places] + (rng.uniform(len(places)) * many[places]).astype(np.int64)
-    return rule.clamp(rule.low + step * (rule.width / rule.steps))
 
 
 @dataclass(frozen=True)

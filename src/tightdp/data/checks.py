@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import NoReturn
 
 import numpy as np
@@ -22,11 +23,12 @@ from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
 from tightdp.printed import html_table, short, text_table, whole
 from tightdp.privacy import NOT_PRIVATE, Neighbors
-from tightdp.schema import DOORS, Category, Interval, Schema
+from tightdp.schema import DOORS, Category, Date, Interval, Schema
 
 _UNSEEN = "\0unseen"  # a level that no cell has
 _OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5
-_COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(2)))
+_OTHER_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+_COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(3)))
 
 
 class ColumnCheck:
@@ -37,9 +39,9 @@ class ColumnCheck:
     missing : int
         Empty cells, and objects that are neither a number nor a text.
     unreadable : int
-        Texts that are no number as the schema writes numbers.
+        Texts that are no number, or no date, as the schema writes them.
     clamped : int
-        Numbers outside the bounds, which are moved to them.
+        Numbers and dates outside the bounds, which are moved to them.
     unseen : int
         Values that are no level, which count as `other`.
     """
@@ -60,13 +62,31 @@ class ColumnCheck:
             )
         if not self.unreadable:
             return ""
-        best = max(range(len(_OTHER_MARKS)), key=lambda i: self._written[i])
+        best = max(range(len(self._written)), key=lambda i: self._written[i])
+        if isinstance(self.rule, Date):
+            return self._date_hint(best)
         if not self._written[best]:
-            return f"{self.name}: dates, units and other texts are no numbers: clean them first."
+            return f"{self.name}: units and other texts are no numbers: clean them first."
+        if best == len(_OTHER_MARKS):
+            return (
+                f"{self.name}: {self._written[best]} of its unreadable cells are dates: a Date in "
+                "the schema, with dates as `low` and `high`, reads them."
+            )
         decimal, thousands = _OTHER_MARKS[best]
         return (
             f"{self.name}: with decimal = {decimal!r} and thousands = {thousands!r}, "
             f"{self._written[best]} of its unreadable cells are numbers."
+        )
+
+    def _date_hint(self, best: int) -> str:
+        if not self._written[best]:
+            return (
+                f"{self.name}: its unreadable cells are no dates as {self.rule.format!r} writes "  # type: ignore[union-attr]
+                "them, or days that do not exist: state `format`, such as '%d.%m.%Y %H:%M'."
+            )
+        return (
+            f"{self.name}: with format = {_OTHER_FORMATS[best]!r}, {self._written[best]} of its "
+            "unreadable cells are dates."
         )
 
     def __repr__(self) -> str:
@@ -239,12 +259,16 @@ def _interval(cells: Cells, rule: Interval) -> list[float]:
 
 
 def _otherwise(cells: Cells, rule: Interval, text: NDArray[np.bool_]) -> Iterator[FloatArray]:
-    """The numbers that cells are if they are written with other marks."""
-    for decimal, thousands in _OTHER_MARKS:
-        if text.any():
-            yield cells.numbers(Interval(rule.low, rule.high, decimal=decimal, thousands=thousands))
-        else:
-            yield np.full(len(cells), np.nan)
+    """The numbers that cells are if they are written in another way."""
+    others: list[Interval] = []
+    if isinstance(rule, Date):
+        others += [Date(rule.first, rule.last, format=form) for form in _OTHER_FORMATS]
+    else:
+        for decimal, thousands in _OTHER_MARKS:
+            others.append(Interval(rule.low, rule.high, decimal=decimal, thousands=thousands))
+        others.append(Date(date.min, date.max))
+    for other in others:
+        yield cells.numbers(other) if text.any() else np.full(len(cells), np.nan)
 
 
 def _category(cells: Cells, rule: Category) -> list[float]:
@@ -252,7 +276,7 @@ def _category(cells: Cells, rule: Category) -> list[float]:
     empty = _empty(cells, lost)
     unseen = lost & ~empty
     loosely = unseen & ~_no_level(cells, rule, loose=True) if _can_be_loose(rule) else empty & False
-    return [*map(float, (empty.sum(), 0, 0, unseen.sum(), loosely.sum(), 0))]
+    return [*map(float, (empty.sum(), 0, 0, unseen.sum(), loosely.sum(), 0, 0))]
 
 
 def _no_level(cells: Cells, rule: Category, *, loose: bool) -> NDArray[np.bool_]:

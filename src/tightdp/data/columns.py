@@ -10,6 +10,7 @@ of :mod:`tightdp.values`, whatever the engine and whatever stands beside it:
 - A level of a category is its value, however it is stored (:class:`~tightdp.Category`): a text is
   the level with the same letters, and whatever else is or reads as a number is the level of that
   value. 1, 1.0, True and "1" are one level, whether the schema writes it as 1 or as "1".
+- In a column of dates a cell is a date by the rules of :mod:`tightdp.cell_dates`.
 
 A mapping, a matrix and a pandas frame are columns side by side, and so are the ``X`` and ``y`` of
 an estimator. Nothing here raises on account of a cell, and no ``repr`` shows one.
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.cell_dates import Clock
 from tightdp.errors import DimensionError, FloatArray, Integers, fail
 from tightdp.schema import Category, Interval, Schema
 from tightdp.values import exact_value, nearest_double, person_words, plain_cell, unmarked
@@ -41,7 +43,10 @@ class Cells(ABC):
 
     @abstractmethod
     def numbers(self, rule: Interval | None = None) -> FloatArray:
-        """The nearest doubles, NaN where a cell is missing or no number, as the rule writes it."""
+        """The nearest doubles, NaN where a cell is missing or no number, as the rule writes it.
+
+        Where the rule is about dates, the days since its first one, NaN where a cell is no date.
+        """
 
     @abstractmethod
     def codes(self, rule: Category) -> Integers:
@@ -80,8 +85,17 @@ class NumberCells(Cells):
         return len(self._values)
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
+        if rule is not None and rule.clock is not None:
+            return self._days(rule.clock)
         with np.errstate(all="ignore"):
             out: FloatArray = self._values.astype(np.float64, copy=self._missing is not None)
+        if self._missing is not None:
+            out[self._missing] = np.nan
+        return out
+
+    def _days(self, clock: Clock) -> FloatArray:
+        distinct, places = _distinct(self._values)
+        out = clock.numbers(distinct)[places]
         if self._missing is not None:
             out[self._missing] = np.nan
         return out
@@ -132,6 +146,8 @@ class ListedCells(Cells):
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
         cells = self._values
+        if rule is not None and rule.clock is not None:
+            return rule.clock.numbers(cells)
         if rule is not None and not rule.plain:
             cells = [unmarked(cell, rule.decimal, rule.thousands) for cell in cells]
         return np.array([*map(nearest_double, cells)], dtype=np.float64)
@@ -144,6 +160,42 @@ class ListedCells(Cells):
 
     def values(self) -> list[Any]:
         return [*map(plain_cell, self._values)]
+
+
+class InstantCells(Cells):
+    """Cells in an array of numpy's datetimes: instants if their column has a zone, else dates as
+    they are written. They are neither numbers, levels nor persons.
+
+    >>> from tightdp.date_rule import Date
+    >>> days = np.array(["2014-01-03", "NaT"], dtype="M8[D]")
+    >>> InstantCells(days).numbers(Date("2014-01-01", "2014-12-31"))
+    array([ 2., nan])
+    """
+
+    def __init__(
+        self,
+        values: NDArray[Any],
+        missing: NDArray[np.bool_] | None = None,
+        zone: str | None = None,
+    ) -> None:
+        self._values, self._missing, self._zone = values, missing, zone
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self, rule: Interval | None = None) -> FloatArray:
+        if rule is None or rule.clock is None:
+            return np.full(len(self), np.nan)
+        return rule.clock.of_instants(self._values, self._missing, self._zone)
+
+    def codes(self, rule: Category) -> Integers:
+        return np.full(len(self), rule.codes([None])[0])
+
+    def keys(self) -> Integers:
+        return np.full((len(self), 2), -1)
+
+    def values(self) -> list[Any]:
+        return [None] * len(self)
 
 
 class CodedCells(Cells):
@@ -205,14 +257,24 @@ def array_cells(array: NDArray[Any]) -> Cells:
     plain = np.asarray(array)
     if plain.dtype.kind in "biuf":
         return NumberCells(plain, missing)
+    if plain.dtype.kind == "M":
+        return InstantCells(plain, missing)
     cells = ListedCells(plain.tolist())
     if missing is None:
         return cells
     return CodedCells(cells, np.where(missing, -1, np.arange(len(plain))))
 
 
+class DateType(str):
+    """The name of a type whose cells are dates: no numbers and no texts, but a Date reads them."""
+
+    __slots__ = ()
+
+
 def unreadable_array(dtype: np.dtype[Any]) -> str | None:
     """The name of a numpy type whose cells are neither numbers, text nor objects."""
+    if dtype.kind == "M":
+        return DateType(dtype)
     return None if dtype.kind in "biufOUT" else str(dtype)
 
 
@@ -320,7 +382,8 @@ class Engine(ABC):
 
     @abstractmethod
     def unreadable(self, name: str) -> str | None:
-        """The name of the column's type if its cells are neither numbers nor text."""
+        """The name of the column's type if its cells are neither numbers nor text; of dates a
+        :class:`DateType`."""
 
     @abstractmethod
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -273,10 +272,7 @@ class RegressionRows(Roles):
 
     def _interval(self, name: str) -> Interval:
         column = numeric_column(self.schema, name)
-        if self.intercept:
-            return column
-        reach = max(abs(column.low), abs(column.high))
-        return replace(column, low=-reach, high=reach)
+        return column if self.intercept else column.around_zero()
 
     @property
     def dim(self) -> int:

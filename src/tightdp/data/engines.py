@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import Chunk, Engine, PandasTable, Part, libraries
+from tightdp.data.columns import Chunk, DateType, Engine, PandasTable, Part, libraries
 from tightdp.data.csv_files import (
     TEXT_FILES,
     CsvFile,
@@ -176,6 +176,10 @@ class DuckTable(Engine):
     _UNSIGNED = frozenset("u" + name for name in _WHOLE)
     _REST = frozenset({"boolean", "float", "double", "decimal", "varchar", "enum", "null"})
 
+    _DATES = frozenset(
+        {"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}
+        | {"timestamp with time zone"}
+    )
     _READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader", "record_batch")
 
     def __init__(self, relation: Any) -> None:
@@ -187,6 +191,8 @@ class DuckTable(Engine):
 
     def unreadable(self, name: str) -> str | None:
         kind = str(self._types[name])
+        if kind in self._DATES:
+            return DateType(kind)
         return None if kind in self._WHOLE | self._UNSIGNED | self._REST else kind
 
     def check_ready(self, names: Sequence[str]) -> None:

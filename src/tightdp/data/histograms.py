@@ -6,15 +6,18 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from tightdp.cell_dates import Clock
 from tightdp.column_rules import decimal_value
 from tightdp.data.blocks import Block
 from tightdp.data.statistics import Statistic
+from tightdp.date_rule import UNITS, Date
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -30,6 +33,7 @@ from tightdp.errors import (
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
+from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema, check_schema
 
 _MOST_BINS = 1 << 16
@@ -66,10 +70,99 @@ class Bins(Interval):
     def __reduce__(self) -> Any:
         return Bins, (self.interval, self.edges)
 
+    @property
+    def clock(self) -> Clock | None:
+        return self.interval.clock
+
     def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
         values = self.interval.clamp(np.asarray(cells, dtype=np.float64))
         out[...] = np.searchsorted(self._inner, values, side="right")
         return out
+
+    @property
+    def stated(self) -> Any:
+        """What makes the same bins of the same column again."""
+        return self.edges.tolist()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the bins are called: where they begin and end."""
+        if isinstance(self.interval, Date):
+            dates = [*self._inner, self.interval.high]
+            texts = [self.interval.day_text(day) for day in (self.interval.low, *dates)]
+        else:
+            texts = _texts(self.edges)
+        ends = [f"{low}, {high}" for low, high in itertools.pairwise(texts)]
+        closing = [")"] * (len(ends) - 1) + ["]"]
+        return tuple(f"[{e}{c}" for e, c in zip(ends, closing, strict=True))
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """What the counts of the bins are called."""
+        return tuple(column + label for label in self.labels)
+
+    def cell_in(self, i: int) -> Any:
+        """A cell that lies in a bin."""
+        return self.interval.cells(np.append(self.edges[0], self._inner)[i : i + 1])[0]
+
+    def draw_cells(self, places: Integers, rng: RandomSource) -> NDArray[Any]:
+        """Cells spread evenly over these bins, or over the steps in them."""
+        low, high, rule = self.edges[places], self.edges[places + 1], self.interval
+        if rule.steps is None:
+            return np.asarray(np.clip(low + (high - low) * rng.uniform(len(places)), low, high))
+        # the steps of each bin, counted from the lower bound; only the last bin has its right edge
+        starts = np.append(rule.at_least(self.edges[:-1]), rule.high)
+        first = np.rint((starts - rule.low) * (rule.steps / rule.width)).astype(np.int64)
+        first[-1] += 1
+        many = np.maximum(first[1:] - first[:-1], 1)
+        step = first[:-1][places] + (rng.uniform(len(places)) * many[places]).astype(np.int64)
+        return rule.cells(rule.clamp(rule.low + step * (rule.width / rule.steps)))
+
+
+class Periods(Bins):
+    """The periods of a column of dates as bins: all of them, and "no date" where that is one.
+
+    >>> quarters = Periods(Date("2014-01-01", "2014-12-31"), "quarter")
+    >>> quarters.labels[:2], quarters.names("sold")[4]
+    (('2014-Q1', '2014-Q2'), 'sold[no date]')
+    >>> quarters.to_grid(np.array([0.0, 99.0, 1e9, np.nan]), 16, np.empty(4))
+    array([0., 1., 3., 4.])
+    """
+
+    __slots__ = ("unit",)
+    interval: Date
+    unit: str
+
+    def __init__(self, interval: Date, unit: str) -> None:
+        super().__init__(interval, [interval.low, interval.high])
+        object.__setattr__(self, "unit", check_choice("bins", unit, UNITS))
+
+    def __reduce__(self) -> Any:
+        return Periods, (self.interval, self.unit)
+
+    @property
+    def clock(self) -> Clock:
+        return replace(self.interval.clock, hours=self.unit == "hour")
+
+    @property
+    def stated(self) -> str:
+        return self.unit
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.interval.labels(self.unit)
+
+    def names(self, column: str) -> tuple[str, ...]:
+        return tuple(f"{column}[{label}]" for label in self.labels)
+
+    def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
+        out[...] = self.interval.codes(np.asarray(cells, dtype=np.float64), self.unit)
+        return out
+
+    def cell_in(self, i: int) -> str | None:
+        return self.interval.starts(self.unit)[i]
+
+    def draw_cells(self, places: Integers, rng: RandomSource) -> NDArray[Any]:
+        return self.interval.spread(places, self.unit, rng.uniform(len(places)))
 
 
 class CellTable(Statistic):
@@ -107,9 +200,9 @@ class CellTable(Statistic):
     def row_in(self, cell: int) -> dict[str, Any]:
         """A row that lies in a cell: a level, or the lower end of a bin, for each column."""
         row: dict[str, Any] = {}
-        for name, i in zip(self.columns, np.unravel_index(cell, self.shape), strict=True):
+        for name, i in zip(self.columns, map(int, np.unravel_index(cell, self.shape)), strict=True):
             rule = self.schema[name]
-            row[name] = self.bins_of[name].edges[i] if name in self.bins_of else rule.levels[i]  # type: ignore[union-attr]
+            row[name] = self.bins_of[name].cell_in(i) if name in self.bins_of else rule.levels[i]  # type: ignore[union-attr]
         return row
 
     @cached_property
@@ -142,7 +235,7 @@ class Histogram(CellTable):
     bins : int or increasing edges
         So many equal bins of the interval, or the inner and outer edges; the first and the last
         edge are moved to the bounds of the column. Cells are compared with the edges themselves:
-        counts are exact however narrow the bins are.
+        counts are exact however narrow the bins are. Of dates, a unit such as "month": its periods.
 
     Examples
     --------
@@ -150,22 +243,34 @@ class Histogram(CellTable):
     ('x[0, 5)', 'x[5, 10]')
     """
 
-    def __init__(self, schema: Schema, column: str, bins: int | ArrayLike) -> None:
+    def __init__(self, schema: Schema, column: str, bins: Any) -> None:
         self.schema = check_schema(schema)
         interval = schema[column]
         if not isinstance(interval, Interval):
             fail(f"`column` must be numeric: {column!r} is a category, use Counts.")
-        self.columns, self.edges = (column,), _edges(interval, column, bins)
-        self.bins = Bins(interval, self.edges)
-        ends = [f"{low}, {high}" for low, high in itertools.pairwise(_texts(self.edges))]
-        closing = [")"] * (len(ends) - 1) + ["]"]
-        self.labels = (tuple(f"[{e}{c}" for e, c in zip(ends, closing, strict=True)),)
-        self.names = tuple(column + label for label in self.labels[0])
+        self.columns, self.bins = (column,), _bins(interval, column, bins)
+        self.edges = None if isinstance(self.bins, Periods) else self.bins.edges
+        self.labels = (self.bins.labels,)
+        self.names = self.bins.names(column)
         self.shape = (len(self.names),)
+        if len(self.names) < 2:
+            fail(f"`bins`: all dates of {column!r} lie in one period: take a finer unit.")
 
     @property
     def bins_of(self) -> dict[str, Bins]:
         return {self.columns[0]: self.bins}
+
+
+def _bins(interval: Interval, column: str, bins: Any) -> Bins:
+    if isinstance(interval, Date):
+        if bins is None or isinstance(bins, str):
+            return Periods(interval, interval.period if bins is None else bins)
+        if isinstance(bins, (list, tuple)):
+            bins = [interval.days("bins", edge) for edge in bins]
+    elif isinstance(bins, str):
+        fail(f"`bins`: units such as {bins!r} are for dates, and {column!r} is a number.")
+    assert bins is not None
+    return Bins(interval, _edges(interval, column, bins))
 
 
 def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray:
@@ -207,12 +312,12 @@ class JointHistogram(CellTable):
     columns : sequence of str
     bins : int, or one entry per column
         A number of equal bins for every numeric column; or for each column in turn a number or
-        increasing edges (None for a category).
+        increasing edges (None for a category); for dates also a unit, or None for their own.
 
     Attributes
     ----------
     edges : tuple
-        The edges of each column; None for a category.
+        The edges of each column; None for a category, and for periods of dates.
     shape : tuple of int
         Bins or levels of each column. Entries are in the order of ``numpy.ravel``.
 
@@ -275,12 +380,16 @@ class JointHistogram(CellTable):
     @property
     def edges(self) -> tuple[FloatArray | None, ...]:
         return tuple(
-            self._bins[name].edges if name in self._bins else None for name in self.columns
+            None
+            if name not in self._bins or isinstance(self._bins[name], Periods)
+            else self._bins[name].edges
+            for name in self.columns
         )
 
 
 def group_cells(schema: Schema, by: object) -> JointHistogram:
-    """The groups that ``by`` asks for: a column, or several; numbers come with their bins.
+    """The groups that ``by`` asks for: a column, or several; numbers come with their bins, and
+    dates with a unit if it is another than theirs.
 
     >>> from tightdp import Category
     >>> schema = Schema({"age": Interval(0, 90), "sex": Category(["f", "m"], other="f")}, rows=9)
@@ -327,7 +436,7 @@ def _name_and_bins(item: object) -> tuple[str, Any]:
 def _column_and_bins(schema: Schema, item: object) -> tuple[str, Any]:
     name, bins = _name_and_bins(item)
     rule = schema[check_choice("by", name, schema.columns)]
-    if isinstance(rule, Interval) and bins is None:
+    if isinstance(rule, Interval) and bins is None and not isinstance(rule, Date):
         fail(
             f"`by`: {name!r} is a number. Say where its groups begin and end: "
             f"by=[({name!r}, [{rule.low:g}, ..., {rule.high:g}])], or how many there are."

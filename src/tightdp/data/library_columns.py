@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tightdp.cell_dates import known_zone
 from tightdp.data.columns import (
     Cells,
     CodedCells,
     Column,
+    DateType,
+    InstantCells,
     JoinedCells,
     ListedCells,
     NumberCells,
@@ -72,6 +75,8 @@ def _unreadable_pandas(dtype: Any) -> str | None:
         return _unreadable_pandas(dtype.categories.dtype)
     if kind == "ArrowDtype":
         return unreadable_type(dtype.pyarrow_dtype)
+    if kind == "DatetimeTZDtype":
+        return DateType(dtype)
     if kind == "StringDtype" or (kind != "IntervalDtype" and dtype.kind in "biuf"):
         return None
     return str(dtype)
@@ -87,12 +92,24 @@ def _pandas_cells(array: Any) -> Cells:
         return CodedCells(levels.cells(0, len(levels)), np.asarray(array.codes))
     if kind == "ArrowDtype" or getattr(dtype, "storage", "python") != "python":
         return arrow_cells(array.__arrow_array__())
+    if kind == "DatetimeTZDtype":
+        return _zoned_cells(array)
+    if dtype.kind == "M":
+        return array_cells(np.asarray(array))
     if kind == "SparseDtype":
         return _sparse_cells(array)
     if dtype.kind in "biuf" and hasattr(dtype, "numpy_dtype"):
         values = array.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
         return NumberCells(values, np.asarray(array.isna()))
     return array_cells(np.asarray(array, dtype=object))
+
+
+def _zoned_cells(array: Any) -> Cells:
+    """Instants of a zone that has a name here; of others what their clock shows."""
+    zone, instants = str(array.dtype.tz), array.tz_convert(None)
+    if known_zone(zone):
+        return InstantCells(np.asarray(instants), zone=zone)
+    return InstantCells(np.asarray(array.tz_localize(None)))
 
 
 def _sparse_cells(array: Any) -> Cells:
@@ -122,7 +139,14 @@ def _of_polars(series: Any) -> Column:
 def unreadable_polars(kind: Any) -> str | None:
     """The name of a polars type whose cells are neither numbers nor text."""
     name = kind.base_type().__name__
+    if name == "Date" or (name == "Datetime" and _clock_known(kind.time_zone)):
+        return DateType(name)
     return None if kind.is_numeric() or name in _POLARS_REST else str(name)
+
+
+def _clock_known(zone: str | None) -> bool:
+    """Whether a type has no zone, or one that this machine knows."""
+    return zone is None or known_zone(zone)
 
 
 def wide_polars(kind: Any) -> bool:
@@ -152,6 +176,8 @@ def unreadable_type(kind: Any) -> str | None:
     types = pyarrow().types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return unreadable_type(kind.value_type)
+    if types.is_date(kind) or (types.is_timestamp(kind) and _clock_known(kind.tz)):
+        return DateType(kind)
     readable = (
         types.is_integer(kind)
         or types.is_floating(kind)
@@ -204,11 +230,23 @@ def arrow_cells(array: Any) -> Cells:
         return DecimalCells(array)
     if _is_text(kind):
         return TextCells(array)
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return _instant_cells(array)
     missing = None
     if array.null_count:
         missing = array.is_null().to_numpy(zero_copy_only=False)
         array = array.fill_null(False if types.is_boolean(kind) else 0)
     return NumberCells(array.to_numpy(zero_copy_only=False), missing)
+
+
+def _instant_cells(array: Any) -> Cells:
+    """Dates and timestamps by the integers that stand for them: no call that looks at a date."""
+    pa, kind = pyarrow(), array.type
+    unit = {pa.date32(): "D", pa.date64(): "ms"}.get(kind) or kind.unit
+    ticks = array.view(pa.int32() if kind == pa.date32() else pa.int64())
+    missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    whole = ticks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return InstantCells(whole.view(f"M8[{unit}]"), missing, getattr(kind, "tz", None))
 
 
 class LazyCells(Cells):
@@ -247,6 +285,8 @@ class TextCells(LazyCells):
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
         pa = pyarrow()
+        if rule is not None and rule.clock is not None:
+            return super().numbers(rule)
         longest = pa.compute.max(pa.compute.binary_length(self._array)).as_py() or 0
         if longest > LONGEST_TEXT or (rule is not None and not rule.plain):
             return super().numbers(rule)  # Arrow knows 1234.5 only, and numbers of any length
@@ -272,6 +312,8 @@ class DecimalCells(LazyCells):
 
     def numbers(self, rule: Interval | None = None) -> FloatArray:
         kind = self._array.type
+        if rule is not None and rule.clock is not None:
+            return super().numbers(rule)
         if kind.bit_width != 128 or not 0 <= kind.scale <= _MOST_SCALE or not len(self._array):
             return super().numbers()
         words = np.frombuffer(self._array.buffers()[1], dtype="<i8").reshape(-1, 2)

@@ -27,7 +27,7 @@ def made_up_table(schema: Schema, rng: RandomSource) -> dict[str, Any]:
             codes = rng.integers(len(rule.levels), schema.rows)
             rows[name] = np.array(rule.levels, dtype=object)[codes]
         else:
-            rows[name] = rule.low + rule.width * rng.uniform(schema.rows)
+            rows[name] = rule.cells(rule.low + rule.width * rng.uniform(schema.rows))
     if schema.person is not None:
         rows[schema.person] = np.arange(schema.rows)
     return rows

@@ -50,7 +50,7 @@ _PIECES = re.compile(r"[\s:|;,\"]+")  # what may divide cells
 
 
 class HeaderColumn(NamedTuple):
-    """The name of a column, and what the file says of its type: number, text or nothing."""
+    """The name of a column, and what the file says of its type: number, text, date or nothing."""
 
     name: str
     kind: str
@@ -132,6 +132,8 @@ def looks_like_data(name: str) -> bool:
 def _kind(type_name: str) -> str:
     if type_name.startswith(("int", "uint", "float", "double", "half", "decimal")):
         return "number"
+    if type_name.startswith(("date", "timestamp")):
+        return "date"
     return "text" if type_name.startswith(("string", "large_string", "dict", "bool")) else type_name
 
 

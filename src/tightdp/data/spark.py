@@ -24,12 +24,13 @@ from tightdp.data.blocks import (
     one_blas_thread,
     sum_reduced,
 )
-from tightdp.data.columns import Chunk, Engine
+from tightdp.data.columns import Chunk, DateType, Engine
 from tightdp.data.library_columns import batch_cells, pyarrow
 from tightdp.errors import DataError, fail
 
 _WHOLE = frozenset({"byte", "short", "integer", "long"})
 _REST = frozenset({"boolean", "float", "double", "decimal", "string", "varchar", "char", "void"})
+_DATES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _FORM = "word string, payload binary"
 _DONE, _FAILED = "done", "failed"
 _PARTITIONS = 200  # as many as Spark makes by itself
@@ -50,6 +51,8 @@ class SparkTable(Engine):
 
     def unreadable(self, name: str) -> str | None:
         kind = str(self._types[name])
+        if kind in _DATES:
+            return DateType(kind)
         return None if kind in _WHOLE | _REST else kind
 
     def check_ready(self, names: Any) -> None:

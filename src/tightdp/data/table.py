@@ -15,13 +15,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from tightdp.accepted import TableLike
-from tightdp.data.columns import ColumnTable, Engine
+from tightdp.data.columns import ColumnTable, DateType, Engine
 from tightdp.data.engines import CsvTable, recognise_engine
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, fail
 from tightdp.privacy import Neighbors
-from tightdp.schema import Schema, check_schema
+from tightdp.schema import Interval, Schema, check_schema
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Table:
         engine = self.engine(schema)
         wanted = names if schema.person is None else (*names, schema.person)
         if not known:
-            _check_columns(engine, wanted)
+            _check_columns(engine, wanted, schema)
             self._checked[id(schema), names] = schema
         guard(lambda: engine.check_ready(wanted))
         return engine, names
@@ -180,18 +180,25 @@ def other_rows(rows: int, schema: Schema) -> str:
     )
 
 
-def _check_columns(engine: Engine, names: Sequence[str]) -> None:
+def _check_columns(engine: Engine, names: Sequence[str], schema: Schema) -> None:
     present = guard(engine.names)
     for name in names:
         _check_present(name, present, in_words=not isinstance(engine, CsvTable))
         if engine.caseless:
             _check_case(name, present)
         kind = guard(lambda name=name: engine.unreadable(name))  # type: ignore[misc]
-        if kind is not None:
+        if kind is not None and not (isinstance(kind, DateType) and _is_date(schema, name)):
+            remedy = "convert it to a number or to text first"
+            if isinstance(kind, DateType) and name != schema.person:
+                remedy = "state it as a Date in the schema, with `low` and `high`"
             fail(
-                f"Column {name!r} has the type {kind}, which is neither numeric nor text: "
-                "convert it to a number or to text first."
+                f"Column {name!r} has the type {kind}, which is neither numeric nor text: {remedy}."
             )
+
+
+def _is_date(schema: Schema, name: str) -> bool:
+    rule = schema.columns.get(name)
+    return isinstance(rule, Interval) and rule.clock is not None
 
 
 def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None:

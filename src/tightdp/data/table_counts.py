@@ -13,6 +13,7 @@ import numpy as np
 from tightdp.data.blocks import Block
 from tightdp.data.histograms import Bins, Histogram
 from tightdp.data.statistics import Statistic, distinct
+from tightdp.date_rule import Date
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -27,7 +28,7 @@ from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.printed import Axis
 from tightdp.randomness import RandomSource
-from tightdp.schema import Interval, Schema, check_schema
+from tightdp.schema import Interval, Schema, check_schema, has_groups
 from tightdp.workloads.residuals import Columns, Workload, along, centred, contrasts, spread_over
 
 MOST_TABLE_CELLS = 1 << 20
@@ -64,13 +65,13 @@ class TableColumns:
         for name in self.names:
             rule = schema[check_choice("tables", name, schema.columns)]
             if isinstance(rule, Interval):
-                if name not in bins:
+                if name not in bins and not isinstance(rule, Date):
                     fail(
                         f"`tables`: {name!r} is a number. Say where its groups begin and end: "
                         f"bins={{{name!r}: [{rule.low:g}, ..., {rule.high:g}]}}, or how many "
                         "there are."
                     )
-                side = Histogram(schema, name, bins[name])
+                side = Histogram(schema, name, bins.get(name))
                 self.bins_of[name] = side.bins
                 axes.append((name, side.labels[0]))
             elif name in bins:
@@ -176,7 +177,7 @@ def _is_order(tables: object) -> bool:
 
 
 def _all_tables(schema: Schema, bins: Mapping[str, Any], order: Any) -> list[list[Any]]:
-    names = [n for n, rule in schema.columns.items() if n in bins or not isinstance(rule, Interval)]
+    names = [n for n, rule in schema.columns.items() if n in bins or has_groups(rule)]
     if not 1 <= order <= len(names):
         fail(
             f"`tables` must be a list of tables, or a number of columns from 1 to {len(names)}. "
@@ -435,7 +436,7 @@ class _TableImage(RowImage):
         sides, row = self.counts.sides, {}
         for name, i in zip(sides.names, levels, strict=True):
             binned = name in sides.bins_of
-            row[name] = sides.bins_of[name].edges[i] if binned else sides.schema[name].levels[i]  # type: ignore[union-attr]
+            row[name] = sides.bins_of[name].cell_in(i) if binned else sides.schema[name].levels[i]  # type: ignore[union-attr]
         return row
 
     def sample(self, size: int, rng: RandomSource) -> FloatArray:

@@ -176,7 +176,7 @@ def _axis_law(column: Column, edges: FloatArray | None, smoothing: str) -> AxisL
 
 def _widened(column: Column) -> Column:
     """The same rule for a wider interval, on which points beyond the bounds stay beyond them."""
-    if isinstance(column, Category):
+    if isinstance(column, Category) or column.clock is not None:
         return column
     half = column.half
     return replace(column, low=column.low - half, high=column.high + half)

@@ -235,7 +235,7 @@ def made_parts(
 def side_items(sides: TableColumns, columns: Columns) -> list[object]:
     """Sides of a table as ``by`` takes them."""
     return [
-        (sides.names[j], sides.bins_of[sides.names[j]].edges.tolist())
+        (sides.names[j], sides.bins_of[sides.names[j]].stated)
         if sides.names[j] in sides.bins_of
         else sides.names[j]
         for j in columns

@@ -69,6 +69,8 @@ class GroupQuantiles(Mechanism):
     (('pay[0.5] | sex=f', 'pay[0.5] | sex=m'), True)
     """
 
+    located = "{}["
+
     why = (
         "In every group points of a public grid are drawn with a weight that falls with their "
         "distance in ranks from the wanted ones. A row is in one group, so that more groups cost "

@@ -252,6 +252,8 @@ class GroupMeans(GroupReading):
     True
     """
 
+    located = "{} |"
+
     def _made(
         self, noisy: FloatArray, confidence: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -89,6 +89,8 @@ class KNormQuantiles(ColumnGradient):
     (('age[0.25]', 'age[0.5]', 'age[0.75]'), True)
     """
 
+    located = "{}["
+
     why = (
         "Points of a public grid are drawn with a weight that falls with their distances in "
         "ranks from the wanted ones. No noise is added to values, so the error does not grow "

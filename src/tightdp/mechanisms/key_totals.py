@@ -392,6 +392,8 @@ class KeyMeans(KeyReading):
     True
     """
 
+    located = "{} |"
+
     def _made(
         self, sums: FloatArray, rows: FloatArray, ends: FloatArray, counts: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

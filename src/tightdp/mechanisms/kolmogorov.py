@@ -149,6 +149,8 @@ class KolmogorovSample(Mechanism):
         most_work: int = MOST_WORK,
     ) -> None:
         self.statistic = Histogram(schema, column, bins)
+        if self.statistic.edges is None:
+            fail("`bins` must be a number, or edges: periods of dates have no width of their own.")
         self.schema, self.neighbors = schema, schema.neighbors
         self.epsilon = check_epsilon(epsilon)
         if size is None:
@@ -253,6 +255,7 @@ class KolmogorovSample(Mechanism):
         if len(counts) != len(self.statistic) or counts.sum() != self.size:
             fail("`release` must come from a mechanism with the same cells and size.")
         edges = self.statistic.edges
+        assert edges is not None
         low, width = np.repeat(edges[:-1], counts), np.repeat(np.diff(edges), counts)
         rank = np.arange(self.size) - np.repeat(np.cumsum(counts) - counts, counts)
         place = (rank + source(rng).uniform(self.size)) / np.repeat(counts, counts)

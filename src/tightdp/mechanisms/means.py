@@ -22,7 +22,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Interval, Schema, check_schema, require_public_rows
+from tightdp.schema import Category, Date, Interval, Schema, check_schema, require_public_rows
 from tightdp.values import exact_value, plain_cell
 
 
@@ -90,6 +90,8 @@ class MeanMechanism(ColumnMechanism):
     >>> MeanMechanism(schema, ["x"], epsilon=1).preview().std.round(4)
     array([0.0346])
     """
+
+    located = "{} |"
 
     @staticmethod
     def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
@@ -421,6 +423,8 @@ def _between(
     schema: Schema, column: str, rule: Interval, low: object, high: object
 ) -> tuple[Statistic, int, str]:
     """Bins around the interval that is asked for, its place among them, and its name."""
+    if isinstance(rule, Date):
+        low, high = rule.days("low", low), rule.days("high", high)
     first = rule.low if low is None else check_real("low", low)
     last = rule.high if high is None else check_real("high", high)
     if not rule.low <= first < last <= rule.high or (first, last) == (rule.low, rule.high):

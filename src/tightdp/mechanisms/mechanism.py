@@ -42,7 +42,7 @@ from tightdp.printed import in_short
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema
+from tightdp.schema import Date, Schema
 
 Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 
@@ -83,6 +83,8 @@ class Mechanism(Recorded, ABC):
     numerics: Numerics = Numerics.EXACT
     why: str = ""
     """Why this noise, for the reader of a report; nothing where its shape says it."""
+    located: str = ""
+    """How the name of an entry begins whose value is one of the column "{}": it may be a date."""
     in_rho: bool = False
     """Whether the promise is made in rho, so that epsilon is what it implies at delta."""
 
@@ -152,6 +154,24 @@ class Mechanism(Recorded, ABC):
     def read(self, release: Release) -> Release:
         """What is published of a release that was paid for and stored: all of it, by default."""
         return release
+
+    def with_dates(self, release: Release) -> Release:
+        """What is published of a stored release, with the dates that its numbers stand for."""
+        found, schema = self.read(release), self.public_facts()
+        if schema is None or not self.located:
+            return found
+        begins = {
+            self.located.format(name): str(rule.first)
+            for name, rule in schema.columns.items()
+            if isinstance(rule, Date)
+        }
+        dates = {
+            name: first
+            for name in found.names
+            for begin, first in begins.items()
+            if f"{name} |".startswith(begin)
+        }
+        return replace(found, dates=dates) if dates else found
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """What a person asked for, read off a release of this mechanism; costs nothing.
@@ -393,7 +413,7 @@ class Started:
                 publish, self._publish = self._publish, None
                 with self._stack:
                     self._stored = publish(self._table if table is None else table, progress)
-        return self._mechanism.read(self._stored)
+        return self._mechanism.with_dates(self._stored)
 
     def __enter__(self) -> Self:
         return self

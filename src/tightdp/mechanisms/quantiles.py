@@ -117,6 +117,8 @@ class KNormQuantile(ColumnGradient):
     5.9
     """
 
+    located = "{}["
+
     why = (
         "A point of a public grid is drawn with a weight that falls with its distance in "
         "ranks from the wanted one. No noise is added to values, so the error does not grow "

@@ -128,6 +128,8 @@ class Tables(Reading):
     (('sex[f]', 'sex[m]'), 40.0)
     """
 
+    located = "mean {} |"
+
     picture = "bars"
 
     def __init__(

@@ -117,5 +117,5 @@ def measured_counts(
     schema: Schema, sides: TableColumns, parts: Sequence[tuple[str, Sequence[str]]]
 ) -> TableCounts:
     """A statistic of these coordinates, over the same sides."""
-    bins = {name: rule.edges.tolist() for name, rule in sides.bins_of.items()}
+    bins = {name: rule.stated for name, rule in sides.bins_of.items()}
     return TableCounts(schema, sides.names, parts, bins)

@@ -17,7 +17,7 @@ _HEAD = '''\
 from fractions import Fraction
 
 import tightdp as tdp
-from tightdp import Category, Interval, Neighbors, Schema
+from tightdp import Category, Date, Interval, Neighbors, Schema
 from tightdp.plans import request
 '''
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from tightdp.errors import fail
@@ -66,6 +67,8 @@ def _value(value: object) -> str:
         return repr(value)
     if isinstance(value, str):
         return quoted(value)
+    if isinstance(value, date):
+        return str(value)
     if isinstance(value, Mapping):
         items = (f"{toml_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
         return "{" + ", ".join(items) + "}"

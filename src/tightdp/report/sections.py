@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tightdp.accounting.conversions import zcdp_epsilon
 from tightdp.answer import Answer
 from tightdp.compare import Comparison, compare_noise
+from tightdp.date_rule import NO_DATE
 from tightdp.errors import LedgerError, TightdpError, exact_amount, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.ledger.amounts import SYMBOLS, Budget
@@ -26,7 +27,7 @@ from tightdp.plans.request import Request
 from tightdp.printed import bare, percent, short
 from tightdp.privacy import text_up
 from tightdp.release import Release
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Date, Interval, Schema
 from tightdp.shaping.ball_noise import BallNoise
 
 _STATED = "The law of the release is stated exactly; it was fixed before any row was read."
@@ -113,7 +114,9 @@ def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
             name, Answer.of(release)
         )  # nothing is claimed that the ledger does not say
     mechanism = request.mechanism
-    return of_request(name, mechanism.answer(mechanism.read(release)), request, "stored earlier")
+    return of_request(
+        name, mechanism.answer(mechanism.with_dates(release)), request, "stored earlier"
+    )
 
 
 def _check_paid(release: Release, row: HistoryRow) -> None:
@@ -199,7 +202,13 @@ def _clamping(request: Request) -> str:
     statistic = getattr(request.mechanism.source, "statistic", None)
     for name in getattr(statistic, "columns", request.columns):
         rule = request.schema.columns.get(name)
-        if isinstance(rule, Interval):
+        if isinstance(rule, Date):
+            own = f" or as {NO_DATE!r}" if rule.own else ""
+            said.append(
+                f"{name} before {rule.first} counts as {rule.first}, after {rule.last} as "
+                f"{rule.last}, and what is no date as {rule.day_text(rule.missing or 0)}{own}"
+            )
+        elif isinstance(rule, Interval):
             low, high, missing = (bare(float(n)) for n in (rule.low, rule.high, rule.missing or 0))
             unit = f" {rule.unit}" if rule.unit else ""
             said.append(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import date
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from tightdp.ledger import Budget, Ledger
 from tightdp.ledger.amounts import SYMBOLS, Remaining, nothing
 from tightdp.ledger.views import history_cells
 from tightdp.meaning import explain
-from tightdp.options import Option, amount
+from tightdp.options import GROUPS, Option, amount
 from tightdp.plans.plan import Plan
 from tightdp.plans.plan_text import PlanText, default_name
 from tightdp.plans.request import Planned, Request
@@ -35,7 +36,7 @@ from tightdp.web.workspace import Workspace
 _SHOWN = 20  # entries of a preview: a table of thousands would only be slow
 _COMPARED = 500  # entries whose noises are compared: each noise takes as long as a preview
 _MADE_UP, _SEED = 20_000, 7  # rows of a picture, and the seed of all made-up ones
-_COLUMNS: dict[type | None, str] = {Interval: "number", Category: "category", None: ""}
+_COLUMNS: dict[Any, str] = {Interval: "number", Category: "category", GROUPS: "category"}
 
 
 def kinds() -> list[dict[str, Any]]:
@@ -255,6 +256,8 @@ def plain(value: object) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, date):
+        return str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
