@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tightdp.cell_dates import EPOCH, ISO, Clock, check_format, find_zone, read_day
 from tightdp.column_rules import Interval
-from tightdp.errors import FloatArray, Integers, check_choice, fail
+from tightdp.errors import FloatArray, Integers, check_choice, check_instance, fail
 from tightdp.printed import day_text
 
 UNITS = ("day", "week", "month", "quarter", "year", "weekday", "hour")
@@ -89,7 +89,7 @@ class Date(Interval):
         stated = None if missing is None else read_day("missing", missing)
         if stated is not None and not first <= stated <= last:
             fail(f"`missing` must lie between {first} and {last}. Got {stated}.")
-        if zone != "":
+        if check_instance("zone", zone, str, words="a text"):
             find_zone(zone)
         days = None if stated is None else float((stated - first).days)
         Interval.__init__(

@@ -199,11 +199,12 @@ def _counts(
     schema: Schema, columns: Sequence[str] | None = None, by: By | None = None
 ) -> Statistic:
     """Of categories, or of groups; of one category within every group."""
-    listed = [columns] if isinstance(columns, str) else columns
     if by is None:
-        parts = [part for term in listed or () for part in str(term).split(":")]
-        if any(isinstance(check_schema(schema).columns.get(part), Date) for part in parts):
-            if listed is not None and len(listed) > 1:
+        listed = [columns] if isinstance(columns, str) else columns
+        terms = listed if isinstance(listed, (list, tuple)) else []
+        parts = [part for term in terms for part in str(term).split(":")]
+        if any(_is_date(schema, part) for part in parts):
+            if len(terms) > 1:
                 fail("`columns`: count a date by itself, or within the groups of `by`.")
             return group_cells(schema, parts)
         return Counts(schema, columns)
@@ -216,11 +217,15 @@ def _histogram(
     schema: Schema, column: str, bins: Edges | None = None, by: By | None = None
 ) -> Statistic:
     """Of a numeric column, or of the column within every group."""
-    if bins is None and not isinstance(check_schema(schema).columns.get(column), Date):
+    if bins is None and not _is_date(schema, column):
         bins = _BINS
     if by is None:
         return Histogram(schema, column, bins)
     return group_cells(schema, [*group_items(by), (column, bins)])
+
+
+def _is_date(schema: Schema, name: object) -> bool:
+    return isinstance(name, str) and isinstance(check_schema(schema).columns.get(name), Date)
 
 
 def _shape(given: Options) -> dict[str, Any]:

@@ -130,6 +130,7 @@ WITH: dict[str, dict[str, Any]] = {
     "RoundedGaussian": {"sigma2": 900},
     "combined_interval": {"estimates": [1.0, 2.0], "variances": [0.1, 0.1]},
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
+    "Date": {"low": "2014-01-01", "high": "2014-12-31"},
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
     "JointHistogram": {"columns": ["x", "k"]},
     "count": {"columns": ["k"]},

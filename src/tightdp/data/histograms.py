@@ -269,7 +269,8 @@ def _bins(interval: Interval, column: str, bins: Any) -> Bins:
             bins = [interval.days("bins", edge) for edge in bins]
     elif isinstance(bins, str):
         fail(f"`bins`: units such as {bins!r} are for dates, and {column!r} is a number.")
-    assert bins is not None
+    elif bins is None:
+        fail(f"`bins` must say how many bins {column!r} has, or where they begin and end.")
     return Bins(interval, _edges(interval, column, bins))
 
 
