@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import tomllib
+from copy import deepcopy
+from datetime import date
 
 import pytest
 from tests.web.conftest import COUNT, MEAN, plan
@@ -11,6 +13,7 @@ from tests.web.conftest import COUNT, MEAN, plan
 from tightdp.data import sources
 from tightdp.ledger import Ledger
 from tightdp.plans import KINDS, Plan
+from tightdp.plans.toml_text import to_toml
 from tightdp.web import releases
 
 
@@ -257,6 +260,19 @@ def test_exports(ask, release, folder):
     assert spent(folder) == (1.0, ["means", "answers"])  # the program was given what was stored
     assert first["fresh"] == ["answers", "means"]
     assert list(answers["answers"]) == ["means", "answers"]
+
+
+def test_days_of_a_plan_are_texts_to_a_browser_and_days_again(ask, folder):
+    stated = deepcopy(plan(COUNT))
+    stated["schema"]["columns"]["day"] = {"low": date(2014, 1, 1), "high": date(2014, 12, 31)}
+    (folder / "plan.toml").write_text("# by hand\n" + to_toml(stated))
+    opened = ask("open")
+    assert opened["plan"]["schema"]["columns"]["day"]["low"] == "2014-01-01"
+    assert ask("check", plan=opened["plan"])["problems"] == []
+    ask("save", plan=opened["plan"], base=opened["base"])
+    assert (folder / "plan.toml").read_text().startswith("# by hand\n")  # it says the same
+    (folder / "plan.toml").write_text("at = 2014-01-01T10:00:00\n")
+    assert "holds times" in ask("open", 422)["error"]
 
 
 def test_the_program_of_a_plan_reads_the_same_file(ask, release, folder):

@@ -43,6 +43,34 @@ def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, 
     assert "alice" not in page.content() + page.evaluate("sessionStorage['tightdp-plan']")
 
 
+def test_dates_are_stated_and_grouped_by_a_unit(page, folder):
+    days = [f"2014-{1 + i % 12:02}-15" for i in range(120)]
+    (folder / "sales.csv").write_text("sold,shop\n" + "\n".join(f"{d},a" for d in days) + "\n")
+    page.reload()
+    page.get_by_label("CSV or Parquet file").select_option("sales.csv")
+    page.get_by_label("The first line").select_option("names")
+    page.get_by_text("2 columns").wait_for()
+    to(page, "facts")
+    page.get_by_label("Number of rows").fill("120")
+    page.get_by_label("sold: What is it?").select_option("date")
+    page.get_by_label("First day").fill("2014-01-01")
+    page.get_by_label("Last day").fill("2014-12-31")
+    to(page, "questions")
+    to(page, "facts")
+    assert page.get_by_label("sold: What is it?").input_value() == "date"
+    to(page, "questions")
+    page.get_by_label("Kind of question").select_option("count")
+    button(page, "Add a question").click()
+    card = page.locator("section.question").last
+    card.get_by_label("groups of sold").select_option("quarter")
+    card.get_by_role("group", name="by").get_by_label("sold", exact=True).check()
+    to(page, "errors")
+    page.get_by_text("2014-Q3").first.wait_for()
+    kept = page.evaluate("sessionStorage['tightdp-plan']")
+    assert '"sold":{"unit":"month","low":"2014-01-01","high":"2014-12-31"}' in kept
+    assert '"by":[["sold","quarter"]]' in kept
+
+
 def test_a_query_and_a_folder_of_parquet_files(page, folder):
     duckdb = pytest.importorskip("duckdb")
     (folder / "parts").mkdir()

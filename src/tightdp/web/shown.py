@@ -36,7 +36,7 @@ from tightdp.web.workspace import Workspace
 _SHOWN = 20  # entries of a preview: a table of thousands would only be slow
 _COMPARED = 500  # entries whose noises are compared: each noise takes as long as a preview
 _MADE_UP, _SEED = 20_000, 7  # rows of a picture, and the seed of all made-up ones
-_COLUMNS: dict[Any, str] = {Interval: "number", Category: "category", GROUPS: "category"}
+_COLUMNS: dict[Any, str] = {Interval: "number", Category: "category", GROUPS: "groups", None: ""}
 
 
 def kinds() -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ class Workspace:
         if isinstance(schema, dict) and isinstance(schema.get("file"), str):
             inner = self.place(schema["file"], "file", place.parent)
             record = {**record, "schema": read_text(inner, "schema").record}
+        record = _dates_as_texts(record)
         _check_plain(record)
         return {"file": file, "plan": record, "base": _digest(text)}
 
@@ -251,12 +253,21 @@ def _merged(new: Any, old: Any) -> Any:
     return old if same and isinstance(new, bool) == isinstance(old, bool) else new
 
 
+def _dates_as_texts(value: Any) -> Any:
+    """A plan as JSON can say it: a day is its text, which a plan reads as the same day."""
+    if isinstance(value, Mapping):
+        return {key: _dates_as_texts(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_dates_as_texts(item) for item in value]
+    return str(value) if type(value) is date else value
+
+
 def _check_plain(record: Mapping[str, Any]) -> None:
-    """Refuse what a browser would change: dates, and integers that are no doubles."""
+    """Refuse what a browser would change: times, and integers that are no doubles."""
     try:
         json.dumps(record, allow_nan=False)
     except (TypeError, ValueError):
-        fail("This plan holds dates, or numbers that are not finite: write them as texts.")
+        fail("This plan holds times, or numbers that are not finite: write them as texts.")
     for number in _integers(record):
         if abs(number) > _EXACT:
             fail(f"This plan holds the integer {number}, too long for a browser: use the command.")

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { checkbox, field, fill, h, parts, problemsAt, select } from "./dom.js";
-import { number } from "./fields.js";
+import { isDate, number } from "./fields.js";
 import { asked, changed, state } from "./state.js";
 import { words } from "./words.js";
 
@@ -71,12 +71,13 @@ export function factsStep(go) {
     const inside = h("div", { class: "grid" });
     const kindOf = () => {
       const facts = schema.columns[name];
-      return facts === undefined ? "" : "levels" in facts ? "category" : "number";
+      return facts === undefined ? "" : "levels" in facts ? "category" : isDate(facts) ? "date" : "number";
     };
     const pick = select(Object.entries(w.kinds), kindOf(), (kind) => {
       delete schema.columns[name];
       if (kind === "number") schema.columns[name] = {};
       if (kind === "category") schema.columns[name] = { levels: [] };
+      if (kind === "date") schema.columns[name] = { unit: "month" };
       show(kind);
       persons();
       changed();
@@ -106,7 +107,18 @@ export function factsStep(go) {
             else delete facts.loose;
             changed();
           }));
-      } else fill(inside, kind === "date" ? h("p", { class: "help" }, w.date) : null);
+      } else if (kind === "date") {
+        const day = { type: "date" };
+        fill(inside, text(facts, "low", w.first, { ...day, ...at("low") }), text(facts, "high", w.last, { ...day, ...at("high"), help: w.dates }),
+          field(w.period, select(Object.entries(w.units), facts.unit ?? "month", (unit) => {
+            facts.unit = unit;
+            changed();
+          }), { help: w.periodHelp, ...at("unit") }),
+          h("details", {}, h("summary", {}, w.more), h("div", { class: "grid" },
+            text(facts, "missing", w.missing, { ...day, ...at("missing"), help: w.missingDate }),
+            text(facts, "format", w.format, { ...at("format"), help: w.formatHelp }),
+            text(facts, "zone", w.zone, { ...at("zone"), help: w.zoneHelp }))));
+      } else fill(inside);
     }
     show(kindOf());
     const strange = seen.length && !seen.includes(name) ? h("span", { class: "help" }, w.notInTable) : null;

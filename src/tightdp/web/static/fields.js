@@ -5,8 +5,10 @@ import { state } from "./state.js";
 import { words } from "./words.js";
 
 const w = words.questions;
-const isNumber = (facts) => !("levels" in facts);
-export const fits = (facts, of) => !of || (of === "number") === isNumber(facts);
+const isNumber = (facts) => !("levels" in facts); // dates are numbers of days, too
+export const isDate = (facts) =>
+  isNumber(facts) && [facts.low, facts.high].some((bound) => /^\d{4}-/.test(bound)) || (!("low" in facts) && facts.unit in words.facts.units);
+export const fits = (facts, of) => !of || (of === "number" ? isNumber(facts) : !isNumber(facts) || (of === "groups" && isDate(facts)));
 const columns = (of) =>
   Object.entries(state.plan.schema.columns || {}).filter(([, facts]) => fits(facts, of)).map(([name]) => name);
 const pieces = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
@@ -17,7 +19,8 @@ export const number = (text) => {
 };
 const bins = (text) => {
   const all = pieces(text).map(number);
-  return all.length === 1 && Number.isInteger(all[0]) ? all[0] : all;
+  const alone = all.length === 1 && (Number.isInteger(all[0]) || all[0] in words.facts.units); // how many, or a unit of dates
+  return alone ? all[0] : all;
 };
 const shownBins = (value) => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
 
@@ -100,7 +103,7 @@ function many(label, option, names, value, set, place) {
   return group(label, option, place, boxes.length ? h("div", { class: "checks" }, boxes) : h("p", { class: "help" }, w.noColumn));
 }
 
-// Categories by name, numbers with their bins; and, where that is allowed, a column that nobody listed.
+// Categories by name, dates by a unit, numbers with their bins; and, where that is allowed, a column that nobody listed.
 function groups(label, option, value, set, place) {
   const items = new Map([value ?? []].flat().map((item) => (Array.isArray(item) ? [item[0], item[1]] : [item, null])));
   const known = state.plan.schema.columns || {};
@@ -109,7 +112,14 @@ function groups(label, option, value, set, place) {
     set(made.length ? made : undefined);
   };
   const rows = Object.entries(known).map(([name, facts]) => {
-    const edges = isNumber(facts)
+    const edges = isDate(facts)
+      ? select([["", w.ownUnit], ...Object.entries(words.facts.units)], items.get(name) ?? "", (unit) => {
+          if (items.has(name)) {
+            items.set(name, unit || null);
+            tell();
+          }
+        }, { "aria-label": w.unitOf(name), class: "narrow" })
+      : isNumber(facts)
       ? input(shownBins(items.get(name)), (text) => {
           if (items.has(name)) {
             items.set(name, bins(text));
@@ -118,7 +128,7 @@ function groups(label, option, value, set, place) {
         }, { "aria-label": w.binsOf(name), placeholder: w.bins, class: "narrow" })
       : null;
     const box = checkbox(name, items.has(name), (on) => {
-      if (on) items.set(name, edges ? bins(edges.value) : null);
+      if (on) items.set(name, isDate(facts) ? edges.value || null : edges ? bins(edges.value) : null);
       else items.delete(name);
       tell();
     });
