@@ -49,7 +49,7 @@ class Known:
         Simultaneous half-widths at the level that was asked for.
     covariance : array, optional
         Of the noise, in user units; None where only the half-widths are known. A vector is that of
-        the variances of independent entries.
+        the variances of entries that are not correlated.
     ends : array, optional
         Rows (low, high) of an interval that was released itself and need not be symmetric.
     covers : {"noise", "sample", "population"}
@@ -150,7 +150,7 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Where all entries are independent it is the vector of their variances.
+        Where no entries are correlated it is the vector of their variances.
         """
         told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
         if told and all(known is not None and known.ndim == 1 for known in told):

@@ -178,7 +178,7 @@ def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
     return _Covariances(C, M[:, 1:-1, -1] - m * y[:, None], total, m, y, middle, off)
 
 
-def _roots(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+def cholesky_factors(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Cholesky factors of the positive definite matrices, their inverses, and which those are."""
     lapack = scipy.linalg.lapack
     roots, inverses, positive = [], [], np.zeros(len(C), dtype=bool)
@@ -216,7 +216,7 @@ def _solve(
         C, root = _repaired(parts.C)
         parts, carried = replace(parts, C=C), np.linalg.inv(root).transpose(0, 2, 1)
     else:
-        root, inverse_root, positive = _roots(parts.C)
+        root, inverse_root, positive = cholesky_factors(parts.C)
         parts, carried = parts.only(positive), inverse_root.transpose(0, 2, 1)
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
     inverse = carried @ carried.transpose(0, 2, 1)

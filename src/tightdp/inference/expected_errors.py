@@ -19,8 +19,11 @@ from tightdp.randomness import SeededSource
 _SEED, _DIRECTIONS = 20_190_606, 16  # directions of the coefficients, averaged
 
 
-def even_moments(moments: RegressionMoments, slopes: FloatArray) -> FloatArray:
-    """Mean products of (1, x, y) for even, independent features and y = slopes @ (x - mean)."""
+def even_moments(moments: RegressionMoments, slopes: FloatArray, spread: float = 1.0) -> FloatArray:
+    """Mean products of (1, x, y) for even, independent features and y = slopes @ (x - mean).
+
+    Numeric features fill the middle of their bounds, a share ``spread`` of them.
+    """
     mean = np.zeros(len(moments.design))
     within = np.zeros((len(mean), len(mean)))
     for levels, where in zip(moments.layout.groups, moments.places.values(), strict=True):
@@ -29,7 +32,7 @@ def even_moments(moments: RegressionMoments, slopes: FloatArray) -> FloatArray:
             mean[places] = 1 / (levels + 1)
             within[places, places] = np.eye(levels) / (levels + 1) - 1 / (levels + 1) ** 2
         else:
-            within[places, places] = 1 / 3
+            within[places, places] = spread**2 / 3
     covariance = within @ slopes
     size = len(mean) + 2
     out = np.zeros((size, size))
@@ -47,6 +50,7 @@ def coefficient_covariance(
     *,
     length: float,
     shift: FloatArray | None = None,
+    spread: float = 1.0,
 ) -> FloatArray:
     """The covariance of (intercept, slopes) for scaled columns.
 
@@ -61,6 +65,8 @@ def coefficient_covariance(
         Squared length of the scaled slopes.
     shift : array, optional
         Where zero lies, for a plane through it; None for one with an intercept.
+    spread : float
+        The share of their bounds that numeric features fill.
     """
     first, width = (0 if shift is None else 1), len(moments.design)
     signs = 2.0 * SeededSource(_SEED).integers(2, (_DIRECTIONS, width)) - 1.0
@@ -68,7 +74,7 @@ def coefficient_covariance(
         noise = np.array([moved(one, shift) for one in noise])
     total = np.zeros((width + 1, width + 1))
     for direction in signs:
-        M = even_moments(moments, direction * np.sqrt(length / width))
+        M = even_moments(moments, direction * np.sqrt(length / width), spread)
         M = M if shift is None else moved(M, shift)
         A, b = M[first:-1, first:-1], M[first:-1, -1]
         theta = np.linalg.solve(A, b)

@@ -13,9 +13,10 @@ released moments themselves say decides how far each of them is trusted (empiric
    by the factor that the noise asks for; negative eigenvalues of C become 0;
 3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)`, R the variance of the noise of
    g plus that of C times b. Along the singular vectors of :math:`R^{-1/2} C`, b is normal about 0
-   with either one width :math:`\tau` for all or a width for each; both are half-Cauchy beforehand
-   (Gelman, 2006), and the likelihood of g weighs the two. Directions in which C is small compared
-   with the noise stay near 0.
+   with either one width :math:`\tau` for all or a width for each, and the likelihood of g weighs
+   the two. Beforehand a width has the tail of a half-Cauchy law (Gelman, 2006), and a density that
+   vanishes at 0, so that moderate effects are not taken for none (Chung and others, 2013).
+   Directions in which C is small compared with the noise stay near 0.
 
 As epsilon grows R tends to 0 and b to the least-squares estimate. All functions take one matrix of
 moments or many, along leading axes.
@@ -153,8 +154,8 @@ def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
     spread = 1 + _WIDTHS[:, None] * size[..., None, :] ** 2
     each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2  # log-likelihoods
     kept = _WIDTHS[:, None] * size[..., None, :] / spread
-    scale = np.sqrt(_WIDTHS * h.shape[-1] / length)
-    prior = scale / (1 + scale**2)  # half-Cauchy, on logarithmic steps
+    scale = np.sqrt(_WIDTHS * h.shape[-1] / (length / 2))
+    prior = scale**2 / (1 + scale**3)  # on logarithmic steps: a density tau / (1 + tau^3)
     prior = np.log(prior / prior.sum())[:, None]
     common, one_width = _average(each.sum(axis=-1, keepdims=True) + prior, kept)
     separate, own_widths = _average(each + prior, kept)

@@ -57,9 +57,10 @@ from tightdp.shaping.reach import lattice_radius, upwards
 
 POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)
-PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated: others have more noise"
+PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
 
 _SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
+_NARROW = 1 / 5  # of their bounds, which features of real tables often fill
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
 
 
@@ -162,18 +163,27 @@ class LeastSquares(Reading):
         )
 
     def preview(self, confidence: float = 0.95) -> Preview:
-        """Noise on the coefficients, for features that fill their bounds evenly, not correlated."""
+        """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
+
+        It says how much more there is where they fill a fifth of their bounds.
+        """
         level, std = check_confidence(confidence), self.expected_std()
         std = std if self.fit_intercept else std[1:]
         # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
         half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
-        assumes = f"{PREVIEWED_ROWS}; shrinkage is not counted"
+        narrow = self.expected_std(spread=_NARROW)[-len(std) :]
+        times = float((narrow / np.maximum(std, np.finfo(float).tiny)).max())
+        more = f"if numeric ones fill a fifth of them, up to {times:.3g} times as much"
+        assumes = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
         noise = f"shares of epsilon: {shares}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
-    def expected_std(self) -> FloatArray:
-        """Standard deviations to expect of the noise on intercept and slopes, in user units."""
+    def expected_std(self, *, spread: float = 1.0) -> FloatArray:
+        """Standard deviations to expect of the noise on intercept and slopes, in user units.
+
+        For numeric features that fill the middle of their bounds evenly, a share ``spread`` of it.
+        """
         moments = self.statistic
         scaled = coefficient_covariance(
             moments,
@@ -181,6 +191,7 @@ class LeastSquares(Reading):
             self.moments.covariance,
             length=LENGTH,
             shift=None if self.fit_intercept else -self.design.origin,
+            spread=spread,
         )
         units = self.design.linear.copy()
         if not self.fit_intercept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.convex.margin_losses import MarginLoss, margins
+from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, UndecidedError, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.coefficient_intervals import (
+    cholesky_factors,
     holding,
     quantile_intervals,
     simultaneous_intervals,
@@ -29,7 +31,7 @@ from tightdp.release import Release
 if TYPE_CHECKING:
     from tightdp.mechanisms.objective import ObjectivePerturbation
 
-_BLOCK_ROWS = 8192
+_BLOCK_ROWS = 2048  # sums of so many entries of 2**25 are below 2**53
 _MOST_BITS = 24
 NOT_KNOWN = (
     "Intervals are not known to hold here: beside its noise, the released information does not "
@@ -38,7 +40,9 @@ NOT_KNOWN = (
 )
 
 _SEED = 20_21
-_DRAWS = 2000
+_MOST_DRAWS, _FEWEST_DRAWS = 2000, 400  # wide matrices take longer
+_WORK = 4_000_000  # entries of all their matrices, about
+_TOGETHER = 500_000  # entries of matrices that are in memory together
 _PUBLIC_ROWS = 4096  # so many are enough
 _LEAST = 1e-9
 _NEAR = 2.0  # how far rows that matter are moved, in root mean squares
@@ -106,14 +110,19 @@ class NoisyInformation:
     def measure(self, rows: FloatArray, theta: FloatArray) -> list[int]:
         """The exact integers, upper triangle row by row. **Not private.**"""
         total = [0] * len(self.factor)
-        left, right = self.upper
+        low, high = self._low[:, None], self._ends[:, None]
         for start in range(0, len(rows), _BLOCK_ROWS):
             x = rows[start : start + _BLOCK_ROWS]
-            weight = self.loss.second(margins(x, theta), np.zeros(len(x)))
-            for i, (j, k) in enumerate(zip(left, right, strict=True)):
-                entry = weight * x[:, j] * x[:, k] * (self.factor[i] * self.resolution)
-                cells = np.clip(np.rint(entry), self._low[i], self._ends[i])
-                total[i] += int(cells.astype(np.int64).sum())
+            weight, columns = self.loss.second(margins(x, theta), np.zeros(len(x))), x.T.copy()
+            place = 0
+            for j in range(self.width):  # the entries (j, j), (j, j + 1), ...
+                row = slice(place, place + self.width - j)
+                entry = (weight * columns[j]) * columns[j:]
+                entry *= self.factor[row, None] * self.resolution
+                cells = np.clip(np.rint(entry, out=entry), low[row], high[row], out=entry)
+                sums = cells.sum(axis=1)  # of integers, below 2**53: exact
+                total[row] = [t + int(z) for t, z in zip(total[row], sums, strict=True)]
+                place = row.stop
         return total
 
     @property
@@ -133,11 +142,13 @@ class NoisyInformation:
         return out
 
     def errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Covariance and simultaneous half-widths of the noise on the entries."""
-        cube, unit = LpBall(len(self.factor), np.inf), 1.0 / (self.factor * self.resolution)
-        rate = float(self.noise.rate)
-        covariance = orders.covariance(cube, rate).value * np.outer(unit, unit)
-        return covariance, orders.concentration_radius(cube, rate, confidence) * unit
+        """Variances and simultaneous half-widths of the noise on the entries, not correlated."""
+        many, rate = len(self.factor), float(self.noise.rate)
+        unit = 1.0 / (self.factor * self.resolution)
+        # of a cube of side 2 the second moment is 1/3; a matrix for thousands of entries is large
+        variance = (many + 1) * (many + 2) / (3 * rate**2) * unit**2
+        radius = orders.concentration_radius(LpBall(many, np.inf), rate, confidence)
+        return variance, radius * unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,8 +202,12 @@ class Cloud:
         assert info is not None
         seen = release.value[len(mechanism.names) :]
         cube = KNormNoise(LpBall(len(seen), np.inf), float(info.noise.rate))
-        noise = cube.sample(_DRAWS, rng=bits) / (info.factor * info.resolution)
-        return cls._simulate(mechanism, release, info.matrices(seen - noise), bits)
+
+        def information(count: int) -> FloatArray:
+            noise = cube.sample(count, rng=bits) / (info.factor * info.resolution)
+            return info.matrices(seen - noise)
+
+        return cls._simulate(mechanism, release, information, bits)
 
     @classmethod
     def assumed(cls, mechanism: ObjectivePerturbation, release: Release, cells: FloatArray) -> Self:
@@ -203,43 +218,30 @@ class Cloud:
         matrix = (rows.T * curvature) @ rows
         if np.linalg.eigvalsh(matrix)[0] <= _LEAST * np.trace(matrix):
             fail("`covariates` must be public rows that span all columns: give more of them.")
-        # the rows themselves are a sample: other samples of as many rows say how good it is
-        weight = bits.exponential((_DRAWS, len(rows)))
-        weight *= mechanism.schema.rows / weight.sum(axis=1, keepdims=True)
-        products = curvature[:, None, None] * rows[:, :, None] * rows[:, None, :]
-        return cls._simulate(mechanism, release, np.tensordot(weight, products, 1), bits)
+
+        def information(count: int) -> FloatArray:
+            # the rows themselves are a sample: other samples of as many rows say how good it is
+            weight = bits.exponential((count, len(rows)))
+            weight *= mechanism.schema.rows / weight.sum(axis=1, keepdims=True) * curvature
+            return np.array([(rows.T * one) @ rows for one in weight])
+
+        return cls._simulate(mechanism, release, information, bits)
 
     @classmethod
     def _simulate(
         cls,
         mechanism: ObjectivePerturbation,
         release: Release,
-        information: FloatArray,
+        information: Callable[[int], FloatArray],
         bits: RandomSource,
     ) -> Self:
-        theta, linear = _scaled(mechanism, release), mechanism.rows.design.linear
-        noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(_DRAWS, rng=bits)
-        last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(_DRAWS, rng=bits)
-        last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
-        score = _ROOM * bits.normal((_DRAWS, len(theta)))
-        value, vector = np.linalg.eigh(information)
-        root = np.sqrt(np.maximum(value, _LEAST))[:, None]
-        half_way = vector / root  # H^(-1/2), rotated
-        to_user = np.einsum("pi,kij->kpj", linear, half_way)
-        pushed = np.einsum("kij,ki->kj", half_way, noise)
-        pulled = np.einsum("kij,i->kj", half_way, mechanism.calibration.ridge * theta)
-        whole = pushed + pulled + score
-        size = np.linalg.norm(whole, axis=1)
-        rows = np.diagonal(information, axis1=1, axis2=2).max(axis=1)  # sum of curvatures, at least
-        move = _NEAR * size / np.sqrt(np.maximum(rows, _LEAST))
-        middle, either = _bend(move)
-        centre = np.einsum("kpj,kj->kp", to_user, middle[:, None] * whole) + last
-        reach = (either * size)[:, None] * np.sqrt((to_user**2).sum(axis=2))
-        lost = (value[:, 0] <= 0) | (move >= _LARGEST_MOVE)
-        reach[lost] = np.inf
-        released = release.value[: len(theta)]
-        by_noise = np.einsum("kpj,kj->kp", to_user, pushed) + last
-        return cls(released + centre - reach, released + centre + reach, by_noise, released)
+        width = len(mechanism.names)
+        many = int(np.clip(_WORK / width**2, _FEWEST_DRAWS, _MOST_DRAWS))
+        few = max(_TOGETHER // width**2, 1)
+        counts = [min(few, many - start) for start in range(0, many, few)]
+        parts = [_moves(mechanism, release, information(count), bits) for count in counts]
+        low, high, noise_only = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(low, high, noise_only, release.value[:width])
 
     def intervals(self, alpha: float, *, simultaneous: bool = False) -> FloatArray:
         """Rows (low, high) for every parameter; refused where they are not known to hold."""
@@ -253,6 +255,39 @@ class Cloud:
     def noise_std(self) -> FloatArray:
         """The spread of the noise: half the distance of the quantiles one sigma away."""
         return np.subtract(*np.quantile(self.noise_only, [0.8413, 0.1587], axis=0)) / 2
+
+
+@one_blas_thread()  # thousands of small matrices: threads would wait for each other
+def _moves(
+    mechanism: ObjectivePerturbation,
+    release: Release,
+    information: FloatArray,
+    bits: RandomSource,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bounds on the true parameters, and the part of the noise, for draws of the information."""
+    theta, linear = _scaled(mechanism, release), mechanism.rows.design.linear
+    count = len(information)
+    noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(count, rng=bits)
+    last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(count, rng=bits)
+    last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
+    score = _ROOM * bits.normal((count, len(theta)))
+    _, back, positive = cholesky_factors(information)
+    lost = np.full((count - len(back), len(linear)), np.inf)  # draws that allow everything
+    noise, last, score, information = (one[positive] for one in (noise, last, score, information))
+    to_user = linear @ back.transpose(0, 2, 1)  # back is a root of the inverse of H
+    pushed = (back @ noise[:, :, None])[:, :, 0]
+    pulled = back @ (mechanism.calibration.ridge * theta)
+    whole = pushed + pulled + score
+    size = np.linalg.norm(whole, axis=1)
+    rows = np.diagonal(information, axis1=1, axis2=2).max(axis=1)  # sum of curvatures, at least
+    move = _NEAR * size / np.sqrt(np.maximum(rows, _LEAST))
+    middle, either = _bend(move)
+    centre = (to_user @ (middle[:, None] * whole)[:, :, None])[:, :, 0] + last
+    reach = (either * size)[:, None] * np.sqrt((to_user**2).sum(axis=2))
+    reach[move >= _LARGEST_MOVE] = np.inf
+    found = release.value[: len(theta)] + centre
+    low, high = np.vstack([found - reach, -lost]), np.vstack([found + reach, lost])
+    return low, high, (to_user @ pushed[:, :, None])[:, :, 0] + last
 
 
 def _bend(move: FloatArray) -> tuple[FloatArray, FloatArray]:

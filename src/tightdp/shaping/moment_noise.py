@@ -24,7 +24,7 @@ NOISES = ("best", "split", "hull", *LP_NAMES)
 # length of the scaled coefficients, squared distance of the target's mean from the middle of its
 # bounds, and how well the mean square of the target must be known.
 LENGTH = 1 / 8
-_LEVEL = 1 / 12
+_LEVEL = 1 / 24
 _SQUARE_ERROR = 0.004
 _SQUARE_SHARES = (0.01, 0.03)
 
