@@ -21,6 +21,7 @@ __all__ = [
     "histogram",
     "mean",
     "median",
+    "missing_rate",
     "proportion_test",
     "quantile",
     "quantiles",
@@ -160,26 +161,48 @@ mean = function_of(
     KINDS["mean"],
     """Under replace-one the noisy sum is divided by the public number of rows. Under add-remove the
 noisy sum is divided by a noisy number of rows of the same release; standard errors are then of
-first order, and the intervals are those of Fieller (1954), for the law of the noise.
+first order, and the intervals are those of Fieller (1954), for the law of the noise. So it is with
+``missing="drop"``, which takes the rows where all of the columns are there, and releases their
+noisy number beside the means. By default a missing cell counts as a public value, the middle of its
+bounds unless the schema states another, and pulls the mean towards it.
 
 >>> import numpy as np
 >>> from tightdp import Interval, Schema
 >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
 >>> mean({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=10.0)["x"].__round__(1)
 1.5
+>>> gaps = {"x": [1.5, None] * 200}
+>>> [
+...     round(mean(gaps, "x", schema=schema, epsilon=10.0, missing=how)["x"], 1)
+...     for how in ("rule", "drop")
+... ]
+[3.2, 1.5]
 """,
 )
 variance = function_of(
     KINDS["variance"],
-    """The divisor is n, and replace-one neighbours are needed. Values are moved into the range that
-a variance can have; standard errors are of first order, and the intervals hold for the law of the
-noise, second order included.
+    """The divisor is n. Values are moved into the range that a variance can have; standard errors
+are of first order, and the intervals hold for the law of the noise, second order included. Where
+the number of rows is private (under add-remove, and where rows with missing cells are left out), a
+noisy number of rows stands beside the variances.
 
 >>> import numpy as np
 >>> from tightdp import Interval, Schema
 >>> schema = Schema({"x": Interval(0, 10)}, rows=400)
 >>> variance({"x": np.arange(400) % 4}, ["x"], schema=schema, epsilon=50.0)["x"].__round__(0)
 1.0
+""",
+)
+missing_rate = function_of(
+    KINDS["missing_rate"],
+    """A cell is missing where the schema finds nothing in it: no number in a numeric column, an
+empty cell in a category. The mean over such flags, with the noise and intervals of a mean.
+
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=1000)
+>>> release = missing_rate({"x": [1, 2, 3, 4, None] * 200}, "x", schema=schema, epsilon=10)
+>>> bool(abs(release["x"] - 0.2) < 0.01)
+True
 """,
 )
 count = function_of(

@@ -43,8 +43,11 @@ _NOISE_ONLY = "noise only: sampling error and clamping are not included"
 
 def of_rows(schema: Schema, assumes: str = "") -> str:
     """What a preview assumes, with the number of rows where that is private."""
-    if schema.neighbors is Neighbors.REPLACE_ONE:
+    if schema.rows_known:
         return assumes
+    if schema.neighbors is Neighbors.REPLACE_ONE:
+        full = "no missing cell; where half of the rows are left out errors are twice as large"
+        return f"{assumes}; and for {full}" if assumes else full
     many = (
         f"a table of {whole(schema.rows)} rows, as many as the schema allows; with a tenth of them "
         "errors are about ten times as large"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from tightdp.data.columns import MissingFlag
 from tightdp.data.histograms import Histogram, group_cells, group_items, group_names
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
@@ -39,7 +40,15 @@ from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
 from tightdp.noise.law import NoiseLaw
 from tightdp.options import GROUPS, By, Edges, Option, table_names
-from tightdp.schema import Category, Date, Interval, Schema, check_schema
+from tightdp.schema import (
+    MISSING,
+    MISSING_WORDS,
+    Category,
+    Date,
+    Interval,
+    Schema,
+    check_schema,
+)
 from tightdp.shaping.coordinate_noise import PURE
 
 Options = Mapping[str, Any]
@@ -122,6 +131,7 @@ _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 
 _BY = Option("by", "release it for every group: categories, dates, and numbers with their bins")
 _BINS = 10  # of a histogram, where nobody says
+_MISSING = Option("text", MISSING_WORDS, choices=MISSING, default=MISSING[0])
 
 
 _KEYS = ("public", "private")
@@ -157,8 +167,14 @@ def _register_columns(
     mechanism: Callable[..., Mechanism],
     grouped: Callable[..., Mechanism],
     keyed: Callable[..., Mechanism] | None = None,
+    *,
+    counts: bool = True,
 ) -> None:
-    """Of numeric columns, by default of all; of all rows, of every group, or of private keys."""
+    """Of numeric columns, by default of all; of all rows, of every group, or of private keys.
+
+    ``counts`` says that the mechanism of all rows counts them where their number is private; if it
+    does not, all rows are then one group.
+    """
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         columns, by = given.get("columns"), given.get("by")
@@ -166,16 +182,19 @@ def _register_columns(
         if columns is None:
             groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
+        left_out = _left_out(given)
         if private:
             assert keyed is not None
+            if left_out:
+                fail("`missing` must be 'rule' with keys='private': count such rows as a key.")
             own = {key: given[key] for key in ("count_share",) if key in given}
             return keyed(schema, columns, _key_columns(by), epsilon=epsilon, **private, **own)
-        if by is None:
+        if by is None and not left_out and (counts or schema.rows_known):
             return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
-        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given))
+        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given), **left_out)
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    options = {"columns": columns, "by": _BY, **_SHAPE}
+    options = {"columns": columns, "by": _BY, "missing": _MISSING, **_SHAPE}
     if keyed is not None:
         share = Option("number", "of private keys: the part of epsilon for keys and counts")
         options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
@@ -228,13 +247,40 @@ def _is_date(schema: Schema, name: object) -> bool:
     return isinstance(name, str) and isinstance(check_schema(schema).columns.get(name), Date)
 
 
+def _left_out(given: Options) -> dict[str, str]:
+    """What is asked of rows with missing cells; nothing where the schema's rule holds."""
+    asked = check_choice("missing", given.get("missing", MISSING[0]), MISSING)
+    return {} if asked == MISSING[0] else {"missing": asked}
+
+
 def _shape(given: Options) -> dict[str, Any]:
     return {key: given.get(key, option.default) for key, option in _SHAPE.items()}
 
 
 _register_columns("sum", SumMechanism, GroupSums, KeySums)
 _register_columns("mean", MeanMechanism, GroupMeans, KeyMeans)
-_register_columns("variance", VarianceMechanism, GroupVariances)
+_register_columns("variance", VarianceMechanism, GroupVariances, counts=False)
+
+
+def _missing_rates(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+    """Means of flags that are 1 where a cell is missing."""
+    columns, by = given.get("columns"), given.get("by")
+    names = KINDS["missing_rate"].columns({}, check_schema(schema)) if columns is None else columns
+    flagged = {name: MissingFlag(of=schema[name]) for name in names if name not in group_names(by)}
+    facts = schema.ruled({**schema.columns, **flagged})
+    if by is None:
+        return MeanMechanism(facts, list(flagged), epsilon=epsilon, **_shape(given))
+    return GroupMeans(facts, list(flagged), by, epsilon=epsilon, **_shape(given))
+
+
+register(
+    Kind(
+        "missing_rate",
+        "shares of rows in which cells are missing",
+        {"columns": Option("columns", "by default all"), "by": _BY, **_SHAPE},
+        _missing_rates,
+    )
+)
 
 
 def _count(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
@@ -334,14 +380,15 @@ def _register_quantiles(
     """Quantiles of a column, of all rows or of every group."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        stated = dict(given)
+        stated = {k: v for k, v in given.items() if k != "missing"} | _left_out(given)
         by = stated.pop("by", None)
         if by is None:
             return mechanism(schema, epsilon=epsilon, **stated)
         taus = stated.pop("taus") if "taus" in stated else [stated.pop("tau", Fraction(1, 2))]
         return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
 
-    register(Kind(name, about, {"column": _COLUMN, **options, "by": _BY}, build))
+    shared = {"by": _BY, "missing": _MISSING}
+    register(Kind(name, about, {"column": _COLUMN, **options, **shared}, build))
 
 
 _register_quantiles(

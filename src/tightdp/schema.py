@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from tightdp.accepted import TableLike
 from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
@@ -33,13 +33,17 @@ from tightdp.privacy import Neighbors
 __all__ = [
     "DEFAULT_BITS",
     "DOORS",
+    "MISSING",
+    "MISSING_WORDS",
     "Category",
+    "CompleteRows",
     "Date",
     "Interval",
     "Schema",
     "check_bits",
     "check_schema",
     "column_of_two_levels",
+    "complete_rows",
     "has_groups",
     "numeric_column",
     "require_public_rows",
@@ -97,6 +101,9 @@ class Schema:
     person: str | None
     rows_per_person: int
 
+    drops: ClassVar[bool] = False
+    """Whether rows with a missing cell are left out; if not, such a cell has a public value."""
+
     def __init__(
         self,
         columns: Mapping[str, Interval | Category],
@@ -125,7 +132,7 @@ class Schema:
         """What makes the same schema again."""
         columns = ", ".join(f"{name!r}: {rule!r}" for name, rule in self.columns.items())
         facts = [f"{name}={_plain(value)!r}" for name, value in self._options().items()]
-        return f"Schema({{{columns}}}, {self.rows}, {', '.join(facts)})"
+        return f"{type(self).__name__}({{{columns}}}, {self.rows}, {', '.join(facts)})"
 
     def __hash__(self) -> int:
         columns = frozenset(self.columns.items())  # equal whatever their order, as mappings are
@@ -133,7 +140,7 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For copies and the workers of Spark: a read-only mapping cannot be pickled."""
-        return partial(Schema, dict(self.columns), self.rows, **self._options()), ()
+        return partial(type(self), dict(self.columns), self.rows, **self._options()), ()
 
     def _options(self) -> dict[str, Any]:
         """What is stated beside columns and rows."""
@@ -166,22 +173,20 @@ class Schema:
         """The named columns, in that order."""
         return {name: self[name] for name in names}
 
-    def with_rows(self, rows: int) -> Schema:
+    @property
+    def rows_known(self) -> bool:
+        """Whether the number of rows that count is public."""
+        return self.neighbors is Neighbors.REPLACE_ONE and not self.drops
+
+    def with_rows(self, rows: int) -> Self:
         """The same facts about another number of rows.
 
         >>> Schema({"x": Interval(0, 1)}, rows=100).with_rows(5).rows
         5
         """
-        return Schema(
-            self.columns,
-            rows,
-            neighbors=self.neighbors,
-            bits=self.bits,
-            person=self.person,
-            rows_per_person=self.rows_per_person,
-        )
+        return type(self)(self.columns, rows, **self._options())
 
-    def only(self, names: Iterable[str]) -> Schema:
+    def only(self, names: Iterable[str]) -> Self:
         """The same facts for some of the columns, in that order: a model's features and target.
 
         >>> schema = Schema({"a": Interval(0, 1), "b": Interval(0, 2), "c": Interval(0, 3)}, rows=9)
@@ -192,9 +197,9 @@ class Schema:
             fail("`names` must be a list of columns.")
         return self.ruled(self.select(names))
 
-    def ruled(self, columns: Mapping[str, Interval | Category]) -> Schema:
+    def ruled(self, columns: Mapping[str, Interval | Category]) -> Self:
         """The same facts about rows and persons, with these rules for columns."""
-        return Schema(columns, self.rows, **self._options())
+        return type(self)(columns, self.rows, **self._options())
 
     def check(self, frame: TableLike, *, progress: bool = False) -> Any:
         """Count cells that are missing, unreadable, clamped or unseen, column by column.
@@ -310,6 +315,41 @@ class Schema:
         return cls.from_dict(record)
 
 
+class CompleteRows(Schema):
+    """The same facts about the rows in which no cell that a statistic reads is missing.
+
+    A row is left out on account of its own cells alone. So tables that differ by a row that is
+    added or removed differ by such a row, or not at all, once rows are left out; under replace-one
+    they may differ by a row that is replaced, added or removed, and **the number of rows that are
+    left is private**, while that of all rows is public. What is computed from such a schema must
+    be private between all of these. Made by :func:`complete_rows` from the ``missing="drop"`` of a
+    release, never by its user.
+    """
+
+    __slots__ = ()
+    drops: ClassVar[bool] = True
+
+
+MISSING = ("rule", "drop")
+MISSING_WORDS = (
+    "what becomes of missing cells: 'rule', the public value of the schema, which pulls results "
+    "towards it; 'drop', rows with one are left out, and their number is a noisy result, too"
+)
+
+
+def complete_rows(schema: object, missing: object) -> Schema:
+    """The facts for a statistic of all rows, or of those where its columns are there.
+
+    >>> schema = Schema({"x": Interval(0, 1)}, rows=100)
+    >>> complete_rows(schema, None) is schema, complete_rows(schema, "drop").rows_known
+    (True, False)
+    """
+    facts = check_schema(schema)
+    if missing is None or check_choice("missing", missing, MISSING) == "rule":
+        return facts
+    return CompleteRows(facts.columns, facts.rows, **facts._options())
+
+
 def check_schema(schema: object) -> Schema:
     """A schema, not a dictionary of columns."""
     return check_instance("schema", schema, Schema)
@@ -349,7 +389,9 @@ def has_groups(rule: Interval | Category) -> bool:
 
 def require_public_rows(schema: Schema, what: str) -> None:
     """What divides by the number of rows, or does not count them, needs to know it."""
-    if schema.neighbors is not Neighbors.REPLACE_ONE:
+    if schema.drops:
+        fail(f"{what} needs all rows, whose number is public: leave missing='drop' out.")
+    if not schema.rows_known:
         fail(f"{what} needs neighbors='replace-one': the number of rows must be public.")
 
 

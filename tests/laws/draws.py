@@ -20,6 +20,7 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.lattice_posets import PosetBody
 from tightdp.geometry.poset_ball import PosetBall
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
@@ -75,4 +76,5 @@ BODIES: dict[type[LatticeBody], Callable[[], LatticeBody]] = {
     HistogramBody: lambda: HistogramBody(20),
     MomentLatticeBody: lambda: MomentLatticeBody(2, "triangle"),
     RecordBody: lambda: RecordBody(2),
+    OptionalRecordBody: lambda: OptionalRecordBody(RecordBody(1)),
 }

@@ -337,6 +337,12 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for noise, delta in {"best": 0.0, "laplace": 0.0, "gaussian": 1e-3}.items()
+    ]
+    + [
+        Case(
+            "sums of rows that are there",
+            lambda facts: GroupSums(facts, ["x"], None, epsilon=1, missing="drop"),
+        )
     ],
     GroupMeans: [
         Case("means by group", lambda facts: GroupMeans(facts, ["x", "y"], "k", epsilon=1)),
@@ -344,9 +350,27 @@ MECHANISMS: dict[type, list[Case]] = {
             "means by bins",
             lambda facts: GroupMeans(facts, "x", ["k", ("y", [-1, 0, 1])], epsilon=1),
         ),
+        *(
+            Case(
+                f"means of rows that are there, {noise}",
+                lambda facts, noise=noise, delta=delta: GroupMeans(
+                    facts, ["x", "y"], None, noise=noise, epsilon=1, delta=delta, missing="drop"
+                ),
+            )
+            for noise, delta in {"hull": 0.0, "staircase": 0.0, "gaussian": 1e-3}.items()
+        ),
+        Case(
+            "means by group of rows that are there",
+            lambda facts: GroupMeans(facts, "x", "k", epsilon=1, missing="drop"),
+        ),
     ],
     GroupVariances: [
-        Case("variances by group", lambda facts: GroupVariances(facts, "y", "t", epsilon=1))
+        Case("variances by group", lambda facts: GroupVariances(facts, "y", "t", epsilon=1)),
+        Case("variances of all rows", lambda facts: GroupVariances(facts, "y", None, epsilon=1)),
+        Case(
+            "variances of rows that are there",
+            lambda facts: GroupVariances(facts, ["x", "y"], None, epsilon=1, missing="drop"),
+        ),
     ],
     GroupQuantiles: [
         Case(
@@ -356,6 +380,12 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for taus, interval in (([0.25], "none"), ([0.5], "sample"), ([0.25, 0.5], "none"))
+    ]
+    + [
+        Case(
+            "quantiles by group of rows that are there",
+            lambda facts: GroupQuantiles(facts, "x", [0.5], "k", epsilon=1, missing="drop"),
+        )
     ],
     TableMechanism: [
         Case(

@@ -38,6 +38,7 @@ from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.means import RowsWhere
 from tightdp.mechanisms.proportion import FineRows
+from tightdp.schema import complete_rows
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise
@@ -132,6 +133,11 @@ def _class_moments(rng: Generator, facts: tdp.Schema) -> ClassMoments:
 
 
 def _group_moments(rng: Generator, facts: tdp.Schema) -> GroupMoments:
+    """In groups or of all rows, which may be left out for missing cells."""
+    facts = complete_rows(facts, ("rule", "drop")[rng.integers(2)])
+    if rng.integers(2):
+        numbers = some(rng, ["a", "c", "j"] if rng.integers(2) else ["a", "c"])
+        return GroupMoments(facts, numbers, None, squares=bool(rng.integers(2)))
     by = some(rng, ["l", "b"])
     pairs = [(name, _bins(rng, facts, name)) if name == "b" else name for name in by]
     return GroupMoments(facts, some(rng, ["a", "c", "j"]), pairs, squares=bool(rng.integers(2)))

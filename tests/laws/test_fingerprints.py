@@ -118,6 +118,7 @@ OTHERS: dict[str, list[Any]] = {
     "high": [0.75],
     "post": ["none"],
     "null": [0.4],
+    "missing": ["drop"],
     "alternative": ["greater"],
     "alpha": [0.5],
     "var_smoothing": [0.1],

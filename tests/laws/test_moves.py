@@ -66,7 +66,9 @@ def moves_between(statistic: Statistic, points: Any, rng: np.random.Generator) -
     """All differences of rows, or what a person with as many rows as are used adds."""
     if statistic.schema.neighbors is tdp.privacy.Neighbors.REPLACE_ONE:
         first, second = np.triu_indices(len(points), 1)
-        return points[first] - points[second]
+        replaced = points[first] - points[second]
+        # a row that is left out comes or goes
+        return np.concatenate([replaced, points]) if statistic.schema.drops else replaced
     person = statistic.schema.rows_per_person
     if person == 1:
         return points

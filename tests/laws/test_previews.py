@@ -98,7 +98,10 @@ X = {"features": ["x"]}
 ASKED = [
     Asked("sum", {"columns": ["x", "y"]}),
     Asked("mean", {"columns": ["x", "y"]}, least=2 / 3),
-    Asked("variance", {"columns": ["x"]}, REPLACE, on_rows=True, least=1 / 4),
+    Asked("variance", {"columns": ["x"]}, on_rows=True, least=1 / 4),
+    Asked("mean", {"columns": ["x", "y"], "missing": "drop"}, least=2 / 3),
+    Asked("median", {"column": "x", "missing": "drop"}, on_rows=True),
+    Asked("missing_rate", {"columns": ["x", "k"]}, least=2 / 3),
     Asked("count", {"columns": ["k", "t"]}),
     Asked("flags", {"columns": ["t"], "at_most": 1}),
     Asked("capped_sum", {"columns": ["x"], "at_most": 10}),

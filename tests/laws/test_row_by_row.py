@@ -75,7 +75,8 @@ def read(frame: Any, names: Sequence[str], block: int = 5) -> Reading:
 def _cell_readings(cells: Any) -> list[Any]:
     numbers = [[_shown(x) for x in cells.numbers(rule)] for rule in (None, *INTERVALS)]
     codes = [cells.codes(rule).tolist() for rule in CATEGORIES]
-    return list(zip(*numbers, *codes, map(tuple, cells.keys().tolist()), strict=True))
+    gone = [cells.missing(rule).tolist() for rule in (*INTERVALS, *CATEGORIES)]
+    return list(zip(*numbers, *codes, *gone, map(tuple, cells.keys().tolist()), strict=True))
 
 
 def _shown(number: float) -> str:

@@ -145,6 +145,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "quantiles": ("x", [0.25, 0.5]),
     "share": ("k",),
     "proportion_test": ("k",),
+    "missing_rate": (["x", "k"],),
     "sum": (["x"],),
     "variance": (["x"],),
     "find_bounds": ("x",),
@@ -187,6 +188,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "histogram": {"column": "x", "bins": 4},
     "share": {"column": "x", "low": 3},
     "proportion_test": {"column": "x", "low": 3},
+    "missing_rate": {"columns": ["x", "k"]},
     "products": {"terms": ["x", "k:t"]},
     "moments": {"features": ["x"], "target": "y"},
     "quantile": {"column": "x", "tau": 0.25},
@@ -215,7 +217,7 @@ def _kind(name: str, relation: str) -> Reader:
 
 
 # kinds whose number of rows must be public
-NEED_ROWS = ("variance", "share", "proportion_test", "linear_regression", "ridge")
+NEED_ROWS = ("share", "proportion_test", "linear_regression", "ridge")
 
 
 def readers() -> Iterator[Reader]:

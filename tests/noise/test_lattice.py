@@ -28,6 +28,7 @@ from tightdp.exact.lattice_bodies import (
 from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.lattice_posets import PosetBody
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.noise import lattice
@@ -71,6 +72,10 @@ EXAMPLES: dict[type[LatticeBody], list[tuple[LatticeBody, str, int]]] = {
         (MomentLatticeBody(1, "triangle"), "3/2", 4),
     ],
     RecordBody: [(RecordBody(1), "1", 12)],
+    OptionalRecordBody: [
+        (OptionalRecordBody(BoxBody([1, 1])), "1", 14),
+        (OptionalRecordBody(RecordBody(1)), "3/2", 8),
+    ],
     ProductBody: [
         (ProductBody([BoxBody([1]), HistogramBody(3)]), "3/2", 9),
         (ProductBody([DiamondBody(2), BoxBody([2])]), "6/5", 9),

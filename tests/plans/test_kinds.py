@@ -41,6 +41,7 @@ ASKED = {
     "histogram": {"column": "w", "bins": 3},
     "share": {"column": "y", "high": 0.5},
     "proportion_test": {"column": "y", "high": 0.5},
+    "missing_rate": {"columns": ["w", "t"]},
     "products": {"terms": ["w", "x"]},
     "moments": {"features": ["w", "y"], "target": "x"},
     "quantile": {"column": "w", "tau": 0.25},

@@ -24,6 +24,7 @@ RELEASES = {
     "count": 'columns = ["region", "region:answer"]',
     "share": 'column = "age"\nlow = 18',
     "proportion_test": 'column = "age"\nlow = 18\nnull = 0.4',
+    "missing_rate": 'columns = ["age", "region"]',
     "flags": 'columns = ["answer"]\nat_most = 1\nimplies = []',
     "capped_sum": 'columns = ["pay"]\nat_most = 10',
     "histogram": 'column = "age"\nbins = [0, 20, 60, 100]',

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.column_rules import MOST_BITS
 from tightdp.data.columns import Chunk
-from tightdp.data.persons import FewRows
+from tightdp.data.persons import GONE, FewRows, side_by_side
 from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
 from tightdp.schema import Interval, Schema
 
@@ -143,10 +143,10 @@ class Scan:
     @classmethod
     def of(cls, parts: Sequence[Rows], rows: int, marks: Sequence[int | None] = ()) -> Self:
         """A scan for all these readings, in blocks of at most ``rows`` rows."""
-        seen: dict[tuple[str, int], int] = {}  # rules live as long as the schemas
+        seen: dict[tuple[str, int, bool], int] = {}  # rules live as long as the schemas
         columns, places = [], []
         for i, (schema, names) in enumerate(parts):
-            here = [(name, id(schema[name])) for name in names]
+            here = [(name, id(schema[name]), schema.drops) for name in names]
             columns += [(key[0], i) for key in here if key not in seen]
             for key in here:
                 seen.setdefault(key, len(seen))
@@ -200,8 +200,9 @@ class Scan:
         kept = [FewRows(self.schema.rows_per_person, len(choice)) for choice in choices]
         for keys, rows in keyed:
             for few, choice in zip(kept, choices, strict=True):
-                few.add(keys, rows[:, choice])
-        table = np.concatenate([few.rows() for few in kept], axis=1)
+                there = (rows[:, choice] != GONE).all(axis=1)  # a row left out takes no place
+                few.add(keys[there], rows[there][:, choice])
+        table = side_by_side([few.rows() for few in kept])
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]
             yield Block.of_columns(self.names, part.T.astype(np.float64, order="C"))
@@ -210,7 +211,10 @@ class Scan:
         """Integers as doubles, shape (d, rows): products of them run as linear algebra."""
         out = np.empty((len(self.columns), len(chunk[self.columns[0][0]])))
         for row, (name, i) in zip(out, self.columns, strict=True):
-            chunk[name].quantize(self.parts[i][0][name], self.schema.bits, out=row)
+            facts, cells = self.parts[i][0], chunk[name]
+            cells.quantize(facts[name], self.schema.bits, out=row)
+            if facts.drops:
+                row[cells.missing(facts[name])] = GONE
         return out
 
 

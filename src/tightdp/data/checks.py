@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
 from tightdp.data.blocks import Block, Scan
-from tightdp.data.columns import Cells, Chunk, ListedCells
+from tightdp.data.columns import Cells, Chunk
 from tightdp.data.one_pass import BLOCK_ROWS, scan_sums
 from tightdp.data.table import check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
@@ -25,7 +25,6 @@ from tightdp.printed import html_table, short, text_table, whole
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 from tightdp.schema import DOORS, Category, Date, Interval, Schema
 
-_UNSEEN = "\0unseen"  # a level that no cell has
 _OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5
 _OTHER_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
 _COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(3)))
@@ -251,7 +250,7 @@ def _interval(cells: Cells, rule: Interval) -> list[float]:
     lost = np.isnan(numbers)
     with np.errstate(invalid="ignore"):
         clamped = (numbers < rule.low) | (numbers > rule.high)
-    text = lost & ~_empty(cells, lost)
+    text = lost & ~cells.empty(lost)
     written = [
         float((text & ~np.isnan(as_read)).sum()) for as_read in _otherwise(cells, rule, text)
     ]
@@ -272,28 +271,14 @@ def _otherwise(cells: Cells, rule: Interval, text: NDArray[np.bool_]) -> Iterato
 
 
 def _category(cells: Cells, rule: Category) -> list[float]:
-    lost = _no_level(cells, rule, loose=rule.loose)
-    empty = _empty(cells, lost)
+    lost = cells.no_level(rule, loose=rule.loose)
+    empty = cells.empty(lost)
     unseen = lost & ~empty
-    loosely = unseen & ~_no_level(cells, rule, loose=True) if _can_be_loose(rule) else empty & False
+    loosely = unseen & ~cells.no_level(rule, loose=True) if _can_be_loose(rule) else empty & False
     return [*map(float, (empty.sum(), 0, 0, unseen.sum(), loosely.sum(), 0, 0))]
-
-
-def _no_level(cells: Cells, rule: Category, *, loose: bool) -> NDArray[np.bool_]:
-    further = Category([*rule.levels, _UNSEEN], other=_UNSEEN, loose=loose)
-    return np.asarray(cells.codes(further) == len(rule.levels))
 
 
 def _can_be_loose(rule: Category) -> bool:
     """Whether levels are still told apart without case and blanks."""
     keys = {v.strip().casefold() if isinstance(v, str) else v for v in rule.levels}
     return len(keys) == len(rule.levels)
-
-
-def _empty(cells: Cells, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of some cells are missing, as a table of persons would see them; "" is missing."""
-    if not among.any():
-        return among
-    keys = cells.keys()
-    blank = ListedCells([""]).keys()[0]
-    return among & ((keys[:, 0] == -1) | (keys == blank).all(axis=1))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tightdp.data.blocks import Block, Grid, grouped_sums, product_rounding
-from tightdp.data.histograms import group_cells
+from tightdp.data.histograms import row_groups
 from tightdp.data.statistics import SCALED, Statistic, check_fits
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.geometry.norm_balls import LpBall
@@ -86,6 +86,11 @@ class RecordLayout:
         fail(f"There is no feature {name!r}.")
 
 
+def in_group(entry: str, group: str) -> str:
+    """The name of an entry within a group; of the only group of all rows nothing is said."""
+    return f"{entry} | {group}" if group else entry
+
+
 class GroupMoments(Statistic):
     r"""Within each group: the count, sums of x (and of 2 x^2 - 1), and counts of levels.
 
@@ -106,15 +111,17 @@ class GroupMoments(Statistic):
     norm; given :math:`\sum s_g = 0` the sums of a and of b agree, so both are half of
     :math:`\sum_g \|z_g\|_K \le 2`, at most 1, and may be raised to 1 because
     :math:`q - q = 0` costs nothing. (4) The set without the condition on s is an outer body of
-    one dimension more; noise of its shape is independent from group to group.
+    one dimension more; noise of its shape is independent from group to group. (5) A row that is
+    left out (:class:`~tightdp.schema.CompleteRows`) is in no group. Replacing still removes at most
+    one record and adds at most one: step (2) holds, while the condition on s does not.
 
     Parameters
     ----------
     schema : Schema
     features : sequence of str
         Columns of numbers or levels; none, if only rows are counted.
-    by : str, or list of names and of pairs (name, bins)
-        The groups: see :func:`~tightdp.data.histograms.group_cells`.
+    by : str, or list of names and of pairs (name, bins), or None
+        The groups: see :func:`~tightdp.data.histograms.group_cells`; None for all rows.
     squares : bool
         Whether squares are summed, too.
     counted : bool
@@ -140,7 +147,7 @@ class GroupMoments(Statistic):
         counted: bool = True,
     ) -> None:
         self.schema, self.features = check_schema(schema), tuple(features)
-        self.cells = group_cells(schema, by)
+        self.cells = row_groups(schema, by)
         self.columns = (*self.features, *self.cells.columns)
         if len(set(self.columns)) < len(self.columns):
             fail("`by` and the columns that are summed must be distinct.")
@@ -154,7 +161,7 @@ class GroupMoments(Statistic):
             for cell in itertools.product(*self.cells.labels)
         )
         entries = (*["rows"][: self.layout.counted], *self._entry_names())
-        self.names = tuple(f"{entry} | {group}" for group in self.groups for entry in entries)
+        self.names = tuple(in_group(entry, group) for group in self.groups for entry in entries)
         check_fits(self)
 
     def _entry_names(self) -> list[str]:

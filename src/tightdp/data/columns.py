@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,27 @@ from tightdp.schema import Category, Interval, Schema
 from tightdp.values import exact_value, nearest_double, person_words, plain_cell, unmarked
 
 _SMALL_RANGE = 1024
+_UNSEEN = "\0unseen"  # a level that no cell has
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFlag(Interval):
+    """A rule that makes 1 of a cell in which another rule finds nothing, and 0 of any other.
+
+    >>> rule, out = MissingFlag(of=Interval(5, 9)), np.empty(3)
+    >>> ListedCells([7, None, "many"]).quantize(rule, 4, out)
+    >>> out
+    array([-16.,  16.,  16.])
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    step: float | Fraction | None = 1.0
+    of: Interval | Category = field(kw_only=True)
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return f"1 where a cell is missing, 0 where it is there: {self.of.describe()}"
 
 
 class Cells(ABC):
@@ -60,9 +82,36 @@ class Cells(ABC):
     def values(self) -> list[Any]:
         """The cells as plain numbers and texts, None where missing."""
 
+    def missing(self, rule: Interval | Category) -> NDArray[np.bool_]:
+        """Which cells the rule finds nothing in: no number, or of a category an empty cell.
+
+        Unseen levels are something, and count as ``other``.
+
+        >>> ListedCells(["a", "", None, "z"]).missing(Category(["a", "b"]))
+        array([False,  True,  True, False])
+        """
+        if isinstance(rule, Interval):
+            return np.isnan(self.numbers(rule))
+        return self.empty(self.no_level(rule, loose=rule.loose))
+
+    def no_level(self, rule: Category, *, loose: bool) -> NDArray[np.bool_]:
+        """Which cells are none of the levels of a category."""
+        further = Category([*rule.levels, _UNSEEN], other=_UNSEEN, loose=loose)
+        return np.asarray(self.codes(further) == len(rule.levels))
+
+    def empty(self, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of some cells are empty, as a table of persons would see them; "" is empty."""
+        if not among.any():
+            return among
+        keys = self.keys()
+        blank = ListedCells([""]).keys()[0]
+        return among & ((keys[:, 0] == -1) | (keys == blank).all(axis=1))
+
     def quantize(self, rule: Interval | Category, bits: int, out: FloatArray) -> None:
         """Write what the schema makes of the cells: grid integers or level codes, as doubles."""
-        if isinstance(rule, Category):
+        if isinstance(rule, MissingFlag):
+            out[:] = np.where(self.missing(rule.of), 2.0**bits, -(2.0**bits))
+        elif isinstance(rule, Category):
             out[:] = self.codes(rule)
         else:
             rule.to_grid(self.numbers(rule), bits, out)

@@ -388,6 +388,37 @@ class JointHistogram(CellTable):
         )
 
 
+class AllRows:
+    """The one cell that holds every row, where nothing divides the rows into groups.
+
+    >>> len(AllRows(Schema({"x": Interval(0, 10)}, rows=9)))
+    1
+    """
+
+    columns: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    axes: tuple[Axis, ...] = ()
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, schema: Schema) -> None:
+        self.reading = check_schema(schema)
+
+    def __len__(self) -> int:
+        return 1
+
+    def places(self, block: Block) -> Integers:
+        """The cell of each row of a block."""
+        return np.zeros(len(block), dtype=np.int64)
+
+    def row_in(self, cell: int) -> dict[str, Any]:
+        """Nothing is asked of a row that lies in the cell."""
+        return {}
+
+    def extreme_cells(self, column: str) -> Integers:
+        """Of no column: there is none."""
+        fail(f"Column {column!r} does not divide the rows.")
+
+
 def group_cells(schema: Schema, by: object) -> JointHistogram:
     """The groups that ``by`` asks for: a column, or several; numbers come with their bins, and
     dates with a unit if it is another than theirs.
@@ -403,6 +434,11 @@ def group_cells(schema: Schema, by: object) -> JointHistogram:
     if len({name for name, _ in pairs}) < len(pairs):
         fail("`by` must name distinct columns.")
     return JointHistogram(schema, [name for name, _ in pairs], [bins for _, bins in pairs])
+
+
+def row_groups(schema: Schema, by: object) -> JointHistogram | AllRows:
+    """The groups that ``by`` asks for, or the one group of all rows."""
+    return AllRows(schema) if by is None else group_cells(schema, by)
 
 
 def group_items(by: object) -> list[object]:

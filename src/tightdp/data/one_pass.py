@@ -32,6 +32,7 @@ from tightdp.data.blocks import (
     sum_reduced,
 )
 from tightdp.data.columns import Engine, Part
+from tightdp.data.complete_rows import complete, on_rows_of
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import UNREAD, Table, guard, other_rows
 from tightdp.errors import DataError, Integers, check_count, fail, warn_of_fact
@@ -187,7 +188,8 @@ def blocks(
     check_count("block_rows", block_rows)
     engine, names = Table.open(frame, schema).columns(schema, columns)
     scan = Scan.of([(schema, names)], block_rows)
-    return _watched(_counted(_guarded(_blocks(engine, scan)), engine, schema), scan, progress)
+    found = _watched(_counted(_guarded(_blocks(engine, scan)), engine, schema), scan, progress)
+    return map(complete, found) if schema.drops else found
 
 
 def integer_sums(
@@ -260,9 +262,8 @@ def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[
     marks = [one.mark for one in sums]
     scan = Scan.of(parts, min(one.block_rows() for one in sums), marks)
     widths = tuple(one.width for one in sums)
-    reducer = sums[0].reducer
-    if len(sums) > 1:
-        reducer = SharedReducer(scan.parts, tuple(one.reducer for one in sums), widths)
+    reducers = tuple(on_rows_of(one.schema, one.reducer) for one in sums)
+    reducer = reducers[0] if len(sums) == 1 else SharedReducer(scan.parts, reducers, widths)
     *found, rows = _sums(opened[0][0], scan, reducer, sum(widths), progress)
     ends = itertools.accumulate(widths)
     return [(found[end - width : end], rows) for end, width in zip(ends, widths, strict=True)]

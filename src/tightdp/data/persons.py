@@ -10,10 +10,15 @@ many of them one person has. The order of rows is never used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import Integers
+
+GONE = -(1 << 40)
+"""Stands for a missing cell where its row is left out; no grid integer or level is so low."""
 
 _LEAST_BUFFER = 1 << 18
 
@@ -58,6 +63,15 @@ class FewRows:
         kept = table[_lowest(ranked, self._limit)]
         self._parts, self._held = [kept], len(kept)
         return kept
+
+
+def side_by_side(tables: Sequence[Integers]) -> Integers:
+    """Rows of several choices in one table; where some kept fewer rows, the rest are missing."""
+    longest = max(map(len, tables))
+    short = [
+        np.pad(table, ((0, longest - len(table)), (0, 0)), constant_values=GONE) for table in tables
+    ]
+    return np.concatenate(short, axis=1)
 
 
 def _lowest(table: Integers, limit: int, of: int = 2) -> NDArray[np.intp]:

@@ -183,21 +183,28 @@ class RecordBody(TestedBody):
     def _slices(self) -> tuple[FloatArray, FloatArray]:
         """Nodes s in [-1, 1] and the volume of K there, as shares of the box."""
         s, weight = _quadrature()
-        return s, weight / 2 * (2 / 3 + (1 - s * s) / 6) ** self.columns
+        return s, weight / 2 * self.section_share(s)
+
+    def section_share(self, s: FloatArray) -> FloatArray:
+        """The volume of K where its first entry is s, as a share of that of the box."""
+        return np.asarray((2 / 3 + (1 - s * s) / 6) ** self.columns)
+
+    def section_moment(self, s: float) -> FloatArray:
+        """E z z' of a uniform point of K where its first entry is s."""
+        u2, v2, v1 = _column_moments(s)
+        out = np.diag([s * s, *[u2, v2] * self.columns])
+        heights = np.arange(2, self.dim, 2)
+        out[np.ix_(heights, heights)] = v1 * v1  # independent given s
+        out[heights, heights] = v2
+        out[0, heights] = out[heights, 0] = s * v1
+        return out
 
     @cached_property
     def second_moment(self) -> FloatArray:
         """E z z' of a uniform point of K, by quadrature; for stated errors."""
         s, weight = self._slices
-        weight = weight / weight.sum()
-        parts = np.array([_column_moments(float(t)) for t in s])
-        u2, v2, v1 = weight @ parts[:, 0], weight @ parts[:, 1], parts[:, 2]
-        out = np.diag([weight @ (s * s), *[u2, v2] * self.columns])
-        heights = np.arange(2, self.dim, 2)
-        out[np.ix_(heights, heights)] = weight @ (v1 * v1)  # independent given s
-        out[heights, heights] = v2
-        out[0, heights] = out[heights, 0] = weight @ (s * v1)
-        return out
+        sections = np.array([self.section_moment(float(t)) for t in s])
+        return np.asarray(np.tensordot(weight / weight.sum(), sections, axes=1))
 
 
 @lru_cache(maxsize=1)

@@ -26,7 +26,7 @@ from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema, check_schema
+from tightdp.schema import Schema, complete_rows
 
 
 class GroupQuantiles(Mechanism):
@@ -43,7 +43,7 @@ class GroupQuantiles(Mechanism):
     scores of their groups by at most :math:`\Delta` for each row, so the log probabilities of all
     groups together by at most :math:`\epsilon` [P1, P2]. Replace-one: the old row leaves its group,
     and the new one enters its own: two such steps, each of which costs half of epsilon; that both
-    are in one group makes it no more.
+    are in one group makes it no more, and a row that is left out takes fewer.
     Numerics: ``exact``.
 
     Parameters
@@ -57,6 +57,8 @@ class GroupQuantiles(Mechanism):
     interval : {"none", "sample"}
         Also release an interval for the quantile of the rows of each group, all at once: one
         quantile only.
+    missing : {"rule", "drop"}, optional
+        With "drop" rows with a missing cell in ``column`` or ``by`` are in no group.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class GroupQuantiles(Mechanism):
     """
 
     located = "{}["
+    later = ("missing",)
 
     why = (
         "In every group points of a public grid are drawn with a weight that falls with their "
@@ -86,8 +89,10 @@ class GroupQuantiles(Mechanism):
         *,
         epsilon: Number,
         interval: str = "none",
+        missing: str | None = None,
     ) -> None:
-        self.schema, self.cells = check_schema(schema), group_cells(schema, by)
+        self.schema = schema = complete_rows(schema, missing)
+        self.cells = group_cells(schema, by)
         if column in self.cells.columns:
             fail("`by` and `column` must be distinct.")
         shares: list[Any] = list(taus) if isinstance(taus, (list, tuple)) else [taus]

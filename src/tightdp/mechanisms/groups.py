@@ -10,8 +10,8 @@ import numpy as np
 import scipy  # scipy.linalg is loaded at its first use: importing it is slow
 
 from tightdp.accepted import Number
-from tightdp.data.class_moments import GroupMoments
-from tightdp.data.histograms import group_cells
+from tightdp.data.class_moments import GroupMoments, in_group
+from tightdp.data.histograms import row_groups
 from tightdp.data.statistics import columns_of_kind
 from tightdp.errors import FloatArray, check_confidence, check_most
 from tightdp.inference.whole_counts import possible_counts
@@ -21,7 +21,7 @@ from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import Preview, of_rows
 from tightdp.printed import Axis
 from tightdp.release import Release
-from tightdp.schema import Interval, Schema, check_schema
+from tightdp.schema import Interval, Schema, complete_rows
 
 ROWS = "rows"
 MOST_GROUPED = 1 << 13  # entries: of a release by groups, whose covariance is a matrix
@@ -42,9 +42,12 @@ class GroupReading(Reading):
     schema : Schema
     columns : sequence of str
         Numeric columns.
-    by : str, or list of names and of pairs (name, bins)
+    by : str, or list of names and of pairs (name, bins), or None
         Categories, and numbers with the edges of their groups or how many there are. All groups
-        are released, the empty ones included: what is not in the table must not be told.
+        are released, the empty ones included: what is not in the table must not be told. None for
+        one group of all rows, whose number is then a noisy result as those of groups are.
+    missing : {"rule", "drop"}, optional
+        With "drop" rows with a missing cell in ``columns`` or ``by`` are in no group.
     noise : "best", "hull", family of laws, NoiseLaw or Design
         "best" is the one with the least variance of "hull" and "staircase".
     epsilon : float, Fraction or Decimal
@@ -53,6 +56,7 @@ class GroupReading(Reading):
     """
 
     _squares = False
+    later = ("missing",)
 
     def __init__(
         self,
@@ -63,11 +67,12 @@ class GroupReading(Reading):
         noise: object = "best",
         epsilon: Number,
         delta: Number = 0,
+        missing: str | None = None,
     ) -> None:
-        self.schema = check_schema(schema)
+        self.schema = schema = complete_rows(schema, missing)
         wanted = [columns] if isinstance(columns, str) else columns
         numbers = columns_of_kind(schema, wanted, Interval)
-        cells = group_cells(schema, by)
+        cells = row_groups(schema, by)
         fewer = "take fewer groups, or fewer columns"
         check_most("by", len(cells) * (1 + len(numbers)), MOST_GROUPED, "entries", fewer)
         self.statistic = GroupMoments(schema, numbers, by, squares=self._squares)
@@ -75,7 +80,7 @@ class GroupReading(Reading):
         self._take_price()
         measures = (ROWS if ROWS not in numbers else "number of rows", *numbers)
         self.axes: tuple[Axis, ...] = (*cells.axes, ("", measures))
-        self.names = tuple(f"{each} | {g}" for g in self.statistic.groups for each in measures)
+        self.names = tuple(in_group(each, g) for g in self.statistic.groups for each in measures)
         rules = [schema[name] for name in numbers]
         self._half = np.array([rule.half for rule in rules if isinstance(rule, Interval)])
         self._middle = np.array([rule.middle for rule in rules if isinstance(rule, Interval)])
@@ -159,7 +164,7 @@ class GroupReading(Reading):
         )
 
     def _assumes(self) -> str:
-        return of_rows(self.schema, EQUAL_GROUPS)
+        return of_rows(self.schema, EQUAL_GROUPS if self.groups > 1 else "")
 
     # --- ratios of noisy numbers --------------------------------------------------------------
 

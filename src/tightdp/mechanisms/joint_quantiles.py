@@ -29,7 +29,7 @@ from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema, check_schema
+from tightdp.schema import Schema, complete_rows
 
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
@@ -63,8 +63,9 @@ class KNormQuantiles(ColumnGradient):
     :math:`o_j` and :math:`o_{j+1}` changes term j by at most
     :math:`1 - (\tau_{j+1} - \tau_j)` and each other term by at most its
     :math:`\tau_{i+1} - \tau_i`, in sum :math:`2(1 - (\tau_{j+1} - \tau_j))`:
-    :math:`\Delta = 2k(1 - \min_j (\tau_{j+1} - \tau_j))` for k rows per person. A cap makes no
-    difference larger. 3. This is the exponential mechanism on finitely many tuples, drawn exactly
+    :math:`\Delta = 2k(1 - \min_j (\tau_{j+1} - \tau_j))` for k rows per person. A row that is
+    left out for a missing cell comes or goes so, which is less than 2. A cap makes no difference
+    larger. 3. This is the exponential mechanism on finitely many tuples, drawn exactly
     (:class:`JointLaw`). 4. Taking cells is post-processing.
     Numerics: ``exact``.
 
@@ -78,6 +79,8 @@ class KNormQuantiles(ColumnGradient):
     column : str
     taus : increasing numbers strictly between 0 and 1
     epsilon : float, Fraction or Decimal
+    missing : {"rule", "drop"}, optional
+        With "drop" the quantiles are those of the rows where the column is there.
 
     Examples
     --------
@@ -97,10 +100,19 @@ class KNormQuantiles(ColumnGradient):
         "with the range of the column."
     )
 
+    later = ("missing",)
+
     def __init__(
-        self, schema: Schema, column: str, taus: Sequence[Any], *, epsilon: Number
+        self,
+        schema: Schema,
+        column: str,
+        taus: Sequence[Any],
+        *,
+        epsilon: Number,
+        missing: str | None = None,
     ) -> None:
-        self.schema, self.column, self.taus = check_schema(schema), column, check_taus(taus)
+        self.schema = schema = complete_rows(schema, missing)
+        self.column, self.taus = column, check_taus(taus)
         steps = [b - a for a, b in pairwise([Fraction(0), *self.taus, Fraction(1)])]
         if math.lcm(*(tau.denominator for tau in self.taus)) * schema.rows >= _WORD:
             fail("`taus` must have a smaller common denominator: round them to a few digits.")

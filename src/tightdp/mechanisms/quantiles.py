@@ -26,10 +26,9 @@ from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks, rank_reach, rank_sensitivity
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
-from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
-from tightdp.schema import Interval, Schema, check_schema, numeric_column
+from tightdp.schema import Interval, Schema, complete_rows, numeric_column
 
 UNORDERED = "categories have no order"
 COVERS = ("none", "sample", "population")
@@ -76,7 +75,9 @@ class KNormQuantile(ColumnGradient):
     Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each, not n;
     adding one changes :math:`N^- - n\tau` and :math:`N - n\tau` by :math:`1 - \tau` or
     :math:`-\tau`. A maximum of functions changes by at most the largest change: s has sensitivity
-    :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). 2. On the grid
+    :math:`\Delta = 1` (replace-one) or :math:`k\max(\tau, 1 - \tau)` (add-remove). Where rows
+    may be left out, a row that is replaced may also come or go, which changes s by no more than 1:
+    n is the number of rows that are left, and private. 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
     integers and lazily settled coins (:mod:`tightdp.exact.tilted`), then a uniform point.
     Numerics: ``exact``. With ``interval`` three such releases share epsilon: a fifth is for the
@@ -105,6 +106,8 @@ class KNormQuantile(ColumnGradient):
         Also release an interval that covers, with the probability ``confidence`` of the release,
         the quantile of these rows, or of the population that they are an independent sample of
         (replace-one only). It brackets by order statistics and is paid from the same epsilon.
+    missing : {"rule", "drop"}, optional
+        With "drop" the quantile is that of the rows where the column is there.
 
     Examples
     --------
@@ -118,6 +121,7 @@ class KNormQuantile(ColumnGradient):
     """
 
     located = "{}["
+    later = ("missing",)
 
     why = (
         "A point of a public grid is drawn with a weight that falls with its distance in "
@@ -133,13 +137,16 @@ class KNormQuantile(ColumnGradient):
         *,
         epsilon: Number,
         interval: str = "none",
+        missing: str | None = None,
     ) -> None:
-        self.schema, self.column, self.tau = check_schema(schema), column, check_tau(tau)
+        self.schema = schema = complete_rows(schema, missing)
+        self.column, self.tau = column, check_tau(tau)
         self.covers = check_choice("interval", interval, COVERS)
-        if self.covers == "population" and schema.neighbors is not Neighbors.REPLACE_ONE:
+        if self.covers == "population" and not schema.rows_known:
             fail(
-                "`interval` = 'population' needs neighbors='replace-one': the sampling error "
-                "depends on the number of rows, which is private under add-remove. Use 'sample'."
+                "`interval` = 'population' needs neighbors='replace-one' and all rows: the "
+                "sampling error depends on the number of rows, which is private under add-remove "
+                "and with missing='drop'. Use 'sample'."
             )
         largest = rank_sensitivity(schema, max(self.tau, 1 - self.tau))
         self._set_up_column(largest, epsilon)
@@ -316,9 +323,16 @@ class KNormMedian(KNormQuantile):
     """
 
     def __init__(
-        self, schema: Schema, column: str, *, epsilon: Number, interval: str = "none"
+        self,
+        schema: Schema,
+        column: str,
+        *,
+        epsilon: Number,
+        interval: str = "none",
+        missing: str | None = None,
     ) -> None:
-        super().__init__(schema, column, Fraction(1, 2), epsilon=epsilon, interval=interval)
+        half = Fraction(1, 2)
+        super().__init__(schema, column, half, epsilon=epsilon, interval=interval, missing=missing)
 
 
 # --- shared by the order statistics ---------------------------------------------------------------

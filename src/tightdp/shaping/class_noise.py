@@ -21,6 +21,7 @@ from tightdp.errors import FloatArray, exact_amount, fail
 from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
 from tightdp.exact.lattice_body import LatticeBody, ProductBody
 from tightdp.exact.lattice_moments import RecordBody
+from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.noise.lattice import LatticeNoise
@@ -156,13 +157,21 @@ class BodyNoise(ClassNoise):
     contrast is +-1 whatever the count is, so its section is an interval at every count); other
     categories lie in the l1 ball of their indicators. From about 45 numeric columns on the sampler
     of the hull would reject too often, and its box is used.
+
+    Where all rows are one group, and may be left out of it, the body under replace-one is that of
+    all moves of one row, :class:`~tightdp.exact.lattice_optional.OptionalRecordBody`: a move then
+    has level at most R, r rows r times as much.
     """
 
     def __init__(self, moments: GroupMoments, epsilon: Fraction) -> None:
         super().__init__(moments, epsilon, Fraction(0))
-        self.body = record_body(moments)
+        self.body = self._record = record_body(moments)
+        self._times = self.ends  # levels R that one move takes
+        if self.ends == 2 and self.classes == 1 and moments.schema.drops:
+            whole = optional_body(self._record)
+            self.body, self._times = (self.body, 2) if whole is None else (whole, 1)
         self.bits = moments.schema.bits
-        level = self.ends * self.rows * self.resolution  # [P1]
+        level = self._times * self.rows * self.resolution  # [P1]
         self.noise = LatticeNoise(self.body, epsilon, level)
         self.noise.check_feasible()
 
@@ -171,7 +180,13 @@ class BodyNoise(ClassNoise):
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         # two records move the levels by no more than each does alone, both together [P2]
-        most = self.noise.sensitivity // (self.ends * self.rows)
+        most = self.noise.sensitivity // (self._times * self.rows)
+        if self._times < self.ends:  # every record that counts, counts as one: step (3) there
+            return all(
+                bool((self._record.level(block.values) <= most).all())
+                and bool((block.values[:, 0] == self.resolution).all())
+                for block in images
+            )
         return all(bool((self._levels(block.values) <= most).all()) for block in images)
 
     def _levels(self, moves: NDArray[Any]) -> NDArray[Any]:
@@ -195,7 +210,12 @@ class BodyNoise(ClassNoise):
 
     @property
     def _rate(self) -> float:
-        return float(self.epsilon) / (self.ends * self.rows)
+        return float(self.epsilon) / (self._times * self.rows)
+
+    @property
+    def _sides(self) -> FloatArray:
+        """Half-widths of the body."""
+        return np.array([1.0, *[self.ends / self._times] * (self.width - 1)])
 
     def block(self) -> FloatArray:
         """E r^2 of a Gamma(rank + 1) radius times the second moments of the body."""
@@ -211,13 +231,13 @@ class BodyNoise(ClassNoise):
             half = simultaneous(self._drawn, spread, each)
         else:
             radius = float(scipy.special.gammaincinv(self.body.rank + 1, each)) / self._rate
-            half = np.full(self.width, radius + 1 / self.resolution)
+            half = radius * self._sides + 1 / self.resolution
         return np.tile(half, self.classes)
 
     def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
         if self.resolution < _COARSE:
             entries = level_reach(self.body, self.noise.rate, 1 - miss) / self.resolution
-            return upwards(np.abs(forms).sum(axis=1) * entries)
+            return upwards(np.abs(forms) @ self._sides * entries)
         unit = np.eye(self.width, dtype=np.int64) << 20
         spread = float(np.sum(self.body.level(unit))) / 2**20 / self.resolution
         excess = self._rate * (2 * spread + 1 / self.resolution)  # as of lattice_excess
@@ -235,7 +255,7 @@ class BodyNoise(ClassNoise):
         if isinstance(self.body, BoxBody) and (np.count_nonzero(forms, axis=1) <= 2).all():
             return box_sizes(forms, self.body.rank)
         directions = self._surface @ forms.T
-        return upper_shares(np.abs(directions), np.abs(forms).sum(axis=1))
+        return upper_shares(np.abs(directions), np.abs(forms) @ self._sides)
 
     @cached_property
     def _surface(self) -> FloatArray:
@@ -271,10 +291,18 @@ def record_body(moments: GroupMoments) -> LatticeBody:
     return bodies[0] if len(bodies) == 1 else ProductBody(bodies)
 
 
+def optional_body(record: LatticeBody) -> OptionalRecordBody | None:
+    """The body of replacing a record that may be left out, where it can be drawn from."""
+    if not isinstance(record, (BoxBody, RecordBody)):
+        return None
+    found = OptionalRecordBody(record)
+    return found if found.share >= 10 * LEAST_SHARE else None
+
+
 def _second_moment(body: LatticeBody) -> FloatArray:
     if isinstance(body, ProductBody):
         return np.asarray(scipy.linalg.block_diag(*map(_second_moment, body.bodies)))
-    if isinstance(body, RecordBody):
+    if isinstance(body, (RecordBody, OptionalRecordBody)):
         return body.second_moment
     if isinstance(body, DiamondBody):
         return np.eye(body.dim) * 2 / ((body.dim + 1) * (body.dim + 2))

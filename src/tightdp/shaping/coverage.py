@@ -69,16 +69,20 @@ def certify_moves(statistic: Statistic, noise: Covering) -> Coverage:
     """
     paired = statistic.schema.neighbors is Neighbors.REPLACE_ONE
     some = _steps(sampled_images(statistic, noise.bits), noise.factor)
+    optional = paired and statistic.schema.drops  # a row may come or go: its moves are images
     tested = _test(statistic, noise, _between(some) if paired else some)
+    tested += _test(statistic, noise, some) if optional else 0
     blocks = [
         Images(block.entries, _steps(block.values, noise.factor), block.complete)
         for block in independent_images(statistic, noise.bits)
     ]
-    if all(block.complete for block in blocks) and noise.covers_all(blocks, paired):
+    relations = [paired, False] if optional else [paired]
+    complete = all(block.complete for block in blocks)
+    if complete and all(noise.covers_all(blocks, pairs) for pairs in relations):
         return Coverage(EXACT, tested)
     every = _steps(swept_images(statistic, noise.bits), noise.factor)
     swept = np.concatenate([every[1:] - every[:-1], every - some[:1]]) if paired else every
-    tested += _test(statistic, noise, swept)
+    tested += _test(statistic, noise, np.concatenate([swept, every]) if optional else swept)
     if not noise.covers_by_structure():
         _refuse(statistic, range(len(statistic)))
     return Coverage(BY_STRUCTURE, tested)

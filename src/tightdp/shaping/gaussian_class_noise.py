@@ -33,8 +33,9 @@ class GaussianClassNoise(ClassNoise):
     **Privacy.** Let D be the l2 change of all entries. A row that changes its group moves two
     blocks by :math:`\psi`, whose square is at most c + p (2 p with squares) + (number of
     categories), c = 1 if rows are counted; a row that stays moves numbers by 2, or the pairs
-    (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1) [P1]. r rows move by r D at
-    most. For (epsilon, delta): :class:`~tightdp.noise.gaussian_vectors.GaussianVector`. For rho,
+    (x, 2x^2-1) by vectors of K2, contrasts by 2 and tables by (1, -1); one that is left out of its
+    group, or of the only one, moves one block by :math:`\psi` [P1]. r rows move by r D at most.
+    For (epsilon, delta): :class:`~tightdp.noise.gaussian_vectors.GaussianVector`. For rho,
     integers of the variance parameter :math:`D^2/(2\rho)` in squared steps are
     rho-zero-concentrated DP (Canonne, Kamath and Steinke, 2020, Theorem 14) [P2].
     """
@@ -80,7 +81,8 @@ class GaussianClassNoise(ClassNoise):
             return one
         number = 4.0 if layout.power == 1 else SquareImage().lp_sensitivity(2)[0] ** 2
         stays = number * numbers + 4 * pairs + 2 * tables
-        return max(2 * one, stays)
+        leaves = one if self.classes == 1 else 2 * one  # of one group a row can only be left out
+        return max(leaves, stays)
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         wide = moves.astype(object) * self.rows

@@ -172,7 +172,7 @@ export const words = {
     unlisted: "or a column whose values nobody listed",
     groups: [
       ["Tables and groups", ["count", "tables", "histogram", "density", "flags"]],
-      ["Numbers", ["mean", "sum", "median", "quantile", "quantiles", "variance", "share", "proportion_test", "capped_sum"]],
+      ["Numbers", ["mean", "sum", "median", "quantile", "quantiles", "variance", "share", "missing_rate", "proportion_test", "capped_sum"]],
       ["Models", ["linear_regression", "ridge", "logistic_regression", "quantile_regression", "naive_bayes"]],
       ["Made-up rows", ["synthetic_rows", "sample"]],
     ],
@@ -188,6 +188,7 @@ export const words = {
       quantiles: "Several quantiles",
       variance: "Variances",
       share: "Share of rows",
+      missing_rate: "Share of missing cells",
       proportion_test: "Test and interval of a share",
       linear_regression: "Linear regression with intervals",
       ridge: "Ridge regression with intervals",
