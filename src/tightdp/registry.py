@@ -421,6 +421,7 @@ _LINEAR = {
     "noise": Option("text", "the shape of the noise, by default the best"),
     "fit_intercept": _INTERCEPT,
     "post": Option("text", "how coefficients are made", choices=POSTS),
+    "missing": _MISSING,
 }
 
 

@@ -325,6 +325,19 @@ MECHANISMS: dict[type, list[Case]] = {
             ("replace-one",),
         )
         for noise in ("split", "hull")
+    ]
+    + [
+        Case(
+            f"least squares of {rows}",
+            lambda facts, missing=missing: LeastSquares(
+                facts, ["x", "k"], "y", epsilon=1, missing=missing
+            ),
+            relations,
+        )
+        for rows, missing, relations in (
+            ("private rows", None, ("add-remove",)),
+            ("rows that are there", "drop", BOTH),
+        )
     ],
     ClassTables: [
         Case("class tables", lambda facts: ClassTables(facts, ["x", "k"], "t", epsilon=1))
@@ -735,8 +748,8 @@ ESTIMATORS: dict[str, Fit] = {
     "Density": Fit(tdp.Density, ("x",)),
     "SyntheticSample": Fit(tdp.SyntheticSample, ("x", "k")),
     "SyntheticTable": Fit(tdp.SyntheticTable, ("k", "t")),
-    "LinearRegression": Fit(tdp.LinearRegression, ("x", "k"), "y", REPLACE),
-    "Ridge": Fit(tdp.Ridge, ("x",), "y", REPLACE),
+    "LinearRegression": Fit(tdp.LinearRegression, ("x", "k"), "y"),
+    "Ridge": Fit(tdp.Ridge, ("x",), "y"),
     "QuantileRegression": Fit(tdp.QuantileRegression, ("x",), "y"),
     "LogisticRegression": Fit(tdp.LogisticRegression, ("x", "k"), "t"),
     "SparseLogisticRegression": Fit(tdp.SparseLogisticRegression, ("x",), "t", REPLACE),

@@ -144,8 +144,10 @@ def _group_moments(rng: Generator, facts: tdp.Schema) -> GroupMoments:
 
 
 def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
-    flags = {"joint": bool(rng.integers(2)), "square": bool(rng.integers(2))}
-    return RegressionMoments(facts, some(rng, ["a", "b", "j", "k"])[:3], "c", **flags)
+    facts = complete_rows(facts, ("rule", "drop")[rng.integers(2)])
+    joint, square = (bool(rng.integers(2)) for _ in range(2))
+    features = some(rng, ["a", "b", "j", "k"])[:3]
+    return RegressionMoments(facts, features, "c", joint=joint and facts.rows_known, square=square)
 
 
 def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
@@ -213,7 +215,6 @@ MAKERS: dict[type[Statistic], Maker] = {
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
-    RegressionMoments: (REPLACE,),
 }
 
 

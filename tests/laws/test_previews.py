@@ -93,7 +93,7 @@ def moderate_effects(seed: int) -> dict[str, Any]:
     return table | {"t": np.where(yes, "yes", "no").astype(object)}
 
 
-REPLACE = ("replace-one",)
+REPLACE, BOTH = ("replace-one",), ("replace-one", "add-remove")
 X = {"features": ["x"]}
 ASKED = [
     Asked("sum", {"columns": ["x", "y"]}),
@@ -114,8 +114,9 @@ ASKED = [
     Asked("median", {"column": "x"}, on_rows=True),
     Asked("quantiles", {"column": "x", "taus": [0.25, 0.5]}, on_rows=True),
     Asked("sample", {"column": "x", "bins": 8, "size": 200}, on_rows=True),
-    Asked("linear_regression", X | {"target": "y"}, REPLACE, True, False),
-    Asked("ridge", X | {"target": "y"}, REPLACE, True, False),
+    Asked("linear_regression", X | {"target": "y"}, BOTH, True, False),
+    Asked("linear_regression", X | {"target": "y", "missing": "drop"}, BOTH, True, False),
+    Asked("ridge", X | {"target": "y"}, BOTH, True, False),
     Asked("logistic_regression", X | {"target": "t"}, REPLACE, True, False, rows=moderate_effects),
     Asked("quantile_regression", X | {"target": "y"}, on_rows=True, quick=False, rows=drawn_rows),
     Asked("naive_bayes", X | {"target": "t"}, on_rows=True, rows=drawn_rows),

@@ -217,7 +217,7 @@ def _kind(name: str, relation: str) -> Reader:
 
 
 # kinds whose number of rows must be public
-NEED_ROWS = ("share", "proportion_test", "linear_regression", "ridge")
+NEED_ROWS = ("share", "proportion_test")
 
 
 def readers() -> Iterator[Reader]:

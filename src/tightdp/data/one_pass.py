@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
 from tightdp.data.blocks import (
@@ -32,7 +33,7 @@ from tightdp.data.blocks import (
     sum_reduced,
 )
 from tightdp.data.columns import Engine, Part
-from tightdp.data.complete_rows import complete, on_rows_of
+from tightdp.data.persons import GONE
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import UNREAD, Table, guard, other_rows
 from tightdp.errors import DataError, Integers, check_count, fail, warn_of_fact
@@ -342,6 +343,38 @@ def _blocks(engine: Engine, scan: Scan) -> Iterator[Block]:
         yield from engine.blocks(scan)
     else:
         yield from scan.blocks(engine.chunks(scan.wanted, scan.rows))
+
+
+# --- rows that count ----------------------------------------------------------------------------
+# A scan marks the missing cells of `CompleteRows`; the rows that have one are left out here, after
+# the blocks and before a statistic sees them. Blocks keep their number of rows, so that what is
+# public of a table, and said of it, does not change.
+
+
+def complete(block: Block) -> Block:
+    """The rows of a block in which every cell is there.
+
+    >>> complete(Block({"x": np.array([3, GONE, 5]), "k": np.array([0, 1, 1])})).matrix().tolist()
+    [[3, 0], [5, 1]]
+    """
+    cells = block.doubles(block.names)
+    there = (cells != GONE).all(axis=0)
+    return block if there.all() else Block.of_columns(block.names, cells[:, there])
+
+
+@dataclass(frozen=True)
+class OfCompleteRows:
+    """What a reducer makes of the complete rows of a block; it can be sent to workers."""
+
+    reducer: Reducer
+
+    def __call__(self, block: Block) -> NDArray[Any]:
+        return self.reducer(complete(block))
+
+
+def on_rows_of(schema: Schema, reducer: Reducer) -> Reducer:
+    """The reducer, on those rows that the facts say count."""
+    return OfCompleteRows(reducer) if schema.drops else reducer
 
 
 # --- what may be said of a failure, of rows and of progress ---------------------------------------

@@ -36,6 +36,8 @@ Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
 
 MOMENT_KINDS = ("triangle", "cylinder", "box")
+ROWS: Entry = (0, 0, 1)
+"""The number of rows, where it is private."""
 
 _DRAWS = 6_000
 
@@ -80,6 +82,15 @@ class RegressionMoments(Statistic):
     that no moment body covers, and ``y^2``, move within their interval. The product of bodies
     around the projections contains the space itself.
 
+    *Rows whose number is private* are counted among the features' moments. Under add-remove a row
+    moves the moments by :math:`\pm(1, \phi)`, and squares enter as 2 x^2 - 1: all entries but
+    indicators then move within [-1, 1], and products with the indicators of one category within the
+    l1 ball. Where rows with missing cells are left out
+    (:class:`~tightdp.schema.CompleteRows`), a replaced row may also come or go. *The other
+    entries then move as before*: a row of zeros (the middles of the bounds, and the reference
+    levels) adds :math:`\phi = 0`, so that to leave a row out is, for them, to replace it by
+    that row; and the count moves within [-1, 1].
+
     Examples
     --------
     >>> from tightdp import Category
@@ -107,12 +118,17 @@ class RegressionMoments(Statistic):
         if not isinstance(schema[target], Interval):
             fail(f"The target {target!r} must be a column with an Interval.")
         self.joint, self.square = joint, square
+        self.counted = not joint and not schema.rows_known
+        self._added = self.counted and schema.neighbors is Neighbors.ADD_REMOVE
         self._numeric = [n for n in self.features if isinstance(schema[n], Interval)]
         self.layout = DesignMatrix(schema, self.features, target)
         self.design, self.places = self.layout.design, self.layout.places
         self.parts = self._lay_out()
         entries = [entry for groups in self.parts.values() for g in groups for entry in g.entries]
         self.entries = np.array(entries, dtype=np.int64)
+        # what is subtracted from an entry for every row: from squares under add-remove
+        squares = [self._added and i == j > 0 for i, j, _ in entries]
+        self.centred = np.array(squares, dtype=np.int64)
         self.names = tuple(self._label(*entry) for entry in entries)
 
     # --- layout -------------------------------------------------------------------------------
@@ -139,6 +155,8 @@ class RegressionMoments(Statistic):
             Group(tuple((j, k, 1) for j in s for k in t), "diamond")
             for s, t in combinations(sets, 2)
         ]
+        if self._added:
+            return self._lay_out_added(x, with_target, between)
         unit = 2 if sets else 1  # all bodies of a product but boxes need one radius
         parts: dict[str, tuple[Group, ...]] = {}
         if self.joint:
@@ -150,15 +168,32 @@ class RegressionMoments(Statistic):
             last = (Group(((x[-1], x[-1], 2 * unit),), "box", unit),) if x else ()
             if len(x) == 1:
                 own, last = (Group(((0, x[0], unit), (x[0], x[0], 2 * unit)), "square", unit),), ()
-            parts["features"] = (*own, *last, *between)
+            count = (Group((ROWS,), "count"),) if self.counted else ()
+            parts["features"] = (*count, *own, *last, *between)
         if self.square:
             parts["square"] = (Group(((y, y, 2),), "box"),)
         return parts
 
+    def _lay_out_added(
+        self, x: list[int], with_target: list[Group], between: list[Group]
+    ) -> dict[str, tuple[Group, ...]]:
+        """The same where a row is added or removed: boxes of [-1, 1], and l1 balls."""
+        y = self.outcome
+        own = [ROWS, *((0, j, 1) for j in x), *((j, j, 2) for j in x)]
+        own += [(j, k, 1) for j, k in combinations(x, 2)]
+        parts = {
+            "target": (Group(tuple((k, y, 1) for k in [0, *x]), "box"), *with_target),
+            "features": (Group(tuple(own), "box"), *between),
+        }
+        return parts | ({"square": (Group(((y, y, 2),), "box"),)} if self.square else {})
+
     def _label(self, i: int, j: int, factor: int) -> str:
+        if (i, j, factor) == ROWS:
+            return "rows" if "rows" not in (*self.design, self.target) else "number of rows"
         label = ("1", *self.design, self.target)
         body = f"{label[i]}^2" if i == j else label[j] if i == 0 else f"{label[i]}*{label[j]}"
-        return body if factor == 1 else f"{factor}*{body}"
+        body = body if factor == 1 else f"{factor}*{body}"
+        return f"{body}-1" if self._added and i == j else body
 
     def where(self, part: str) -> slice:
         """The entries of a part."""
@@ -178,12 +213,13 @@ class RegressionMoments(Statistic):
         kind : {"triangle", "cylinder", "box"}
         """
         check_choice("kind", kind, MOMENT_KINDS)
-        balls = [_ball(group, kind) for group in self.parts[check_choice("part", part, self.parts)]]
+        groups = self.parts[check_choice("part", part, self.parts)]
+        balls = [_ball(group, kind, 1 if self._added else 2) for group in groups]
         return balls[0] if len(balls) == 1 else Product(balls)
 
     def sensitivity_space(self) -> SensitivitySpace:
-        if self.schema.neighbors is not Neighbors.REPLACE_ONE:
-            fail("The moments of a regression need neighbors='replace-one': n must be public.")
+        if self.joint and not self.schema.rows_known:
+            fail("All moments in one body need a public number of rows: use joint=False.")
         return SensitivitySpace(_RegressionImage(self), self.schema.neighbors)
 
     # --- sums ---------------------------------------------------------------------------------
@@ -199,8 +235,10 @@ class RegressionMoments(Statistic):
         whole = np.zeros((len(rows) + 1, len(rows) + 1), dtype=gram.dtype)
         whole[1:, 1:] = gram
         whole[0, 1:] = sums.astype(gram.dtype) * grid.points
+        whole[0, 0] = len(block) * grid.points**2
         i, j, factor = self.entries.T
-        return np.asarray(whole[i, j] * factor)  # up to 4 times a sum: see `rows_that_fit`
+        # up to 4 times a sum: see `rows_that_fit`
+        return np.asarray(whole[i, j] * factor - self.centred * whole[0, 0])
 
     def _design_rows(self, block: Block, grid: Grid) -> FloatArray:
         parts: list[FloatArray] = []
@@ -227,22 +265,79 @@ class RegressionMoments(Statistic):
     def matrices(self, values: FloatArray) -> FloatArray:
         """Second moments of z, shape (..., q + 2, q + 2), from entries divided by n.
 
-        What the entries do not tell is filled in: 1 for the constant, 0 between exclusive
-        indicators, NaN for the square of the target if it was not summed.
+        What the entries do not tell is filled in: 1 for the constant where rows are not counted,
+        0 between exclusive indicators, NaN for the square of the target if it was not summed.
         """
         size = self.outcome + 1
         out = np.zeros((*values.shape[:-1], size, size))
         i, j, factor = self.entries.T
-        scaled = values / factor
+        rows = values[..., [self.count_place]] if self.counted else 0.0
+        scaled = (values + self.centred * rows) / factor
         out[..., i, j] = scaled
         out[..., j, i] = scaled
-        out[..., 0, 0] = 1.0
+        if not self.counted:
+            out[..., 0, 0] = 1.0
         if not self.square:
             out[..., -1, -1] = np.nan
         for name in self.features:
             if name not in self._numeric:
                 places = self.places[name]
                 out[..., places, places] = out[..., 0, places]
+        return out
+
+    @property
+    def count_place(self) -> int:
+        """Where the number of rows stands among the entries, if rows are counted."""
+        return int(np.flatnonzero((self.entries == ROWS).all(axis=1))[0])
+
+    # --- the number of rows, and what noise does to means over them ----------------------------
+
+    def rows(self, values: FloatArray, covariance: FloatArray) -> float:
+        """The number of rows; a noisy one is no less than what noise makes of an empty table."""
+        if not self.counted:
+            return float(self.schema.rows)
+        return max(float(values[self.count_place]), self._rows_error(covariance), 1.0)
+
+    def least_rows(self, rows: float, covariance: FloatArray) -> float:
+        """So many rows there are, or hardly fewer."""
+        return rows - (self._rows_error(covariance) if self.counted else 0.0)
+
+    def _rows_error(self, covariance: FloatArray) -> float:
+        return 2 * float(np.sqrt(covariance[self.count_place, self.count_place]))
+
+    def noise_matrices(self, noise: FloatArray) -> FloatArray:
+        """Draws of noise in the places of the moments, nothing elsewhere."""
+        full = self.matrices(noise)
+        if not self.counted:
+            full[..., 0, 0] = 0.0
+        full[np.isnan(full)] = 0.0
+        return full
+
+    def on_products(self, noise: FloatArray, products: FloatArray, rows: float) -> FloatArray:
+        r"""What draws of noise on the sums do to the mean products M.
+
+        With noise N on the sums and :math:`N_0` on a noisy number n of rows, the sums divided by
+        the true number are :math:`M - (N - M N_0)/(n - N_0)`. Draws serve with both signs: the
+        smaller divisor of the two is taken.
+        """
+        full = self.noise_matrices(noise)
+        if not self.counted:
+            return full / rows
+        off = full[:, :1, :1]
+        return np.asarray((full - products * off) / np.maximum(rows - abs(off), 1.0))
+
+    def product_variances(
+        self, covariance: FloatArray, products: FloatArray, rows: float
+    ) -> FloatArray:
+        """Variances of the noise on the mean products, to first order; 0 where there is none."""
+        i, j, factor = self.entries.T
+        own = np.diag(covariance) / factor**2
+        if self.counted:
+            place = self.count_place
+            off = self.centred / factor - products[i, j]  # what a row too many does
+            own = own + 2 * off * covariance[place] / factor + off**2 * covariance[place, place]
+        out = np.zeros((self.outcome + 1, self.outcome + 1))
+        out[i, j] = out[j, i] = own / rows**2
         return out
 
     def paired(self) -> NDArray[np.bool_]:
@@ -297,13 +392,16 @@ def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
     return (Group(tuple(entries), "moments", unit),)
 
 
-def _ball(group: Group, kind: str) -> NormBall:
+def _ball(group: Group, kind: str, ends: int) -> NormBall:
+    """The body of a group where a row is replaced, 2 ``ends``, or added or removed, 1."""
     size, unit = len(group.entries), float(group.unit)
+    if group.shape == "count":
+        return LpBall(size, np.inf, 1.0)
     if group.shape == "diamond":
-        return LpBall(size, 1, 2.0)
+        return LpBall(size, 1, float(ends))
     if group.shape == "box" or kind == "box":
         # u x and 2 u x^2 move by at most 2 u
-        return LpBall(size, np.inf, 2.0 * unit)
+        return LpBall(size, np.inf, ends * unit)
     if group.shape == "square":
         return _scaled(_square(), unit)
     features = sum(i == j for i, j, _ in group.entries)
@@ -362,7 +460,7 @@ class _RegressionImage(RowImage):
     def images(self, rows: NDArray[Any]) -> FloatArray:
         """phi of rows z, shape (k, q + 2)."""
         i, j, factor = self.moments.entries.T
-        return np.asarray(rows[:, i] * rows[:, j] * factor)
+        return np.asarray(rows[:, i] * rows[:, j] * factor - self.moments.centred)
 
     def rows(self, size: int, rng: RandomSource, *, extreme: bool) -> FloatArray:
         """Random public rows z: corners of the domain, or points inside."""
@@ -394,7 +492,7 @@ class _RegressionImage(RowImage):
         return Hull(whole, False, "outer: product of the bodies of the parts")
 
     def add_hull(self) -> Hull:
-        fail("The moments of a regression need neighbors='replace-one': n must be public.")
+        return self.replace_hull()  # the bodies are those of the relation
 
 
 def _cells(size: int, rng: RandomSource, extreme: bool) -> FloatArray:

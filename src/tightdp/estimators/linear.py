@@ -28,11 +28,13 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     r"""Least squares under differential privacy, with intervals that count all the noise.
 
     One pass sums the products of a constant, the features and the target, exactly; exact integer
-    noise makes the sums private (:class:`~tightdp.mechanisms.least_squares.SplitMechanism` has the
-    density); everything else is computed from the noisy sums and the known law of the noise.
+    noise makes the sums private
+    (:class:`~tightdp.mechanisms.least_squares.SplitMechanism` has the density); everything else
+    is computed from the noisy sums and the known law of the noise.
 
     **Privacy.**
-    Statement: ``fit`` is epsilon-DP under replace-one; the number of rows is public.
+    Statement: ``fit`` is epsilon-DP under replace-one, where the number of rows is public; with a
+    Schema as ``bounds`` under its neighbour relation, for a person with as many rows as it says.
     Needs: ``bounds`` are public facts, not read off the data.
     Proof: 1. The noisy moments are epsilon-DP by the proof of the mechanism. 2. Coefficients,
     intervals and summaries are functions of them and of public facts.
@@ -54,6 +56,10 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         How coefficients are made from noisy moments: by empirical-Bayes shrinkage
         (:mod:`~tightdp.inference.moment_solver`), by the pseudo-inverse (equation 5 of Awan and
         Slavković, 2021), or by the ridge penalty 16 d / epsilon of Awan and Slavković (2021).
+    missing : {"rule", "drop"}, optional
+        What becomes of missing cells: the public value of the schema by default, the middle of the
+        bounds unless it states another, which biases the coefficients; with "drop" rows with one
+        are left out, and their noisy number is one of the moments.
 
     Attributes
     ----------
@@ -89,6 +95,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
 
     noise: str | NormBall = parameter(default="best", kw_only=False)
     post: str = "shrink"
+    missing: str | None = None
 
     _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 

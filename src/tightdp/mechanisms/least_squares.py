@@ -46,11 +46,11 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
-from tightdp.preview import Preview
+from tightdp.preview import Preview, of_rows
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
-from tightdp.schema import Schema, require_public_rows
+from tightdp.schema import Schema, complete_rows
 from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 from tightdp.shaping.reach import lattice_radius, upwards
@@ -68,12 +68,18 @@ class LeastSquares(Reading):
     r"""Releases the noisy moments of a regression, and reads coefficients and intervals off them.
 
     **Privacy.**
-    Statement: a release is epsilon-DP under replace-one; the number of rows is public.
+    Statement: a release is epsilon-DP under the neighbour relation of the schema, for a person with
+    at most ``rows_per_person`` rows.
     Needs: the bounds of the schema are public facts.
     Proof: 1. The noisy moments are epsilon-DP by the proof of
     :class:`SplitMechanism`. 2. Coefficients and intervals are functions
     of them and of public facts.
     Numerics: ``exact``.
+
+    Where the number of rows is private, under add-remove and with ``missing="drop"``, it is one of
+    the noisy moments (:class:`~tightdp.data.regression_moments.RegressionMoments`), and what is
+    read off divides by it. The rows of one person need not be independent: their sampling error
+    is taken to be that of one row for each full person, the most that it can be.
 
     What is made of the moments is post-processing: requests that differ in ``fit_intercept`` or
     ``alpha`` alone share a release, and the second costs nothing.
@@ -90,6 +96,8 @@ class LeastSquares(Reading):
         See :class:`~tightdp.LinearRegression`.
     alpha : float
         Ridge penalty >= 0 on the squared coefficients, in the units of the features.
+    missing : {"rule", "drop"}, optional
+        With "drop" the regression is that of the rows where all of its columns are there.
 
     Examples
     --------
@@ -117,12 +125,12 @@ class LeastSquares(Reading):
         fit_intercept: bool = True,
         post: str = "shrink",
         alpha: float = 0.0,
+        missing: str | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema = schema = complete_rows(schema, missing)
         self.post = check_choice("post", post, POSTS)
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
         self.alpha = check_within("alpha", alpha, "[0, inf)")
-        require_public_rows(schema, "This estimator, whose statistic does not count rows,")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
         chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
         self.statistic = chosen.moments
@@ -144,7 +152,10 @@ class LeastSquares(Reading):
 
     def fit(self, release: Release) -> LinearFit:
         """The regression that a release of the moments leaves."""
-        return LinearFit(self, self.statistic.matrices(release.value / self.schema.rows))
+        rows = self.statistic.rows(release.value, self.moments.covariance)
+        products = self.statistic.matrices(release.value / rows)
+        products[0, 0] = 1.0
+        return LinearFit(self, products, rows)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Coefficients, with intervals for those of the population that hold all at once."""
@@ -174,7 +185,8 @@ class LeastSquares(Reading):
         narrow = self.expected_std(spread=_NARROW)[-len(std) :]
         times = float((narrow / np.maximum(std, np.finfo(float).tiny)).max())
         more = f"if numeric ones fill a fifth of them, up to {times:.3g} times as much"
-        assumes = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
+        said = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
+        assumes = of_rows(self.schema, said)
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
         noise = f"shares of epsilon: {shares}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
@@ -187,7 +199,7 @@ class LeastSquares(Reading):
         moments = self.statistic
         scaled = coefficient_covariance(
             moments,
-            noise_matrices(moments, np.eye(len(moments)) / self.schema.rows),
+            moments.noise_matrices(np.eye(len(moments)) / self.schema.rows),
             self.moments.covariance,
             length=LENGTH,
             shift=None if self.fit_intercept else -self.design.origin,
@@ -198,9 +210,10 @@ class LeastSquares(Reading):
             units[0] = 0.0
         return np.sqrt(np.diag(units @ scaled @ units.T))
 
-    def ridge(self) -> FloatArray:
+    def ridge(self, rows: float | None = None) -> FloatArray:
         """The penalty on every scaled coefficient, divided by the number of rows."""
-        return np.asarray(self.alpha / self.schema.rows / self.design.half[:-1] ** 2)
+        many = self.schema.rows if rows is None else rows
+        return np.asarray(self.alpha / many / self.design.half[:-1] ** 2)
 
 
 COVERED = (
@@ -213,12 +226,17 @@ COVERED = (
 class LinearFit:
     """A regression computed from released moments and public facts alone.
 
-    ``products`` holds the mean products of (1, d, y), scaled, as they were released.
+    ``products`` holds the mean products of (1, d, y), scaled, as they were released, and ``rows``
+    the number of rows, if it is a noisy one.
     """
 
     mechanism: LeastSquares
     products: FloatArray
+    rows: float = 0.0
     _drawn: dict[str | None, Candidates] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.rows or float(self.mechanism.schema.rows))
 
     @property
     def coefficients(self) -> FloatArray:
@@ -244,25 +262,30 @@ class LinearFit:
             check_choice("assume", assume, ASSUMPTIONS)
         if assume not in self._drawn:
             mechanism, rng = self.mechanism, SeededSource(_SEED)
-            moments, rows = mechanism.statistic, mechanism.schema.rows
             origin = mechanism.design.origin
 
             def noise(count: int) -> FloatArray:
-                return noise_matrices(moments, mechanism.moments.simulate(count, rng=rng) / rows)
+                drawn = mechanism.moments.simulate(count, rng=rng)
+                return mechanism.statistic.on_products(drawn, self.products, self.rows)
 
             self._drawn[assume] = candidates(
                 self.products,
                 noise,
-                rows,
+                self._independent_rows(),
                 rng,
                 Wanted(
                     shift=None if mechanism.fit_intercept else -origin,
-                    ridge=mechanism.ridge(),
+                    ridge=mechanism.ridge(self.rows),
                     origin=origin[:-1],
                     equal_variance=assume is not None,
                 ),
             )
         return self._drawn[assume]
+
+    def _independent_rows(self) -> int:
+        """Rows that the sampling error is that of: fewer, where they are counted or a person's."""
+        low = self.mechanism.statistic.least_rows(self.rows, self.mechanism.moments.covariance)
+        return max(1, int(low / self.mechanism.schema.rows_per_person))
 
     def _in_user_units(self, scaled: FloatArray) -> FloatArray:
         found = self.mechanism.design.to_user(scaled)
@@ -276,29 +299,20 @@ class LinearFit:
         moments, origin = mechanism.statistic, mechanism.design.origin
         if mechanism.post != "shrink":
             return self._published()
-        noise = self._noise_variances()
+        noise = moments.product_variances(mechanism.moments.covariance, M, self.rows)
+        np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
         numeric = np.zeros(len(moments.design), dtype=bool)
-        numeric[[i - 1 for i, j, _ in moments.entries if i == j < moments.outcome]] = True
+        numeric[[i - 1 for i, j, _ in moments.entries if 0 < i == j < moments.outcome]] = True
         parts = centred(M, noise, numeric)
         C, C_noise, g, g_noise = shrunk(parts, moments.paired()), *parts.noisy()
         if not mechanism.fit_intercept:
             C, C_noise, g, g_noise = through(parts, C, float(noise[0, -1]), -origin)
-        slopes = solve(C + np.diag(mechanism.ridge()), C_noise, g, g_noise, length=LENGTH)
+        slopes = solve(C + np.diag(mechanism.ridge(self.rows)), C_noise, g, g_noise, length=LENGTH)
         if not mechanism.fit_intercept:
             level = origin[-1] - slopes @ origin[:-1]
         else:
             level = parts.target_mean - (parts.mean * slopes).sum(axis=-1)
         return np.concatenate([level[..., None], slopes], axis=-1)
-
-    def _noise_variances(self) -> FloatArray:
-        """Of the noise in every mean product."""
-        mechanism, moments = self.mechanism, self.mechanism.statistic
-        noise = np.zeros((moments.outcome + 1, moments.outcome + 1))
-        i, j, factor = moments.entries.T
-        variance = np.diag(mechanism.moments.covariance) / mechanism.schema.rows**2
-        noise[i, j] = noise[j, i] = variance / factor**2
-        np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
-        return noise
 
     def _published(self) -> FloatArray:
         """The pseudo-inverse of Awan and Slavkovic (2021), or their ridge, on the moments as
@@ -308,10 +322,10 @@ class LinearFit:
         if not mechanism.fit_intercept:
             M = moved(M, -origin)
         G, c = M[..., first:-1, first:-1], M[..., first:-1, -1]
-        penalty = np.append([0.0] * (1 - first), mechanism.ridge())
+        penalty = np.append([0.0] * (1 - first), mechanism.ridge(self.rows))
         if mechanism.post == "published":
             size = len(mechanism.statistic)
-            penalty = penalty + 16 * size / (float(mechanism.epsilon) * mechanism.schema.rows)
+            penalty = penalty + 16 * size / (float(mechanism.epsilon) * self.rows)
         found = (np.linalg.pinv(G + np.diag(penalty)) @ c[..., None])[..., 0]
         if not mechanism.fit_intercept:
             level = origin[-1] - found @ origin[:-1]
@@ -329,14 +343,6 @@ def _own_noise(noise: FloatArray, moments: RegressionMoments) -> FloatArray:
     return own
 
 
-def noise_matrices(moments: RegressionMoments, noise: FloatArray) -> FloatArray:
-    """Draws of noise in the places of the moments, nothing elsewhere."""
-    full = moments.matrices(noise)
-    full[..., 0, 0] = 0.0
-    full[np.isnan(full)] = 0.0
-    return full
-
-
 class SplitMechanism(Mechanism):
     r"""Releases :math:`t(X) + (z_1, ..., z_k)`: every part of a statistic with its own noise.
 
@@ -345,11 +351,12 @@ class SplitMechanism(Mechanism):
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
-    Needs: [P1] the ball of a part contains the changes of its entries when one row is replaced;
+    Needs: [P1] the ball of a part contains the changes of its entries by one row;
     [P2] t(X) is the exact integer vector of quantised rows; [P3] the noises are independent and
     have their stated laws; [P4] the shares sum to at most 1, in rational arithmetic.
-    Proof: 1. a part plus its noise is :math:`\epsilon_i`-DP, as for
-    :class:`~tightdp.AdditiveMechanism` [P1, P2, P3]. 2. Independent releases about the same rows
+    Proof: 1. A part plus its noise is :math:`\epsilon_i`-DP, as for
+    :class:`~tightdp.AdditiveMechanism` [P1, P2, P3]; the r rows of a person move it by r times what
+    one row does, and :math:`L_i` is that. 2. Independent releases about the same rows
     add up: :math:`\sum_i s_i \epsilon \le \epsilon` [P3, P4].
     Numerics: ``exact``.
     Order of events: parameters are checked, the ledger is charged once, the noise is drawn, and
@@ -373,8 +380,6 @@ class SplitMechanism(Mechanism):
         check_length("parts", sum(part.ball.dim for part in self.parts), len(statistic))
         if any(part.share <= 0 for part in self.parts) or sum(p.share for p in self.parts) > 1:
             fail("The shares of the parts must be positive and sum to at most 1.")  # [P4]
-        if statistic.schema.rows_per_person > 1:
-            fail("A split release protects persons with one row: use rows_per_person=1.")
         self.bits = statistic.schema.bits
         self.noises = [self._lattice(part) for part in self.parts]
         for noise in self.noises:
@@ -382,7 +387,14 @@ class SplitMechanism(Mechanism):
         self.certified = certify_moves(statistic, self).certified  # [P1]
 
     def _lattice(self, part: Part) -> LatticeNoise:
-        return lattice_noise(part.ball, self.epsilon * part.share, resolution=self.resolution)
+        spent = self.epsilon * part.share
+        row = lattice_noise(part.ball, spent, resolution=self.resolution)
+        persons = self.statistic.schema.rows_per_person
+        return row if persons == 1 else LatticeNoise(row.body, spent, persons * row.sensitivity)
+
+    def _spent_on_row(self, part: Part) -> Fraction:
+        """The epsilon of a part for one row: persons may have several."""
+        return self.epsilon * part.share / self.statistic.schema.rows_per_person
 
     @property
     def cost(self) -> Cost:
@@ -402,7 +414,9 @@ class SplitMechanism(Mechanism):
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether the level of every part is at most that which its noise was made for."""
         parts = zip(self.noises, self._where(), strict=True)
-        return np.all([n.covers(moves[:, where]) for n, where in parts], axis=0)
+        rows = self.statistic.schema.rows_per_person
+        person = moves if rows == 1 else rows * moves.astype(object)
+        return np.all([n.covers(person[:, where]) for n, where in parts], axis=0)
 
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         return False  # squares are among the entries: their extreme rows are too many to list
@@ -432,7 +446,7 @@ class SplitMechanism(Mechanism):
         """Covariance of the noise on the scaled entries."""
         out = np.zeros((len(self.statistic), len(self.statistic)))
         for part, where in zip(self.parts, self._where(), strict=True):
-            rate = float(self.epsilon * part.share)
+            rate = float(self._spent_on_row(part))
             out[where, where] = orders.covariance(part.ball, rate).value
         return out
 
@@ -441,8 +455,10 @@ class SplitMechanism(Mechanism):
         each = 1 - (1 - confidence) / len(self.parts)
         halves = []
         for part, noise in zip(self.parts, self.noises, strict=True):
-            radius = lattice_radius(part.ball, noise, self.resolution, each)
-            halves.append(radius * part.ball.bounding_box())
+            persons = self.statistic.schema.rows_per_person
+            ball = part.ball if persons == 1 else part.ball.scaled(float(persons))
+            radius = lattice_radius(ball, noise, self.resolution, each)
+            halves.append(radius * ball.bounding_box())
         return upwards(np.concatenate(halves)) + self.statistic.rounding(self.bits)
 
     def preview(self, confidence: float = 0.95) -> Preview:
@@ -457,7 +473,7 @@ class SplitMechanism(Mechanism):
         The lattice of the release is so fine beside the noise that the continuous law serves.
         """
         bits = source(rng)
-        laws = [KNormNoise(part.ball, float(self.epsilon * part.share)) for part in self.parts]
+        laws = [KNormNoise(part.ball, float(self._spent_on_row(part))) for part in self.parts]
         return np.hstack([law.sample(size, rng=bits) for law in laws])
 
     # --- the release --------------------------------------------------------------------------

@@ -74,6 +74,10 @@ def choose_noise(
     def moments(*, joint: bool) -> RegressionMoments:
         return RegressionMoments(schema, features, target, joint=joint, square=square)
 
+    if not schema.rows_known:  # they are counted, beside the moments of the features
+        if isinstance(noise, NormBall) or noise not in ("best", "split"):
+            fail("`noise` must be 'best' or 'split' where the number of rows is private.")
+        return _split(moments(joint=False), share)
     if isinstance(noise, NormBall) or noise in LP_NAMES:
         return _joint(moments(joint=True), noise, share)
     options = []
