@@ -52,6 +52,11 @@ class MissingFlag(Interval):
     step: float | Fraction | None = 1.0
     of: Interval | Category = field(kw_only=True)
 
+    @property
+    def clock(self) -> Any:
+        """How dates are read, where the other rule is for dates."""
+        return self.of.clock if isinstance(self.of, Interval) else None
+
     def describe(self) -> str:
         """The rule in words."""
         return f"1 where a cell is missing, 0 where it is there: {self.of.describe()}"
