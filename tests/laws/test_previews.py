@@ -58,7 +58,7 @@ class Asked:
         return request(self.kind, schema, epsilon=epsilon or self.epsilon, **self.options)
 
     def __str__(self) -> str:
-        return self.kind
+        return f"{self.kind} of rows that are there" if "missing" in self.options else self.kind
 
 
 def even_rows(seed: int) -> dict[str, Any]:
