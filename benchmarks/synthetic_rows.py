@@ -50,10 +50,13 @@ HEAD = "| set | epsilon | method | two-way | three-way | classifier | seconds |"
 PEER = """
 import itertools, json, sys, time, types
 folder, data, method, epsilon, delta, seed, out = sys.argv[1:]
-sys.path[:0] = [folder + "/src", folder + "/mechanisms"]
-for name in ("matplotlib", "matplotlib.pyplot"):  # asked for by a module that draws nothing here
-    sys.modules.setdefault(name, types.ModuleType(name))
+sys.path[:0] = [folder + "/src", folder + "/mechanisms", folder]
 import numpy as np
+from scipy import sparse
+def module(name, **names):  # what is imported there, and draws or computes nothing here
+    sys.modules.setdefault(name, types.ModuleType(name)).__dict__.update(names)
+module("matplotlib"), module("matplotlib.pyplot"), module("hdmm")
+module("autodp", privacy_calibrator=None), module("hdmm.matrix", Identity=sparse.eye)
 from mbi import Dataset
 rows = Dataset.load(data + ".csv", data + ".json")
 np.random.seed(int(seed))
@@ -63,8 +66,15 @@ if method == "MST":
     made = MST(rows, float(epsilon), float(delta))
 else:
     from aim import AIM
+    class Told(AIM):
+        spent = 0.0
+        def worst_approximated(self, *given):
+            self.spent += given[3] ** 2 / 8 + 0.5 / given[4] ** 2
+            print("chosen", self.spent / self.rho, time.time() - start, flush=True)
+            return super().worst_approximated(*given)
     work = [(pair, 1.0) for pair in itertools.combinations(rows.domain, 2)]
-    mechanism = AIM(float(epsilon), float(delta), np.random, max_model_size=80, max_iters=1000)
+    mechanism = Told(float(epsilon), float(delta), np.random, max_model_size=80, max_iters=1000)
+    mechanism.spent = 0.9 * mechanism.rho / 16  # one-way tables
     made = mechanism.run(rows, work)[1]
 seconds = time.time() - start
 made.df.to_csv(out + ".csv", index=False)

@@ -1,6 +1,6 @@
 """Many tables for one payment: variances beside the peers', plans and their bounds, coverage.
 
-    python benchmarks/tables.py [--adult FILE] [--out FILE] [--quick]
+    python benchmarks/tables.py [--adult FILE] [--out FILE] [--quick] [--parts NAME ...]
 
 ``FILE`` of ``--adult`` is UCI's adult.data. Neighbours differ by one row replaced unless said.
 Variances are totals over all cells of all tables. Those of tightdp are measured on releases beside
@@ -8,7 +8,10 @@ what their previews say. "Laplace": each table gets its part of epsilon, each ce
 Laplace law. "Gaussian": one variance for all cells. "planner": the residual planner (Xiao, He,
 Zhang and Kifer, 2023) in a re-implementation from its closed form, with a replaced row counted as
 two rows, as its code does. Coverage is that of 1,000 books of 1,000 different tables each, with
-skewed columns and cells that nobody is in.
+skewed columns and cells that nobody is in; under public margins the tables are drawn among those
+that have them: one column is permuted. "l2": noise with density like exp(-epsilon |z|) in residual
+coordinates that the plan of the Gaussian noise scales, so that no row moves them by more than 1; in
+m dimensions its variance is m + 1 times that of the plan, over epsilon squared.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import argparse
 import itertools
 import platform
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ import tightdp as tdp
 from tightdp.privacy import Neighbors
 from tightdp.workloads.planner import plan
 from tightdp.workloads.residuals import Workload
+from tightdp.workloads.strategies import strategies
 
 LAPLACE, ALIKE, PLANNER = "Laplace on every cell", "one Gaussian for all tables", "residual planner"
 # adult.data: the columns and, of numbers, bounds and bins; sizes as in the planner's paper
@@ -119,6 +124,34 @@ def plan_rows() -> list[list[object]]:
         alike = 2 * len(work.tables) * sum(work.cells(t) for t in work.tables)
         ratios = [f"{found.total / other:.4f}" for other in (twice, alike)]
         out.append([name, len(work.tables), *ratios, f"{found.gap:.1e}", f"{took:.1f} s"])
+    return out
+
+
+# --- l2 noise at delta = 0 ------------------------------------------------------------------------
+
+
+def l2_rows() -> list[list[object]]:
+    cases = {
+        "4 flags": [2] * 4,
+        "8 flags": [2] * 8,
+        "16 flags": [2] * 16,
+        "4 columns of 3 levels": [3] * 4,
+        "6 columns of 3 levels": [3] * 6,
+        "3 columns of 2, 3, 4 levels": [2, 3, 4],
+        "5 columns of 2 to 10 levels": [2, 2, 3, 5, 10],
+        "3 columns of 10 levels": [10] * 3,
+        "2 columns of 8 and 30 levels": [8, 30],
+    }
+    out = []
+    for name, sizes in cases.items():
+        ratios: list[object] = []
+        for relation in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
+            work = to_order(sizes, 2)
+            best = strategies(work, relation)[0]
+            told = [a for a in work.residuals if a or relation is Neighbors.ADD_REMOVE]
+            m = sum(work.directions(a) for a in told)
+            ratios += [best.name, f"{plan(work, relation).total * (m + 1) / best.total:.3f}"]
+        out.append([name, *ratios])
     return out
 
 
@@ -223,22 +256,73 @@ def coverage_rows(books: int) -> list[list[object]]:
     return out
 
 
+def margin_rows(books: int) -> list[list[object]]:
+    """Cells of books whose public margins are kept: 400 rows, a column permuted for every table."""
+    rng = np.random.default_rng(7)
+    sides = {"class": 6, "sex": 2, "age": 5}
+    codes = {
+        "class": rng.choice(6, 400, p=[0.6, 0.3, 0.07, 0.02, 0.01, 0.0]),
+        "sex": rng.integers(0, 2, 400),
+        "age": rng.choice(5, 400, p=[0.5, 0.3, 0.15, 0.05, 0.0]),
+    }
+    facts = {
+        name: tdp.Category([f"{name}{i}" for i in range(n)], other=f"{name}0")
+        for name, n in sides.items()
+    }
+    margins = {"class": np.bincount(codes["class"], minlength=6).tolist()}
+    ages = np.bincount(codes["sex"] * 5 + codes["age"], minlength=10).reshape(2, 5).tolist()
+    both = {**margins, ("sex", "age"): ages}
+    asked = [["class", "sex"], ["class", "age"]]
+    out = []
+    for name, options in {
+        "one, epsilon = 1": {"epsilon": 1, "public": margins},
+        "two, epsilon = 1": {"epsilon": 1, "public": both},
+        "two, (1, 1e-6), gaussian": {
+            "epsilon": 1, "delta": 1e-6, "noise": "gaussian", "public": both,
+        },
+        "two, rho = 0.1": {"rho": 0.1, "noise": "gaussian", "public": both},
+    }.items():  # fmt: skip
+        book = tdp.Tables(tdp.Schema(facts, rows=400), asked, **options)
+        alone, together, empty = [], [], []
+        for i in range(books):
+            moved = codes | {"class": np.random.default_rng([i, 9]).permutation(codes["class"])}
+            people = {k: [f"{k}{c}" for c in column] for k, column in moved.items()}
+            truth = np.concatenate(
+                [
+                    np.bincount(
+                        moved[first] * sides[second] + moved[second],
+                        minlength=sides[first] * sides[second],
+                    )
+                    for first, second in asked
+                ]
+            )
+            release = book.release(people, rng=i)
+            slack = np.array([-1e-9, 1e-9])  # sums in floats: margins are met to 1e-12
+            low, high = (release.alone + slack).T
+            inside = (low <= truth) & (truth <= high)
+            alone.append(inside.mean())
+            empty.append(inside[truth == 0].mean())
+            low, high = (release.interval + slack).T
+            together.append(((low <= truth) & (truth <= high)).all())
+        shown = [f"{np.mean(found):.4f}" for found in (alone, empty, together)]
+        out.append([name, book.book.strategy, *shown])
+    return out
+
+
+PARTS = ("flags", "plans", "l2", "adult", "coverage", "margins")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--adult", type=Path, help="UCI's adult.data")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
     given = parser.parse_args()
-    parts = [
-        "# Many tables for one payment",
-        "",
-        "Written by `benchmarks/tables.py`; its head says how.",
-        f"Machine: {platform.machine()}, Python {platform.python_version()}, numpy "
-        f"{np.__version__}.",
-        "",
-        "## All 1- and 2-way tables of d flags, delta = 0, epsilon = 1",
-        "",
-        table(
+    covered = ["noise", "each cell", "cells that nobody is in", "all at once"]
+    sections: dict[str, tuple[str, list[str], Callable[[], list[list[object]]]]] = {
+        "flags": (
+            "All 1- and 2-way tables of d flags, delta = 0, epsilon = 1",
             [
                 "d",
                 "noise",
@@ -251,37 +335,48 @@ def main() -> None:
                 "built in",
                 "cells",
             ],
-            flag_rows(40 if given.quick else 400),
+            lambda: flag_rows(40 if given.quick else 400),
         ),
-        "",
-        "## Plans of Gaussian noise for the exact cost of a replaced row",
-        "",
-        table(
+        "plans": (
+            "Plans of Gaussian noise for the exact cost of a replaced row",
             ["tables", "how many", "over the planner's", "over one Gaussian", "gap", "time"],
-            plan_rows(),
+            plan_rows,
         ),
-    ]
-    if given.adult:
-        parts += [
-            "",
-            "## Adult, all tables of up to two columns, rho = 0.1",
-            "",
-            table(["", ""], adult_rows(given.adult, 0.1)),
-        ]
-    parts += [
-        "",
-        "## Coverage of 95 % intervals: 1,000 tables each, skewed and empty groups",
-        "",
-        table(
-            ["book", "noise", "each cell", "cells that nobody is in", "all at once"],
-            coverage_rows(100 if given.quick else 1000),
+        "l2": (
+            "Noise in the shape of an l2 ball at delta = 0, tables of up to two columns",
+            ["columns", "best, replace-one", "l2 over it", "best, add-remove", "l2 over it"],
+            l2_rows,
         ),
+        "adult": (
+            "Adult, all tables of up to two columns, rho = 0.1",
+            ["", ""],
+            lambda: adult_rows(given.adult, 0.1),
+        ),
+        "coverage": (
+            "Coverage of 95 % intervals: 1,000 tables each, skewed and empty groups",
+            ["book", *covered],
+            lambda: coverage_rows(100 if given.quick else 1000),
+        ),
+        "margins": (
+            "Coverage under public margins: 1,000 tables each that have them",
+            ["public margins, budget", *covered],
+            lambda: margin_rows(100 if given.quick else 1000),
+        ),
+    }
+    parts = [
+        "# Many tables for one payment",
         "",
+        "Written by `benchmarks/tables.py`; its head says how.",
+        f"Machine: {platform.machine()}, Python {platform.python_version()}, numpy "
+        f"{np.__version__}.",
     ]
-    text = "\n".join(parts)
-    print(text)
+    for name in given.parts:
+        if name != "adult" or given.adult:
+            title, head, rows = sections[name]
+            parts += ["", f"## {title}", "", table(head, rows())]
+            print("\n".join(parts[-3:]), flush=True)
     if given.out:
-        given.out.write_text(text)
+        given.out.write_text("\n".join([*parts, ""]))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.inference.class_tables import ClassTable, read_classes
-from tightdp.inference.whole_counts import on_simplex
+from tightdp.inference.whole_counts import on_simplex, possible_counts
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.simulated_previews import FAINT, PREVIEW_SEED, preview_of_errors
@@ -122,14 +122,11 @@ class CellCounts(Reading):
         """Consistent counts; the intervals are those of the noise."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         half = self.counts.preview(level).half_width
-        value, most = self.consistent(release).ravel(), float(self.schema.rows)
-        ends = np.clip([release.value - half, release.value + half], 0.0, most)
-        # a consistent count may lie beyond them: they hold it, too
-        low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
+        value = self.consistent(release).ravel()
         return Answer(
             names=release.names,
             value=value,
-            interval=np.column_stack([low, high]),
+            interval=possible_counts(release.value, half, self.schema.rows, value),
             confidence=level,
             release=release,
             about="counts are made consistent; intervals cover those without noise",

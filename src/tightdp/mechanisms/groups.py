@@ -193,7 +193,7 @@ class GroupReading(Reading):
     def _count_ends(self, rows: FloatArray, confidence: float, each: int) -> FloatArray:
         one = np.eye(1, self.statistic.layout.width)
         half = self._reach(one, confidence, each)
-        return possible_counts(rows, half, self.schema.rows)
+        return possible_counts(rows, half, self.schema.rows, self._clipped(rows))
 
     def _counted(self, rows: FloatArray) -> FloatArray:
         """What sums are divided by: no less than what noise alone makes of an empty group."""

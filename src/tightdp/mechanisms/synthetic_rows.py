@@ -31,6 +31,7 @@ from tightdp.exact.tilted import TiltedLaw
 from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
+from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
 from tightdp.mechanisms.table_offer import TableOffer, Variation
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares
@@ -459,7 +460,7 @@ class SyntheticRows(Mechanism):
         return Answer(
             names=release.names[:cells],
             value=value,
-            interval=np.column_stack([value - half, value + half]),
+            interval=possible_counts(value, half, self.schema.rows),
             confidence=level,
             release=release,
             about=_ABOUT,

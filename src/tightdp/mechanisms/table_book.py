@@ -410,11 +410,11 @@ class Tables(Reading):
             return release
         wide, rows = self._widths(release.confidence), self.schema.rows
         value, spread = self.counts.tables(release.value), self.counts.variances()
-        ends, beside = (
-            [possible_counts(value, half, rows) for half in widths]
-            for widths in (wide.counts, wide.beside)
-        )
-        found = [Numbers(self._rounded(value) if self.whole else value, spread, *ends)]
+        shown = self._rounded(value) if self.whole else value
+        ends = [possible_counts(value, half, rows, shown) for half in wide.counts]
+        inside = np.clip(value, 0.0, float(rows))  # what divides sums is cut, too
+        beside = [possible_counts(value, half, rows, inside) for half in wide.beside]
+        found = [Numbers(shown, spread, *ends)]
         for numbers, widths in zip(self.numbers, wide.sums, strict=True):
             count, error, *own = (self._rows_of(numbers, of) for of in (value, spread, *beside))
             found.append(numbers.read(release.value, count, error, own, widths))

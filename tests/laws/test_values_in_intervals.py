@@ -1,0 +1,92 @@
+"""What is printed beside an interval lies in it, whatever the noise, for everything that is enrolled.
+
+Rows are all alike, so that counts are 0 or all rows: there noise takes every other count beyond
+what can be, and intervals are cut.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from enrolled import RELATED, ROWS, plain_rows
+
+import tightdp as tdp
+from tightdp.errors import FloatArray
+from tightdp.mechanisms import additive
+from tightdp.printed import value_and_interval
+
+DRAWS = 3  # a count of 0 or all rows is beyond what can be in half of them
+ENDS = re.compile(r"\[(\S+) to (\S+)\]")
+
+
+def alike() -> dict[str, list[Any]]:
+    """The first of the common rows, over and over."""
+    first = plain_rows(np.random.default_rng(0), 1)[0]
+    return {name: [cell] * ROWS for name, cell in first.items()}
+
+
+def outside(names: Any, values: Any, ends: Any, unknown: Any) -> list[str]:
+    """The entries whose printed value is not in their printed interval."""
+    found = []
+    for name, value, interval in zip(names, values, np.asarray(ends), strict=True):
+        if name in unknown or np.isnan(interval).any():
+            continue
+        shown, printed = value_and_interval(float(value), interval)
+        low, high = (float(end.replace(",", "")) for end in ENDS.search(printed).groups())
+        if not (interval[0] <= value <= interval[1] and low <= float(shown.replace(",", "")) <= high):
+            found.append(f"{name}: {shown} {printed}")
+    return found
+
+
+def told(mechanism: Any, frame: Any, draws: int, seed: int) -> list[str]:
+    """What a release and the answer made of it say, where a value is not in its interval."""
+    found = []
+    for draw in range(draws):
+        release = mechanism.release(frame, rng=np.random.default_rng([seed, draw]))
+        for made in (release, mechanism.answer(release)):
+            found += outside(made.names, made.value, made.interval, made.unknown)
+    return found
+
+
+@pytest.mark.parametrize(("case", "relation"), RELATED, ids=lambda part: str(part))
+def test_a_printed_value_lies_in_its_printed_interval(case, relation, seed):
+    mechanism = case.build(relation)
+    assert not told(mechanism, alike(), DRAWS if case.quick else 1, seed)
+
+
+BOOK = {
+    "whole": {"whole": True},
+    "whole, in rho": {"whole": True, "rho": 0.1},
+    "alone": {},
+}
+
+
+@pytest.mark.parametrize("options", BOOK.values(), ids=BOOK)
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_cells_of_books_lie_in_their_intervals(options, relation, seed):
+    """Rounded counts, and the intervals of each cell for itself."""
+    facts = {"k": tdp.Category(["a", "b", "c"], other="a"), "t": tdp.Category(["u", "v"], other="u")}
+    schema = tdp.Schema(facts, ROWS, neighbors=relation)
+    budget = {} if "rho" in options else {"epsilon": 1}
+    book = tdp.Tables(schema, [["k", "t"], ["t"]], **options, **budget)
+    for draw in range(20):
+        release = book.release({"k": ["b"] * ROWS, "t": ["u"] * ROWS}, rng=seed + draw)
+        for together in (True, False):
+            for sides in (("k", "t"), ("t",)):
+                found = release.table(*sides, simultaneous=together)
+                assert not outside(found.names, found.value, found.interval, found.unknown)
+
+
+def test_intervals_that_are_cut_without_their_value_are_noticed(monkeypatch, seed):
+    """The fault: what was there before, intervals between 0 and all rows whatever the noise."""
+
+    def cut(value: FloatArray, half: FloatArray, most: int, shown: Any = None) -> FloatArray:
+        return np.clip(np.column_stack([value - half, value + half]), 0.0, float(most))
+
+    monkeypatch.setattr(additive, "possible_counts", cut)
+    schema = tdp.Schema({"k": tdp.Category(["a", "b", "c"], other="a")}, ROWS)
+    counts = tdp.AdditiveMechanism(tdp.Counts(schema, ["k"]), epsilon=1)
+    assert told(counts, {"k": ["b"] * ROWS}, 20, seed)
