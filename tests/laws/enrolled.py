@@ -536,6 +536,11 @@ MECHANISMS: dict[type, list[Case]] = {
             quick=False,
         ),
         Case(
+            "synthetic rows, as many as it takes",
+            lambda facts: SyntheticRows(facts.only(["k", "t"]), epsilon=1),
+            quick=False,
+        ),
+        Case(
             "synthetic rows, stated",
             lambda facts: SyntheticRows(facts.only(["k", "t"]), [["k", "t"]], epsilon=1),
         ),

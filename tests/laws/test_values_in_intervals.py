@@ -1,4 +1,4 @@
-"""What is printed beside an interval lies in it, whatever the noise, for everything that is enrolled.
+"""What is printed beside an interval lies in it, whatever the noise, for all that is enrolled.
 
 Rows are all alike, so that counts are 0 or all rows: there noise takes every other count beyond
 what can be, and intervals are cut.
@@ -36,7 +36,9 @@ def outside(names: Any, values: Any, ends: Any, unknown: Any) -> list[str]:
             continue
         shown, printed = value_and_interval(float(value), interval)
         low, high = (float(end.replace(",", "")) for end in ENDS.search(printed).groups())
-        if not (interval[0] <= value <= interval[1] and low <= float(shown.replace(",", "")) <= high):
+        if not (
+            interval[0] <= value <= interval[1] and low <= float(shown.replace(",", "")) <= high
+        ):
             found.append(f"{name}: {shown} {printed}")
     return found
 
@@ -68,7 +70,10 @@ BOOK = {
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_cells_of_books_lie_in_their_intervals(options, relation, seed):
     """Rounded counts, and the intervals of each cell for itself."""
-    facts = {"k": tdp.Category(["a", "b", "c"], other="a"), "t": tdp.Category(["u", "v"], other="u")}
+    facts = {
+        "k": tdp.Category(["a", "b", "c"], other="a"),
+        "t": tdp.Category(["u", "v"], other="u"),
+    }
     schema = tdp.Schema(facts, ROWS, neighbors=relation)
     budget = {} if "rho" in options else {"epsilon": 1}
     book = tdp.Tables(schema, [["k", "t"], ["t"]], **options, **budget)

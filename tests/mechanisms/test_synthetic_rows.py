@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ from tightdp.inference.junction_trees import JunctionTree, spread, summed
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, fit_tables
 from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows
-from tightdp.mechanisms.table_schedule import CellNoise, TableShares
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.release import Release
@@ -47,16 +48,20 @@ def log_chance(mechanism: SyntheticRows, rows: Any, release: Release) -> float:
     counts = mechanism._read(table(rows), False)
     ends, total, noisy = mechanism._lengths(), 0.0, []
     start: Any = {}
+    left = mechanism.spending.parts
     for place, (first, last) in enumerate(itertools.pairwise([0, *ends])):
         part = release.integers[first:last]
         if place < len(mechanism.stated):
             scope, noise = mechanism.stated[place], mechanism.spending.stated[place]
+        elif not left:  # a round that is not held
+            assert not any(part)
+            continue
         else:
             fit = mechanism._fit(noisy, _ROUND_STEPS, start)
-            start, number = fit.weights, place - len(mechanism.stated)
-            able, law = mechanism.choices(counts, fit, [t.columns for t in noisy], number)
-            scope, part = mechanism.offered[part[0]], part[1:]
-            noise = mechanism.spending.chosen
+            start, (where, parts), part = fit.weights, part[:2], part[2:]
+            able, law = mechanism.choices(counts, fit, [t.columns for t in noisy], parts, left)
+            scope, noise = mechanism.offered[where], mechanism.spending.noise(parts)
+            left -= parts
             total += math.log(law.probabilities()[able.index(scope)])
         whole = np.zeros(len(part), dtype=np.int64)
         whole[: len(counts[scope])] = counts[scope]
@@ -112,21 +117,28 @@ def test_the_ratio_reaches_epsilon(relation):
 def faint(spending: TableShares, factor: Fraction) -> TableShares:
     """The same with less noise than is paid for."""
     noises = tuple(CellNoise(n.amount * factor, n.moved, n.gaussian) for n in spending.stated)
-    return TableShares(noises, spending.chosen, spending.choice, spending.rounds, spending.gaussian)
+    return replace(spending, stated=noises)
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
     """For all neighbours, and the model of a release; a rate four times as high is seen."""
     mechanism = SyntheticRows(facts(3, relation), epsilon=2)
-    share = float(mechanism.spending.choice_epsilon())
+    parts = mechanism.spending.first()
+    share = float(mechanism.spending.choice_epsilon(parts))
     largest, faulty = 0.0, 0.0
     for first, second in neighbours(relation):
         release = mechanism.release(table(first), rng=seed)
         noisy = mechanism.noisy_tables(release)[:2]
         fit = mechanism._fit(noisy, 5)
         laws = [
-            mechanism.choices(mechanism._read(table(rows), False), fit, [(0,), (1,)], 0)[1]
+            mechanism.choices(
+                mechanism._read(table(rows), False),
+                fit,
+                [(0,), (1,)],
+                parts,
+                mechanism.spending.parts,
+            )[1]
             for rows in (first, second)
         ]
         chances = [np.log(law.probabilities()) for law in laws]
@@ -135,6 +147,65 @@ def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
         faulty = max(faulty, float(np.abs(tilted[0] - tilted[1]).max()))
     assert largest <= share * (1 + 1e-9)
     assert faulty > share
+
+
+WIDTH = {"gaussian": True, "laplace": False}
+
+
+@pytest.mark.parametrize("gaussian", WIDTH.values(), ids=WIDTH)
+def test_what_rounds_take_never_exceeds_what_there_is(gaussian, seed):
+    """Whatever is released, by random readings: parts add up to all of them, and rounds end."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        cells = rng.integers(2, 60, int(rng.integers(2, 9))).tolist()
+        spent = table_shares(
+            Fraction(1), Neighbors.ADD_REMOVE, gaussian=gaussian, stated=cells,
+            offered=[a * b for a, b in itertools.combinations(cells, 2)],
+            rows=int(10 ** rng.uniform(1, 6)),
+        )  # fmt: skip
+        left, parts, taken, amount = spent.parts, spent.first(), [], Fraction(0)
+        while left:
+            taken.append(parts)
+            amount += spent.noise(parts).amount + parts * spent.unit * spent.choosing
+            left -= parts
+            parts = spent.taken(left, spent.following(parts, *rng.exponential(1, 2)))
+        assert sum(taken) == spent.parts
+        assert len(taken) <= spent.rounds
+        assert amount == spent.parts * spent.unit
+        assert all(spent.least <= k <= 2 * max(spent.usual, spent.least) for k in taken)
+
+
+def test_rounds_take_less_where_they_find_much():
+    """Far off: a quarter; about as far as noise: what is usual; and always between both ends."""
+    spent = table_shares(
+        Fraction(1),
+        Neighbors.ADD_REMOVE,
+        gaussian=True,
+        stated=[9] * 8,
+        offered=[81] * 28,
+        rows=900,
+    )
+    assert spent.first() == min(spent.usual, spent.parts // 4)
+    far, near = spent.following(spent.usual, 100.0, 1.0), spent.following(spent.least, 1.0, 1.0)
+    assert far == max(spent.least, round(spent.usual / 4))
+    assert near == min(spent.usual, 4 * spent.least)
+    best = math.sqrt(1 + 1.5**2)  # the noise is two thirds of what was found
+    assert spent.following(spent.usual, best, 1.0) == spent.usual
+    for missed, size in [(0.0, 0.0), (1e300, 0.0), (0.0, 1e300), (1.0, 1.0 - 1e-16)]:
+        assert spent.least <= spent.following(spent.usual, missed, size) <= spent.usual
+
+
+def test_columns_that_hang_together_get_more_rounds(seed):
+    """Eight copies of one column, and eight that have nothing to do with each other."""
+    rng, rows = np.random.default_rng(seed), 5000
+    schema = flags(8, "add-remove")
+    one, held = rng.integers(0, 2, rows), []
+    for alike in (True, False):
+        codes = [one if alike else rng.integers(0, 2, rows) for _ in range(8)]
+        frame = {f"c{j}": np.array(["a", "b"])[code] for j, code in enumerate(codes)}
+        made = SyntheticRows(schema, epsilon=Fraction(1, 10))
+        held.append(len(made.noisy_tables(made.release(frame, rng=seed))) - 8)
+    assert held[0] > held[1] >= 1
 
 
 def flags(many: int, relation: str) -> tdp.Schema:
@@ -150,10 +221,11 @@ def test_shares_add_up_to_what_is_paid(relation):
         whole = zcdp_rho(Fraction(1), Fraction(1, 10**6)) if delta else Fraction(1)
         assert whole * Fraction(999, 1000) < made.spending.total <= whole
         assert made.cost.rho == (made.spending.total if delta else Fraction(1, 2))
-        chosen = made.spending.choice_epsilon()
         if delta and tables == "auto":
-            assert made.spending.choice * Fraction(999, 1000) < chosen**2 / 8
-            assert chosen**2 / 8 <= made.spending.choice
+            parts = made.spending.first()
+            chosen = made.spending.choice_epsilon(parts)
+            paid = parts * made.spending.unit - made.spending.noise(parts).amount
+            assert paid * Fraction(999, 1000) < chosen**2 / 8 <= paid
 
 
 def test_a_delta_that_buys_nothing_is_not_spent():

@@ -51,7 +51,8 @@ _MOST_ROUNDS = 1000
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
-_CHOSEN = Unknown("which table is chosen is drawn")
+_BEFORE = 2  # entries of a round before its cells: which table, and how many parts it took
+_CHOSEN = Unknown("which table is chosen is drawn, and what it takes follows from earlier ones")
 _ABOUT = (
     "noisy one-way tables; rows are made from them and the other released tables, and written to a "
     "CSV file beside a report"
@@ -70,14 +71,17 @@ class SyntheticRows(Mechanism):
     A round draws table r with probability proportional to
     :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts, m those of
     the model, rounded to integers, w the number of columns, and b the size that the noise of the
-    table would have. (McKenna, Mullins, Sheldon and Miklau, 2022, with a public number of rounds.)
+    table would have (McKenna, Mullins, Sheldon and Miklau, 2022). How much of the budget a round
+    takes follows from what is released before: less, so that there are more rounds, where the last
+    table was far from the model (:meth:`~tightdp.mechanisms.table_schedule.TableShares.following`).
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema, or, where a
     ``delta`` is spent, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
     Needs: [P1] counts are exact integers of rows in public cells, and a row is in one cell of every
     table; [P2] the noise of a table is private at its share (:class:`CellNoise`); [P3] the choice
-    of a round is private at its share; [P4] the shares of all steps add up to at most the whole.
+    of a round is private at its share; [P4] the shares of all steps add up to at most the whole,
+    whatever is released, and the share of a round is a function of earlier releases.
     Proof: 1. A neighbour changes k cells of a table by one each, k = 1 under add-remove, 2 under
     replace-one [P1], so that the noise of [P2] serves. 2. Given what is released before, m and b
     are constants, and :math:`\lVert t_r(X) - m_r \rVert_1` changes by at most k: utilities change
@@ -85,13 +89,17 @@ class SyntheticRows(Mechanism):
     of the choice; its log ratios lie in an interval of that length, which is worth
     :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts at a constant moves
     nothing further apart. 3. Every step is private given all earlier releases, with an amount that
-    is public, so that the amounts add up: adaptive composition of epsilon, or of rho [P4].
+    these tell, and amounts never add up to more than the whole [P4]: then so is all together, in
+    epsilon (Rogers, Roth, Ullman and Vadhan, 2016) and in rho (Feldman and Zrnic, 2021: the Renyi
+    divergence of every order, rho times the order, is that of a filter).
     4. Cells that a chosen table does not have count no rows, whatever the data: their noise is
-    drawn from public facts. Models and rows are functions of what is released.
+    drawn from public facts. Rounds that are not held release zeros. Models and rows are functions
+    of what is released.
     Numerics: ``exact``: counts, noise and choices are integers; floats fit the models, which are
     made of released numbers.
-    Order of events: all noise is drawn before a row is read; then rounds choose. The number of
-    rounds, of steps of fits and of cells are public.
+    Order of events: the noise of stated tables is drawn before a row is read; then rounds choose,
+    and draw theirs. The largest number of rounds, those of steps of fits and of cells are public;
+    how many rounds are held is told by what is released.
 
     Parameters
     ----------
@@ -108,8 +116,9 @@ class SyntheticRows(Mechanism):
         From names of numeric columns to how many bins they have, or where these begin and end; the
         others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
-        How many tables are chosen, beside those that are stated; by default from public facts
-        (:func:`~tightdp.mechanisms.table_schedule.table_shares`) for "auto", and none for a list.
+        How many tables are chosen, beside those that are stated, each for the same part of the
+        budget; by default none for a list, and for "auto" as many as
+        :func:`~tightdp.mechanisms.table_schedule.table_shares` finds on the way.
     most_cells : int
         The cells of the model: tables that would need more are not chosen, and refused where they
         are stated.
@@ -164,7 +173,7 @@ class SyntheticRows(Mechanism):
         entries = self._lengths()[-1]
         if entries > _MOST_RELEASED:
             fail(
-                f"`rounds` = {self.spending.rounds} release {entries} numbers, and at most "
+                f"`rounds` up to {self.spending.rounds} release {entries} numbers, and at most "
                 f"{_MOST_RELEASED} are kept: take fewer rounds or fewer bins.",
                 InfeasibleSamplingError,
             )
@@ -177,7 +186,7 @@ class SyntheticRows(Mechanism):
             return pure
         rho = zcdp_rho(self.epsilon, self.delta)
         concentrated = offer.shares(rho, True, rounds)
-        alike = max(pure.rounds, concentrated.rounds) if self.offered else None
+        alike = max(pure.usual_rounds, concentrated.usual_rounds) if self.offered else None
         sizes = [
             offer.noise(offer.shares(a, g, alike)) for a, g in ((self.epsilon, False), (rho, True))
         ]
@@ -192,32 +201,33 @@ class SyntheticRows(Mechanism):
             return super().cost
         return Cost.concentrated(self.spending.total, delta=self.delta, epsilon=self.epsilon)
 
-    def settled_options(self) -> dict[str, Any]:
-        return {"rounds": self.spending.rounds} if self.offered else {}
-
     def _lengths(self) -> list[int]:
         """Where the entries of every stated table and every round end."""
         stated = [self.sides.cells_of(table) for table in self.stated]
-        return list(itertools.accumulate([*stated, *[1 + self.offer.width] * self.spending.rounds]))
+        return list(
+            itertools.accumulate([*stated, *[_BEFORE + self.offer.width] * self.spending.rounds])
+        )
 
     @property
     def law(self) -> str:
         laws = dict.fromkeys(noise.words for noise in self.spending.stated)
         parts = [f"counts plus {' or '.join(laws)}"]
-        if self.spending.chosen is not None:
+        spending = self.spending
+        if spending.rounds:
             parts.append(
-                f"{self.spending.rounds} tables, each chosen by weights exp({self.choice_rate()} * "
-                f"utility), plus {self.spending.chosen.words}"
+                f"up to {spending.rounds} tables, each chosen by weights exp(rate * utility); where"
+                f" it takes {spending.usual} of {spending.parts} parts, rate = "
+                f"{self.choice_rate(spending.usual)}, plus {spending.noise(spending.usual).words}"
             )
         return "; ".join(parts)
 
     def label(self) -> str:
         return short_label(f"SyntheticRows({', '.join(self.names)})")
 
-    def choice_rate(self) -> Fraction:
+    def choice_rate(self, parts: int) -> Fraction:
         """Eta: epsilon of a choice over the length of the interval of changes. [P3]"""
         weight = max(map(len, self.offered))
-        return self.spending.choice_epsilon() / (2 * self.neighbors.rows_apart * weight)
+        return self.spending.choice_epsilon(parts) / (2 * self.neighbors.rows_apart * weight)
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.names)
@@ -233,12 +243,6 @@ class SyntheticRows(Mechanism):
         cells = self.sides.cells_of
         pairs = zip(self.stated, self.spending.stated, strict=True)
         stated = [_plain(noise.sample(cells(table), rng)) for table, noise in pairs]  # [P2]
-        chosen, rounds = self.spending.chosen, self.spending.rounds
-        further = (
-            []
-            if chosen is None
-            else [_plain(chosen.sample(self.offer.width, rng)) for _ in range(rounds)]
-        )
 
         def finish(table: TableLike, progress: bool) -> Draft:
             counts = self._read(table, progress)
@@ -246,7 +250,7 @@ class SyntheticRows(Mechanism):
                 [c + z for c, z in zip(counts[scope].tolist(), noise, strict=True)]
                 for scope, noise in zip(self.stated, stated, strict=True)
             ]
-            entries += self._rounds(counts, entries, further, rng)
+            entries += self._rounds(counts, entries, rng)
             return self._draft(list(itertools.chain.from_iterable(entries)), confidence)
 
         return finish
@@ -266,44 +270,51 @@ class SyntheticRows(Mechanism):
         self,
         counts: Mapping[Scope, Integers],
         entries: list[list[int]],
-        further: list[list[int]],
         rng: RandomSource,
     ) -> list[list[int]]:
-        """For every round the place of the chosen table, and its noisy counts."""
+        """For every round the place of the chosen table, its parts, and its noisy counts."""
+        spending = self.spending
         noisy = [
-            self._noisy(*each)
-            for each in zip(self.stated, entries, self.spending.stated, strict=True)
+            self._noisy(*each) for each in zip(self.stated, entries, spending.stated, strict=True)
         ]
         found: list[list[int]] = []
         start: Mapping[Scope, FloatArray] = {}
-        for place, noise in enumerate(further):
+        left, parts = spending.parts, spending.first()
+        while left:
             fit = self._fit(noisy, _ROUND_STEPS, start)
             start = fit.weights
-            able, law = self.choices(counts, fit, [table.columns for table in noisy], place)
-            scope = able[law.draw(rng)]
+            scopes = [table.columns for table in noisy]
+            able, law = self.choices(counts, fit, scopes, parts, left)
+            scope, noise = able[law.draw(rng)], spending.noise(parts)
             cells = np.zeros(self.offer.width, dtype=np.int64)
             cells[: self.sides.cells_of(scope)] = counts[scope]
-            released = [c + z for c, z in zip(cells.tolist(), noise, strict=True)]
-            found.append([self.offered.index(scope), *released])
-            assert self.spending.chosen is not None
-            noisy.append(self._noisy(scope, released, self.spending.chosen))
-        return found
+            drawn = _plain(noise.sample(self.offer.width, rng))  # [P2]
+            released = [c + z for c, z in zip(cells.tolist(), drawn, strict=True)]
+            found.append([self.offered.index(scope), parts, *released])
+            noisy.append(self._noisy(scope, released, noise))
+            left -= parts
+            missed = float(np.abs(noisy[-1].counts - fit.counts(scope)).sum())
+            wanted = spending.following(parts, missed, noise.mean_size * noisy[-1].counts.size)
+            parts = spending.taken(left, wanted)  # [P4]: from what is released alone
+        nothing = [0] * (_BEFORE + self.offer.width)
+        return [*found, *[nothing] * (spending.rounds - len(found))]
 
     def choices(
         self,
         counts: Mapping[Scope, Integers],
         fit: TableFit,
         scopes: Sequence[Scope],
-        place: int,
+        parts: int,
+        left: int,
     ) -> tuple[list[Scope], TiltedLaw]:
         """What a round may choose after these tables, and by which law. **Not private.** [P3]
 
-        Which tables it may choose, what the model says of them and the size of their noise are
-        known from what is released.
+        It takes so many parts of those that are left. Which tables it may choose, what the model
+        says of them and the size of their noise are known from what is released.
         """
-        assert self.spending.chosen is not None
         cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
-        allowed = self.offer.most_cells * (place + 1) // self.spending.rounds
+        whole, noise = self.spending.parts, self.spending.noise(parts)
+        allowed = self.offer.most_cells * (whole - left + parts) // whole
         able = [
             scope
             for scope in self.offered
@@ -315,10 +326,10 @@ class SyntheticRows(Mechanism):
             model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64)
             # at most 2^13 cells of at most 2^40: the sum fits
             missed = int(np.abs(counts[scope] - model.ravel()).sum())
-            noise = round(self.spending.chosen.mean_size * self.sides.cells_of(scope))
-            levels.append(-len(scope) * (missed - noise))
+            size = round(noise.mean_size * self.sides.cells_of(scope))
+            levels.append(-len(scope) * (missed - size))
         even = np.ones(len(able), dtype=np.int64)
-        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate())
+        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate(parts))
 
     def _noisy(self, scope: Scope, cells: Sequence[int], noise: CellNoise) -> NoisyTable:
         """Released counts as a table; what is beyond its cells counts nothing."""
@@ -328,39 +339,45 @@ class SyntheticRows(Mechanism):
 
     def _draft(self, entries: list[int], confidence: float) -> Draft:
         """Released integers with their names and errors."""
-        cells = [name for table in self.stated for name in self.sides.cell_names(table)]
-        half = self._half(confidence)
-        ends, names, drafts = self._lengths(), [], []
+        names = [name for table in self.stated for name in self.sides.cell_names(table)]
+        drafts, miss = [], self._miss(confidence)
+        ends = self._lengths()
         for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
-            part = entries[start:end]
-            if place < len(self.stated):
-                noise, names = self.spending.stated[place], cells[start:end]
-            else:
-                assert self.spending.chosen is not None
-                noise, number = self.spending.chosen, place - len(self.stated) + 1
-                drafts.append(Draft.of((f"round {number}: table",), part[:1], part[:1], 1, _CHOSEN))
-                part = part[1:]
-                names = [f"round {number}: cell {i + 1}" for i in range(len(part))]
+            part, noise = entries[start:end], self._noise_of(place, entries[start:end])
+            called = names[start:end]
+            if place >= len(self.stated):
+                number = place - len(self.stated) + 1
+                which = (f"round {number}: table", f"round {number}: parts")
+                before, part = part[:_BEFORE], part[_BEFORE:]
+                drafts.append(Draft.of(which, before, before, 1, _CHOSEN))
+                called = [f"round {number}: cell {i + 1}" for i in range(len(part))]
             error = Known(
-                half_width=np.full(len(part), half[noise]),
-                covariance=np.full(len(part), noise.variance),
+                half_width=np.full(len(part), 0.0 if noise is None else noise.reach(miss)),
+                covariance=np.full(len(part), 0.0 if noise is None else noise.variance),
             )
-            drafts.append(Draft.of(tuple(names), part, part, 1, error))
+            drafts.append(Draft.of(tuple(called), part, part, 1, error))
         return drafts[0].beside(*drafts[1:])
 
-    def _half(self, confidence: float) -> dict[CellNoise, float]:
-        """Half-widths of the noise of cells, for all of them at once."""
-        noises = {*self.spending.stated, *([self.spending.chosen] if self.spending.chosen else [])}
-        cells = self._lengths()[-1] - self.spending.rounds
-        miss = -math.expm1(math.log(confidence) / cells)
-        return {noise: noise.reach(miss) for noise in noises}
+    def _noise_of(self, place: int, part: Sequence[int]) -> CellNoise | None:
+        """The noise of a stated table, or of a round by what it released; None if not held."""
+        if place < len(self.stated):
+            return self.spending.stated[place]
+        parts = min(max(part[_BEFORE - 1], 0), self.spending.parts)
+        return self.spending.noise(parts) if parts else None
+
+    def _miss(self, confidence: float) -> float:
+        """The chance that one cell may have to be off further, for all of them at once."""
+        cells = self._lengths()[-1] - _BEFORE * self.spending.rounds
+        return -math.expm1(math.log(confidence) / cells)
 
     def half_widths(self, confidence: float) -> FloatArray:
-        half, out = self._half(confidence), []
+        """Those of rounds are for the noisiest that there may be: who takes more has less noise."""
+        miss, out = self._miss(confidence), []
         for table, noise in zip(self.stated, self.spending.stated, strict=True):
-            out.append(np.full(self.sides.cells_of(table), half[noise]))
-        if self.spending.chosen is not None:
-            each = np.append(np.nan, np.full(self.offer.width, half[self.spending.chosen]))
+            out.append(np.full(self.sides.cells_of(table), noise.reach(miss)))
+        if self.spending.rounds:
+            most = self.spending.noise(self.spending.least).reach(miss)
+            each = np.append([np.nan] * _BEFORE, np.full(self.offer.width, most))
             out += [each] * self.spending.rounds
         return np.concatenate(out)
 
@@ -374,12 +391,12 @@ class SyntheticRows(Mechanism):
         found = []
         for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
             part = release.integers[start:end]
+            noise = self._noise_of(place, part)
             if place < len(self.stated):
                 found.append(self._noisy(self.stated[place], part, self.spending.stated[place]))
-            else:
-                assert self.spending.chosen is not None
+            elif noise is not None:
                 scope = self.offered[min(max(part[0], 0), len(self.offered) - 1)]
-                found.append(self._noisy(scope, part[1:], self.spending.chosen))
+                found.append(self._noisy(scope, part[_BEFORE:], noise))
         return found
 
     def fitted(self, release: Release) -> TableFit:
@@ -433,10 +450,11 @@ class SyntheticRows(Mechanism):
         bits, tables = source(rng), self.noisy_tables(release)
         count = max(1, round(fit.total))
         rows = drawn_codes(fit.model, count, bits, balanced=False)
-        noises = [*self.spending.stated, *[self.spending.chosen] * self.spending.rounds]
+        ends = itertools.pairwise([0, *self._lengths()])
+        parts = [self._noise_of(i, release.integers[a:b]) for i, (a, b) in enumerate(ends)]
+        noises = [noise for noise in parts if noise is not None]
         moved = []
         for table, noise in zip(tables, noises, strict=True):
-            assert noise is not None
             shape = table.counts.shape
             places = np.ravel_multi_index(tuple(rows[:, j] for j in table.columns), shape)
             drawn = np.bincount(places, minlength=table.counts.size).reshape(shape)

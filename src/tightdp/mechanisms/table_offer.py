@@ -156,9 +156,9 @@ class TableOffer:
         cells = self.sides.cells_of
         pairs = zip(self.stated, shares.stated, strict=True)
         size = sum(cells(table) * noise.mean_size for table, noise in pairs)
-        if shares.chosen is None:
+        if not shares.parts:
             return size
-        return size + shares.rounds * self.middle * shares.chosen.mean_size
+        return size + shares.usual_rounds * self.middle * shares.noise(shares.usual).mean_size
 
     def variation(self, shares: TableShares) -> Variation:
         """The total variation that noise costs tables of the rows, from public facts.
@@ -171,8 +171,8 @@ class TableOffer:
         one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
         pairs = zip(self.stated, shares.stated, strict=True)
         larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
-        if shares.chosen is not None:
-            size = shares.chosen.mean_size
+        if shares.parts:
+            size = shares.noise(shares.usual).mean_size
             larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
         return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
 

@@ -23,6 +23,9 @@ _WELL = 0.02  # total variation from which on noise is small enough for a stated
 MOST_ROUNDS = 3  # for each stated table: what a release may take of time
 _CHOOSING, _CHOOSING_RHO = Fraction(1, 5), Fraction(1, 10)  # of a round, for its choice
 _STRENGTHS = 12  # of dependence, between the noise of one-way tables and the largest there is
+_FINE = 16  # parts that the cheapest round takes of what is left for rounds
+_FIRST_ROUND = 4  # no more than such a part of it is spent before anything is known of pairs
+_STEP = 4.0  # what a round may take more or less than the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,40 +99,98 @@ def _short(number: Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableShares:
-    """What is spent where: the noise of the tables that are stated, and of every round.
+    """What is spent where: the noise of the tables that are stated, and what rounds may take.
+
+    What is left for rounds is divided into equal parts. A round takes some of them, as many as are
+    left at most, so that all rounds together never take more than there are.
 
     Attributes
     ----------
     stated : tuple of CellNoise
         One for every table that is measured whatever comes out.
-    chosen : CellNoise
-        Of the table that a round chooses; none where there are no rounds.
-    choice : Fraction
-        The amount for the choice of a round.
-    rounds : int
+    unit : Fraction
+        The amount of a part.
+    choosing : Fraction
+        How much of what a round takes is for its choice.
+    parts : int
+        None where there are no rounds.
+    usual, least : int
+        The parts that a round takes at most, but for the last one, and at least; where both are
+        the same, rounds do not depend on what is released.
+    moved : int
+        Cells that a neighbour changes.
     """
 
     stated: tuple[CellNoise, ...]
-    chosen: CellNoise | None
-    choice: Fraction
-    rounds: int
+    unit: Fraction
+    choosing: Fraction
+    parts: int
+    usual: int
+    least: int
+    moved: int
     gaussian: bool
 
     @property
     def total(self) -> Fraction:
-        """All that is spent."""
-        each = Fraction(0) if self.chosen is None else self.chosen.amount + self.choice
-        return sum((noise.amount for noise in self.stated), self.rounds * each)
+        """All that may be spent."""
+        return sum((noise.amount for noise in self.stated), self.parts * self.unit)
 
-    def choice_epsilon(self) -> Fraction:
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are at most."""
+        return self.parts // self.least if self.parts else 0
+
+    @property
+    def usual_rounds(self) -> int:
+        """How many there are where all take what is usual."""
+        return self.parts // self.usual if self.parts else 0
+
+    def noise(self, parts: int) -> CellNoise:
+        """Of the table that a round chooses which takes so many parts."""
+        return CellNoise(parts * self.unit * (1 - self.choosing), self.moved, self.gaussian)
+
+    def choice_epsilon(self, parts: int) -> Fraction:
         r"""The epsilon of the exponential mechanism of a round.
 
         Its log ratios lie in an interval of that length, which is
         :math:`\epsilon^2/8`-zCDP (Cesar and Rogers, 2021): the root is rounded down.
         """
-        if not self.gaussian:
-            return self.choice
-        return root_down(8 * self.choice)
+        amount = parts * self.unit * self.choosing
+        return root_down(8 * amount) if self.gaussian else amount
+
+    def first(self) -> int:
+        """Parts that the first round takes."""
+        return self.taken(self.parts, max(self.least, min(self.usual, self.parts // _FIRST_ROUND)))
+
+    def taken(self, left: int, wanted: int) -> int:
+        """Parts that a round takes: all that is left where that is not enough for two."""
+        return wanted if left >= 2 * wanted else left
+
+    def following(self, parts: int, missed: float, size: float) -> int:
+        r"""How many parts the next round wants, by what the last one found.
+
+        Let the tables that rounds are for be off by S in l1 norm, M of them. R rounds of k parts
+        each out of B, R = B/k, measure R of them with noise of the size N: what is missed in all,
+        :math:`(M - R) S + R N`, is least where :math:`N = 2S/3` for Gaussian noise, whose size is
+        like :math:`k^{-1/2}`, and where :math:`N = S/2` for Laplace noise, like :math:`k^{-1}`. So
+        where a table was far off, the next ones may be noisier, and there are more rounds; where it
+        was not, rounds take what is usual.
+
+        Parameters
+        ----------
+        parts : int
+            What the last round took.
+        missed, size : float
+            How far its noisy table is from the model before, in l1 norm, and how far noise alone
+            would be expected to put it: about :math:`\sqrt{S^2 + N^2}` and N.
+        """
+        factor = _STEP
+        if missed > size:
+            share = size / missed  # of N / S = share / sqrt(1 - share^2)
+            power, best = (2, 1.5) if self.gaussian else (1, 2.0)
+            factor = (best * share / math.sqrt(1 - share**2)) ** power
+        wanted = round(parts * min(max(factor, 1 / _STEP), _STEP))
+        return max(self.least, min(self.usual, wanted))
 
 
 def root_down(number: Fraction) -> Fraction:
@@ -170,32 +231,36 @@ def table_shares(
     """Shares for stated tables and for rounds that choose among offered ones, by their cells.
 
     Stated tables have the whole amount where nothing is offered. Else they have the least part with
-    which noise costs them a fiftieth of total variation, from a tenth to six tenths. Rounds are the
-    number of least regret (:func:`rounds_of_least_regret`), at most three for each stated table and
-    one for each that is offered.
+    which noise costs them a fiftieth of total variation, from a tenth to six tenths. A round takes
+    no more than it would if there were as many as is least regretted
+    (:func:`rounds_of_least_regret`), and less where the rounds before it found much
+    (:meth:`TableShares.following`); there are at most three for each stated table and one for each
+    that is offered. ``rounds`` of a stated number take equal parts.
     """
     moved = neighbors.rows_apart
     if not offered:
         parts = shared_out(amount, stated, gaussian=gaussian)
-        return TableShares(_noises(parts, moved, gaussian), None, Fraction(0), 0, gaussian)
+        nothing = Fraction(0)
+        return TableShares(
+            _noises(parts, moved, gaussian), nothing, nothing, 0, 0, 0, moved, gaussian
+        )
     for first in _FIRST:
         noises = _noises(shared_out(amount * first, stated, gaussian=gaussian), moved, gaussian)
         pairs = zip(stated, noises, strict=True)
         if np.mean([cells * noise.mean_size for cells, noise in pairs]) / (2 * rows) <= _WELL:
             break
     left, choosing = amount * (1 - first), _CHOOSING_RHO if gaussian else _CHOOSING
-
-    def each(count: int) -> CellNoise:
-        return CellNoise(left / count * (1 - choosing), moved, gaussian)
-
-    if rounds is None:
-        most = min(len(offered), MOST_ROUNDS * len(stated))
-        sizes = [each(count).mean_size for count in range(1, most + 1)]
-        noise = float(np.mean(offered)) * np.array(sizes) / (2 * rows)
-        pairs = zip(stated, noises, strict=True)
-        floor = float(np.mean([cells * noise.mean_size for cells, noise in pairs])) / rows
-        rounds = rounds_of_least_regret(noise, floor, len(offered))
-    return TableShares(noises, each(rounds), left / rounds * choosing, rounds, gaussian)
+    if rounds is not None:
+        return TableShares(noises, left / rounds, choosing, rounds, 1, 1, moved, gaussian)
+    most = min(len(offered), MOST_ROUNDS * len(stated))
+    whole = left * (1 - choosing)
+    sizes = [CellNoise(whole / count, moved, gaussian).mean_size for count in range(1, most + 1)]
+    noise = float(np.mean(offered)) * np.array(sizes) / (2 * rows)
+    pairs = zip(stated, noises, strict=True)
+    floor = float(np.mean([cells * noise.mean_size for cells, noise in pairs])) / rows
+    usual = most * _FINE // rounds_of_least_regret(noise, floor, len(offered))
+    unit = left / (most * _FINE)
+    return TableShares(noises, unit, choosing, most * _FINE, usual, _FINE, moved, gaussian)
 
 
 def rounds_of_least_regret(noise: FloatArray, floor: float, pairs: int) -> int:
