@@ -132,21 +132,27 @@ def plan_rows() -> list[list[object]]:
 
 def l2_rows() -> list[list[object]]:
     cases = {
-        "4 flags": [2] * 4,
-        "8 flags": [2] * 8,
-        "16 flags": [2] * 16,
-        "4 columns of 3 levels": [3] * 4,
-        "6 columns of 3 levels": [3] * 6,
-        "3 columns of 2, 3, 4 levels": [2, 3, 4],
-        "5 columns of 2 to 10 levels": [2, 2, 3, 5, 10],
-        "3 columns of 10 levels": [10] * 3,
-        "2 columns of 8 and 30 levels": [8, 30],
+        "4 flags": ([2] * 4, 2),
+        "8 flags": ([2] * 8, 2),
+        "16 flags": ([2] * 16, 2),
+        "20 flags": ([2] * 20, 2),
+        "32 flags": ([2] * 32, 2),
+        "50 flags": ([2] * 50, 2),
+        "8 flags, to 3-way": ([2] * 8, 3),
+        "12 flags, to 3-way": ([2] * 12, 3),
+        "6 flags, to 4-way": ([2] * 6, 4),
+        "4 columns of 3 levels": ([3] * 4, 2),
+        "6 columns of 3 levels": ([3] * 6, 2),
+        "3 columns of 2, 3, 4 levels": ([2, 3, 4], 2),
+        "5 columns of 2 to 10 levels": ([2, 2, 3, 5, 10], 2),
+        "3 columns of 10 levels": ([10] * 3, 2),
+        "2 columns of 8 and 30 levels": ([8, 30], 2),
     }
     out = []
-    for name, sizes in cases.items():
+    for name, (sizes, order) in cases.items():
         ratios: list[object] = []
         for relation in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
-            work = to_order(sizes, 2)
+            work = to_order(sizes, order)
             best = strategies(work, relation)[0]
             told = [a for a in work.residuals if a or relation is Neighbors.ADD_REMOVE]
             m = sum(work.directions(a) for a in told)
@@ -343,7 +349,7 @@ def main() -> None:
             plan_rows,
         ),
         "l2": (
-            "Noise in the shape of an l2 ball at delta = 0, tables of up to two columns",
+            "Noise in the shape of an l2 ball at delta = 0, tables to 2-way unless said",
             ["columns", "best, replace-one", "l2 over it", "best, add-remove", "l2 over it"],
             l2_rows,
         ),

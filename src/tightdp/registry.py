@@ -553,6 +553,6 @@ _register(
     tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
     delta=_SHAPE["delta"],
     bins=Option("bins of columns", "of numeric columns: how many, or where they begin and end"),
-    rounds=Option("integer", "how many tables are chosen, by default by a rule"),
+    rounds=Option("integer", "how many tables are chosen, by default as released tables ask for"),
     most_cells=Option("integer", "how large the model may be"),
 )

@@ -50,8 +50,8 @@ class SyntheticTable(Untargeted[SyntheticRows]):
     bins : mapping, optional
         Of numeric columns; by default :math:`2 n^{1/5}` equal ones.
     rounds : int, optional
-        How many tables are chosen, beside those that are stated; by default from public facts for
-        "auto", and none for a list.
+        How many tables are chosen, beside those that are stated, for equal parts of the budget; by
+        default none for a list, and for "auto" as many as the released tables ask for.
     most_cells : int
         How large the model may be.
 

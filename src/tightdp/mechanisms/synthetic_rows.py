@@ -20,7 +20,6 @@ from tightdp.data.one_pass import IntegerSum
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
-    InfeasibleSamplingError,
     Integers,
     amount_within,
     check_confidence,
@@ -33,7 +32,7 @@ from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
 from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
-from tightdp.mechanisms.table_offer import TableOffer, Variation
+from tightdp.mechanisms.table_offer import BEFORE, TableOffer, Variation
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors, check_epsilon
@@ -46,12 +45,10 @@ Rows = dict[str, NDArray[Any]]
 MOST_CELLS = 1 << 18
 """Cells of the model, by default: a step of a fit takes some 40 ms."""
 
-_MOST_RELEASED = 1 << 17  # entries of a release, each with a name
 _MOST_ROUNDS = 1000
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
-_BEFORE = 2  # entries of a round before its cells: which table, and how many parts it took
 _CHOSEN = Unknown("which table is chosen is drawn, and what it takes follows from earlier ones")
 _ABOUT = (
     "noisy one-way tables; rows are made from them and the other released tables, and written to a "
@@ -90,8 +87,8 @@ class SyntheticRows(Mechanism):
     :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts at a constant moves
     nothing further apart. 3. Every step is private given all earlier releases, with an amount that
     these tell, and amounts never add up to more than the whole [P4]: then so is all together, in
-    epsilon (Rogers, Roth, Ullman and Vadhan, 2016) and in rho (Feldman and Zrnic, 2021: the Renyi
-    divergence of every order, rho times the order, is that of a filter).
+    epsilon (Rogers, Roth, Ullman and Vadhan, 2016) and in rho (Whitehouse, Ramdas, Rogers and Wu,
+    2023, Theorem 1).
     4. Cells that a chosen table does not have count no rows, whatever the data: their noise is
     drawn from public facts. Rounds that are not held release zeros. Models and rows are functions
     of what is released.
@@ -153,7 +150,6 @@ class SyntheticRows(Mechanism):
         most_cells: int = MOST_CELLS,
     ) -> None:
         self.schema, self.neighbors = check_schema(schema), schema.neighbors
-        _check_persons(schema)
         self.epsilon = check_epsilon(epsilon)
         self.delta = amount_within("delta", delta, "[0, 1)")
         if rounds is not None:
@@ -165,18 +161,8 @@ class SyntheticRows(Mechanism):
         self.sides, self.names = self.offer.sides, self.offer.names
         self.stated, self.offered = self.offer.stated, self.offer.offered
         self.spending = self._spending(rounds)
-        self._check_released()
 
     # --- public facts -------------------------------------------------------------------------
-
-    def _check_released(self) -> None:
-        entries = self._lengths()[-1]
-        if entries > _MOST_RELEASED:
-            fail(
-                f"`rounds` up to {self.spending.rounds} release {entries} numbers, and at most "
-                f"{_MOST_RELEASED} are kept: take fewer rounds or fewer bins.",
-                InfeasibleSamplingError,
-            )
 
     def _spending(self, rounds: int | None) -> TableShares:
         """Who gets what: in epsilon, or with a delta in rho, where that has less noise. [P4]"""
@@ -205,7 +191,7 @@ class SyntheticRows(Mechanism):
         """Where the entries of every stated table and every round end."""
         stated = [self.sides.cells_of(table) for table in self.stated]
         return list(
-            itertools.accumulate([*stated, *[_BEFORE + self.offer.width] * self.spending.rounds])
+            itertools.accumulate([*stated, *[BEFORE + self.offer.width] * self.spending.rounds])
         )
 
     @property
@@ -296,7 +282,7 @@ class SyntheticRows(Mechanism):
             missed = float(np.abs(noisy[-1].counts - fit.counts(scope)).sum())
             wanted = spending.following(parts, missed, noise.mean_size * noisy[-1].counts.size)
             parts = spending.taken(left, wanted)  # [P4]: from what is released alone
-        nothing = [0] * (_BEFORE + self.offer.width)
+        nothing = [0] * (BEFORE + self.offer.width)
         return [*found, *[nothing] * (spending.rounds - len(found))]
 
     def choices(
@@ -348,7 +334,7 @@ class SyntheticRows(Mechanism):
             if place >= len(self.stated):
                 number = place - len(self.stated) + 1
                 which = (f"round {number}: table", f"round {number}: parts")
-                before, part = part[:_BEFORE], part[_BEFORE:]
+                before, part = part[:BEFORE], part[BEFORE:]
                 drafts.append(Draft.of(which, before, before, 1, _CHOSEN))
                 called = [f"round {number}: cell {i + 1}" for i in range(len(part))]
             error = Known(
@@ -362,12 +348,12 @@ class SyntheticRows(Mechanism):
         """The noise of a stated table, or of a round by what it released; None if not held."""
         if place < len(self.stated):
             return self.spending.stated[place]
-        parts = min(max(part[_BEFORE - 1], 0), self.spending.parts)
+        parts = min(max(part[BEFORE - 1], 0), self.spending.parts)
         return self.spending.noise(parts) if parts else None
 
     def _miss(self, confidence: float) -> float:
         """The chance that one cell may have to be off further, for all of them at once."""
-        cells = self._lengths()[-1] - _BEFORE * self.spending.rounds
+        cells = self._lengths()[-1] - BEFORE * self.spending.rounds
         return -math.expm1(math.log(confidence) / cells)
 
     def half_widths(self, confidence: float) -> FloatArray:
@@ -377,7 +363,7 @@ class SyntheticRows(Mechanism):
             out.append(np.full(self.sides.cells_of(table), noise.reach(miss)))
         if self.spending.rounds:
             most = self.spending.noise(self.spending.least).reach(miss)
-            each = np.append([np.nan] * _BEFORE, np.full(self.offer.width, most))
+            each = np.append([np.nan] * BEFORE, np.full(self.offer.width, most))
             out += [each] * self.spending.rounds
         return np.concatenate(out)
 
@@ -396,7 +382,7 @@ class SyntheticRows(Mechanism):
                 found.append(self._noisy(self.stated[place], part, self.spending.stated[place]))
             elif noise is not None:
                 scope = self.offered[min(max(part[0], 0), len(self.offered) - 1)]
-                found.append(self._noisy(scope, part[_BEFORE:], noise))
+                found.append(self._noisy(scope, part[BEFORE:], noise))
         return found
 
     def fitted(self, release: Release) -> TableFit:
@@ -503,13 +489,3 @@ class SyntheticRows(Mechanism):
 
 def _plain(noise: Any) -> list[int]:
     return [int(z) for z in noise]
-
-
-def _check_persons(schema: Schema) -> None:
-    """One row a person, so that somebody is in one cell of a table."""
-    if schema.rows_per_person > 1:
-        fail(
-            "Synthetic rows need one row a person: several rows of one person are not alike, and "
-            "rows that are drawn stand alone. State rows_per_person=1, which uses one row of each, "
-            "or make one row of each person before."
-        )

@@ -25,6 +25,9 @@ from tightdp.schema import Schema
 LARGEST_MODEL = 1 << 24
 _MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
+_MOST_RELEASED = 1 << 17  # entries of a release, each with a name
+BEFORE = 2
+"""Entries of a round before its cells: which table, and how many parts it took."""
 
 
 class TableOffer:
@@ -61,6 +64,7 @@ class TableOffer:
         choosing: bool,
         most_cells: int,
     ) -> None:
+        _check_persons(schema)
         self.schema = schema
         self.most_cells = check_count("most_cells", most_cells, most=LARGEST_MODEL)
         self.sides = CellSides(schema, bins, columns)
@@ -141,6 +145,14 @@ class TableOffer:
     def shares(self, amount: Fraction, gaussian: bool, rounds: int | None) -> TableShares:
         """What every table gets of an amount of epsilon, or of rho."""
         cells = self.sides.cells_of
+        room = _MOST_RELEASED - sum(map(cells, self.stated))
+        fitting = room // (BEFORE + self.width)
+        if self.offered and max(rounds or 0, 1) > fitting:
+            fail(
+                f"`rounds` must be at most {max(fitting, 0)}: each releases up to {self.width} "
+                f"numbers, and {_MOST_RELEASED} are kept. Take fewer rounds, or fewer bins.",
+                InfeasibleSamplingError,
+            )
         return table_shares(
             amount,
             self.schema.neighbors,
@@ -149,6 +161,7 @@ class TableOffer:
             offered=[cells(table) for table in self.offered if len(table) > 1],
             rows=self.schema.rows,
             rounds=rounds,
+            most=fitting,
         )
 
     def noise(self, shares: TableShares) -> float:
@@ -196,3 +209,13 @@ class Variation(NamedTuple):
         if self.released is not None:
             said += f", and at most {self.released:.2g} where their own table is released"
         return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
+
+
+def _check_persons(schema: Schema) -> None:
+    """One row a person, so that somebody is in one cell of a table."""
+    if schema.rows_per_person > 1:
+        fail(
+            "Synthetic rows need one row a person: several rows of one person are not alike, and "
+            "rows that are drawn stand alone. State rows_per_person=1, which uses one row of each, "
+            "or make one row of each person before."
+        )

@@ -227,6 +227,7 @@ def table_shares(
     offered: Sequence[int] = (),
     rows: int = 1,
     rounds: int | None = None,
+    most: int = 1 << 17,
 ) -> TableShares:
     """Shares for stated tables and for rounds that choose among offered ones, by their cells.
 
@@ -235,7 +236,7 @@ def table_shares(
     no more than it would if there were as many as is least regretted
     (:func:`rounds_of_least_regret`), and less where the rounds before it found much
     (:meth:`TableShares.following`); there are at most three for each stated table and one for each
-    that is offered. ``rounds`` of a stated number take equal parts.
+    that is offered, and no more than ``most``. ``rounds`` of a stated number take equal parts.
     """
     moved = neighbors.rows_apart
     if not offered:
@@ -252,7 +253,7 @@ def table_shares(
     left, choosing = amount * (1 - first), _CHOOSING_RHO if gaussian else _CHOOSING
     if rounds is not None:
         return TableShares(noises, left / rounds, choosing, rounds, 1, 1, moved, gaussian)
-    most = min(len(offered), MOST_ROUNDS * len(stated))
+    most = min(most, len(offered), MOST_ROUNDS * len(stated))
     whole = left * (1 - choosing)
     sizes = [CellNoise(whole / count, moved, gaussian).mean_size for count in range(1, most + 1)]
     noise = float(np.mean(offered)) * np.array(sizes) / (2 * rows)
