@@ -88,6 +88,11 @@ _HEADER = (  # whether the first line of a CSV file has the names of the columns
         help="the CSV file has no header: its first line is a record; columns are c1, c2, ...",
     ),
     argument(
+        "--names",
+        metavar="A,B,...",
+        help="the CSV file has no header, and these are the names of its columns, from the left",
+    ),
+    argument(
         "--header",
         action="store_true",
         help="the first line is a header, although it looks like a record",
@@ -148,13 +153,18 @@ def add(commands: Commands) -> None:
 
 def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     """The columns of a file; of the first line of one without a header, only their number."""
+    stated = None if given.names is None else [name.strip() for name in given.names.split(",")]
+    given.no_header = given.no_header or stated is not None
     if given.header and given.no_header:
-        fail("`--header` is not allowed with `--no-header`: say which of them is so.")
+        fail("`--header` is not allowed with `--no-header` or `--names`: say which of them is so.")
     columns = read_header(given.data, _delimiter(given), given.encoding)
     if not is_text_file(Path(given.data)):
         if given.no_header:
             fail("`--no-header`: only text files, such as CSV, can lack one.")
         return columns
+    if stated is not None:
+        _ = CsvFile(given.data, stated)  # names of columns, each once
+        return [HeaderColumn(name, "") for name in stated]
     if given.no_header:
         return [HeaderColumn(f"c{i}", "") for i in range(1, len(columns) + 1)]
     if not given.header:
@@ -189,7 +199,8 @@ def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     columns = _header(given)
     text = schema_text(Path(given.data).name, columns)
     place = write_file(given.out, text, force=given.force)
-    said = "--no-header" + ("" if given.delimiter is None else " and --delimiter")
+    said = "--no-header" if given.names is None else "--names"
+    said += "" if given.delimiter is None else " and --delimiter"
     more = f"; and say {said} to `tightdp plan init`, too" if given.no_header else ""
     speaker.remark(f"Fill it in, then: tightdp schema check {place}{more}")
     speaker.say(
