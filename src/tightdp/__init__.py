@@ -8,6 +8,7 @@ from tightdp.data.csv_files import CsvFile
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
+from tightdp.data.row_tables import ExcelFile
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate
@@ -147,6 +148,7 @@ __all__ = [  # noqa: RUF022
     "Category",
     "Date",
     "CsvFile",
+    "ExcelFile",
     "Neighbors",
     "Guarantee",
     "TableCheck",

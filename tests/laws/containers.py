@@ -20,6 +20,7 @@ import csv
 import gzip
 import io
 import itertools
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -39,7 +40,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from tightdp.data import columns, engines
+from tightdp.data import columns, engines, row_tables
 from tightdp.data.spark import SparkTable
 
 Row = dict[str, Any]
@@ -429,6 +430,21 @@ def _parquet_folder(rows: Rows, kinds: Kinds, folder: Path | None) -> Path:
     return path
 
 
+def _sqlite(rows: Rows, kinds: Kinds, folder: Path | None) -> str:
+    assert folder is not None
+    path = folder / f"rows {next(_NUMBERED)}.db"
+    base = sqlite3.connect(path)
+    base.execute(f"CREATE TABLE t ({', '.join(kinds)})")
+    for row in rows:
+        cells = [row[name] for name in kinds]
+        marks = ["CAST(? AS TEXT)" if isinstance(cell, str) else "?" for cell in cells]
+        raw = [c.encode("utf-8", "surrogateescape") if isinstance(c, str) else c for c in cells]
+        base.execute(f"INSERT INTO t VALUES ({', '.join(marks)})", raw)
+    base.commit()
+    base.close()
+    return f"sqlite:///{path}?table=t"
+
+
 class Stream:
     """An object of no known library that gives an Arrow stream."""
 
@@ -481,6 +497,7 @@ _ALL_CONTAINERS = (
     ("DuckDB", _duckdb, engines.DuckTable, VALID - {"instant"}),
     ("csv", _csv, engines.CsvTable, _IN_CSV),
     ("csv.gz", _csv_gz, engines.CsvTable, _IN_CSV),
+    ("SQLite", _sqlite, row_tables.RowTable, frozenset({"integer", "real", "text", "bytes"})),
     ("Parquet", _parquet, engines.Stack, TYPED),
     ("Parquet folder", _parquet_folder, engines.Stack, TYPED),
 )

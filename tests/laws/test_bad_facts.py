@@ -132,6 +132,7 @@ WITH: dict[str, dict[str, Any]] = {
     "Schema": {"columns": {"x": tdp.Interval(0, 1)}},
     "Date": {"low": "2014-01-01", "high": "2014-12-31"},
     "CsvFile": {"path": "t.csv", "names": ["x", "k"]},
+    "ExcelFile": {"path": "t.xlsx", "sheet": "1"},
     "JointHistogram": {"columns": ["x", "k"]},
     "count": {"columns": ["k"]},
     "Flags": {"columns": ["t"], "implies": []},

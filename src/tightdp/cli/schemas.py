@@ -18,6 +18,13 @@ from tightdp.cli.arguments import (
 )
 from tightdp.cli.output import Exit, Speaker
 from tightdp.data.csv_files import DELIMITERS, CsvFile, is_text_file
+from tightdp.data.row_tables import (
+    ExcelFile,
+    absolute_address,
+    database_table,
+    excel_table,
+    is_address,
+)
 from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import check_choice, fail
 from tightdp.plans.toml_text import quoted, toml_key
@@ -97,6 +104,7 @@ _HEADER = (  # whether the first line of a CSV file has the names of the columns
         action="store_true",
         help="the first line is a header, although it looks like a record",
     ),
+    argument("--sheet", metavar="NAME", help="the sheet of an Excel file"),
     argument(
         "--delimiter",
         metavar="MARK",
@@ -157,6 +165,8 @@ def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     given.no_header = given.no_header or stated is not None
     if given.header and given.no_header:
         fail("`--header` is not allowed with `--no-header` or `--names`: say which of them is so.")
+    if is_address(given.data) or given.sheet is not None:
+        return _other_columns(given, stated)
     columns = read_header(given.data, _delimiter(given), given.encoding)
     if not is_text_file(Path(given.data)):
         if given.no_header:
@@ -172,6 +182,18 @@ def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     return columns
 
 
+def _other_columns(given: argparse.Namespace, stated: list[str] | None) -> list[HeaderColumn]:
+    """Of a sheet of Excel, or a table of a database."""
+    if given.sheet is None:
+        engine = database_table(given.data)
+    else:
+        engine = excel_table(ExcelFile(given.data, given.sheet, stated))
+    columns = [HeaderColumn(name, "") for name in engine.names()]
+    if given.sheet is not None and stated is None and not given.header:
+        check_names(columns)
+    return columns
+
+
 def _delimiter(given: argparse.Namespace) -> str | None:
     """What divides cells, where it is said, and where no header shows it."""
     if given.delimiter is None:
@@ -182,10 +204,10 @@ def _delimiter(given: argparse.Namespace) -> str | None:
 
 def _text_facts(given: argparse.Namespace, known: list[str]) -> str:
     """What a plan must state to read a text file, beside its name."""
-    facts = ""
+    facts = "" if given.sheet is None else f"\nsheet = {quoted(given.sheet)}"
     if given.no_header:
         facts += f"\nnames = {json.dumps(known)}   # its first line is a record"
-    if given.no_header or given.delimiter is not None:
+    if (given.no_header and given.sheet is None) or given.delimiter is not None:
         facts += f"\ndelimiter = {json.dumps(_delimiter(given))}"
     if given.encoding != "utf-8":
         facts += f"\nencoding = {quoted(given.encoding)}"
@@ -261,8 +283,12 @@ def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
     if strangers:
         fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
     folder = Path(given.out).parent
-    source = f"{'folder' if data.is_dir() else 'file'} = {quoted(_from(folder, data))}"
-    source += _text_facts(given, known)
+    if is_address(given.data):
+        source = f"address = {quoted(absolute_address(given.data, Path()))}"
+        data = Path(data.name.partition("?")[0])
+    else:
+        source = f"{'folder' if data.is_dir() else 'file'} = {quoted(_from(folder, data))}"
+        source += _text_facts(given, known)
     text = plan_text(
         Path(given.out).name,
         source,

@@ -333,7 +333,9 @@ def parquet_files(name: str, path: Path) -> list[str] | None:
             return None
         if not ends.endswith(".parquet"):
             fail(
-                f"A path must end in .parquet, in {TEXT_FILES}, or be a folder. Got {path.name!r}."
+                f"A path must end in .parquet, in {TEXT_FILES}, or be a folder. Got {path.name!r}. "
+                "Of an Excel file the sheet must be named: tdp.ExcelFile(path, sheet), and `sheet` "
+                "in a plan."
             )
     files = sorted(file for file in found if Path(file).is_file())
     if not files:

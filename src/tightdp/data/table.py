@@ -17,6 +17,7 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.data.columns import ColumnTable, DateType, Engine
 from tightdp.data.engines import CsvTable, recognise_engine
+from tightdp.data.row_tables import ExcelFile, database_table, excel_table
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, fail
@@ -111,6 +112,10 @@ def recognise(frame: Any, schema: Schema) -> Engine:
         return SparkTable(frame.to_spark())
     if any(home.startswith("pyspark.sql") for home in homes):
         return SparkTable(frame)
+    if isinstance(frame, ExcelFile):
+        return excel_table(frame)
+    if isinstance(frame, str) and "://" in frame:
+        return database_table(frame)
     return recognise_engine(frame)
 
 

@@ -17,6 +17,7 @@ from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
 from tightdp.budget_split import shares
 from tightdp.data.csv_files import CsvFile
+from tightdp.data.row_tables import ExcelFile, absolute_address, excel_table
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.data.table import Table
 from tightdp.errors import (
@@ -48,7 +49,8 @@ T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
 TEXT_FACTS = ("names", "delimiter", "encoding")  # facts about a text file
-_DATA = ("file", "names", "delimiter", "encoding", "folder", "sql", "database", "files", "spark")
+_SOURCES = ("file", "folder", "sql", "spark", "address")  # one of which has the rows
+_DATA = (*_SOURCES, *TEXT_FACTS, "sheet", "database", "files")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
 _AMOUNTS = ("epsilon", "delta", "rho", "slack")
 _BUDGET = ("epsilon", "delta", "rho", "accountant", "slack", "ledger", "confidence", "together")
@@ -214,15 +216,16 @@ def _read_data(found: PlanText) -> None:
     section = _section(found, "data", _DATA)
     if not section:
         return
-    kinds = [key for key in ("file", "folder", "sql", "spark") if key in section]
+    kinds = [key for key in _SOURCES if key in section]
     if len(kinds) != 1:
         got = f" It has {' and '.join(f'`{key}`' for key in kinds)}." if kinds else ""
-        found.complain(("data",), f"[data] needs one of `file`, `folder`, `sql` and `spark`.{got}")
+        which = ", ".join(f"`{key}`" for key in _SOURCES[:-1])
+        found.complain(("data",), f"[data] needs one of {which} and `{_SOURCES[-1]}`.{got}")
         return
     for key in ("database", "files"):
         if key in section and kinds != ["sql"]:
             found.complain(("data", key), f"`{key}` goes with `sql`.")
-    for key in TEXT_FACTS:
+    for key in (*TEXT_FACTS, "sheet"):
         if key in section and kinds != ["file"]:
             found.complain(("data", key), f"`{key}` goes with a `file` of text, such as CSV.")
     for key, value in section.items():
@@ -248,12 +251,19 @@ def _opened(found: PlanText, kind: str) -> Any:
     if kind == "spark":
         frame = from_spark(value)
         return frame if found.schema is None else Table.open(frame, found.schema)
+    if kind == "address":
+        engine = absolute_address(value, found.beside("."))
+        return engine if found.schema is None else Table.open(engine, found.schema)
     place = check_path(kind, found.beside(value))
     if not place.exists():
         fail(f"`{kind}`: there is no {kind} {str(place)!r}.")
     if place.is_dir() != (kind == "folder"):
         fail(f"`{kind}`: {str(place)!r} is a {'folder' if place.is_dir() else 'file'}.")
     # a file that cannot be opened is one problem, not one of every release
+    if "sheet" in found.data:
+        sheet = ExcelFile(place, found.data["sheet"], found.data.get("names"))
+        excel_table(sheet)
+        return sheet if found.schema is None else Table.open(sheet, found.schema)
     if any(key in found.data for key in TEXT_FACTS):
         stated = CsvFile(place, **{key: found.data[key] for key in TEXT_FACTS if key in found.data})
         _ = check_file(kind, place)

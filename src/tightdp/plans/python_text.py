@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from tightdp.data.row_tables import absolute_address
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.plans.plan import Plan
 from tightdp.plans.plan_text import TEXT_FACTS
@@ -105,6 +106,11 @@ def _table(plan: Plan) -> tuple[str, str]:
     def place(key: str) -> str:
         return repr(str((folder / data[key]).absolute()))
 
+    if "sheet" in data:
+        names = f", {data['names']!r}" if "names" in data else ""
+        return "\n", f"tdp.ExcelFile({place('file')}, {data['sheet']!r}{names})"
+    if "address" in data:
+        return "\n", repr(absolute_address(data["address"], folder))
     if stated := [f"{key}={data[key]!r}" for key in TEXT_FACTS if key in data]:
         return "\n", f"tdp.CsvFile({place('file')}, {', '.join(stated)})"
     if "sql" in data:

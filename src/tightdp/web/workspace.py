@@ -127,6 +127,8 @@ class Workspace:
         place = self.place(file, "plan")
         if isinstance(data := record.get("data"), Mapping) and "spark" in data:
             fail("`spark`: a page starts no session of Spark: use the command line.")
+        if isinstance(data, Mapping) and "address" in data:
+            fail("`address`: a page opens no databases by their address: use the command line.")
         for section, keys in _PATHS:
             inner = record.get(section)
             named = inner if isinstance(inner, Mapping) else {}

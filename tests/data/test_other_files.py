@@ -1,0 +1,224 @@
+"""Sheets of Excel, tables of databases, and files that break while somebody reads them."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import warnings
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tightdp as tdp
+from tightdp.cli.main import main
+from tightdp.data.one_pass import quantized_matrix
+from tightdp.data.table import check_frame
+from tightdp.errors import DataError, ParameterError
+
+SCHEMA = tdp.Schema(
+    {
+        "x": tdp.Interval(0, 8),
+        "k": tdp.Category(["a", "b"]),
+        "d": tdp.Date("2014-01-01", "2014-12-31"),
+    },
+    rows=7,
+    neighbors="add-remove",
+)
+NAMES = ["x", "k", "d"]
+ROWS: list[list[Any]] = [
+    [1, "a", date(2014, 2, 3)],
+    [2.5, "b", datetime(2014, 2, 3, 23, 59)],
+    ["3", " a", "2014-02-03"],
+    [None, None, None],
+    ["many", 7, "2014-02-30"],
+    [99, "c", 20140203],
+]
+
+
+def integers(frame: Any) -> list[list[int]]:
+    return quantized_matrix(frame, SCHEMA, NAMES).tolist()
+
+
+TRUTH = integers({name: [row[j] for row in ROWS] for j, name in enumerate(NAMES)})
+READ = [row for i, row in enumerate(TRUTH) if i != 3]  # a row without a cell is none
+
+
+# --- Excel ----------------------------------------------------------------------------------------
+
+
+def workbook(path: Path, rows: list[list[Any]], *, merged: str | None = None) -> Path:
+    excel = pytest.importorskip("openpyxl")
+    book = excel.Workbook()
+    book.create_sheet("Sales")
+    for row in rows:
+        book["Sales"].append(row)
+    if merged is not None:
+        book["Sales"].merge_cells(merged)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_gives_the_integers_of_its_cells(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [NAMES, *ROWS])
+    assert integers(tdp.ExcelFile(path, "Sales")) == READ
+    bare = workbook(tmp_path / "b.xlsx", ROWS)
+    assert integers(tdp.ExcelFile(bare, "Sales", NAMES)) == READ
+
+
+def test_errors_formulas_times_and_merged_cells_follow_a_public_rule(tmp_path):
+    rows = [["#DIV/0!", "a", time(12)], ["=1+1", "b", -5], [4, "a", None], [5, "b", None]]
+    path = workbook(tmp_path / "a.xlsx", [NAMES, *rows], merged="A4:A5")
+    nothing = [None, "a", None], [None, "b", None], [4, "a", None], [None, "b", None]
+    expected = integers({name: [row[j] for row in nothing] for j, name in enumerate(NAMES)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert integers(tdp.ExcelFile(path, "Sales")) == expected
+
+
+def test_what_is_wrong_with_a_sheet_is_said_before_payment(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [NAMES, *ROWS], merged="A1:B1")
+    ledger = tdp.Ledger(epsilon=1, neighbors="add-remove")
+    broken = tmp_path / "broken.xlsx"
+    broken.write_bytes(path.read_bytes()[:900])
+    for frame, word in (
+        (tdp.ExcelFile(path, "Sales"), "none merged"),
+        (tdp.ExcelFile(path, "sales"), "no sheet"),
+        (tdp.ExcelFile(broken, "Sales"), "no Excel file"),
+        (tdp.ExcelFile(tmp_path / "no.xlsx", "Sales"), "no file"),
+        (str(path), "the sheet must be named"),
+    ):
+        with pytest.raises(ParameterError, match=word):
+            tdp.mean(frame, "x", by="k", schema=SCHEMA, epsilon=1, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+    for path_, sheet, names in (("a.csv", "s", None), ("a.xlsx", 1, None), ("a.xlsx", "s", [""])):
+        with pytest.raises(ParameterError):
+            tdp.ExcelFile(path_, sheet, names)
+
+
+# --- databases ------------------------------------------------------------------------------------
+
+
+def sqlite_file(path: Path, rows: list[list[Any]] = ROWS) -> str:
+    base = sqlite3.connect(path)
+    base.execute('CREATE TABLE "my table" (x, k, d)')
+    plain = [[str(c) if isinstance(c, date) else c for c in row] for row in rows]
+    base.executemany('INSERT INTO "my table" VALUES (?, ?, ?)', plain)
+    base.execute("INSERT INTO \"my table\" VALUES (8, CAST(x'61ff' AS TEXT), x'00')")
+    base.commit()
+    base.close()
+    return f"sqlite:///{path}?table=my+table"
+
+
+def test_a_table_of_sqlite_gives_the_integers_of_its_cells(tmp_path):
+    odd = [8, b"a\xff".decode("utf-8", "surrogateescape"), None]
+    expected = [*TRUTH, *integers({name: [cell] for name, cell in zip(NAMES, odd, strict=True)})]
+    assert integers(sqlite_file(tmp_path / "my base.db")) == expected
+
+
+def test_a_table_of_duckdb_is_read_by_its_address(tmp_path):
+    base = duckdb.connect(str(tmp_path / "a.db"))
+    base.execute("CREATE TABLE t AS SELECT 2 AS x, 'b' AS k, DATE '2014-02-03' AS d")
+    base.close()
+    expected = integers({"x": [2], "k": ["b"], "d": ["2014-02-03"]})
+    assert integers(f"duckdb:///{tmp_path}/a.db?table=t") == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "word"),
+    [
+        ("postgresql://host/base?table=t", "address"),
+        ("sqlite:///{}/no.db?table=t", "no file"),
+        ("sqlite:///{}/a.db?table=other", "no table"),
+        ("sqlite:///{}/a.db", "table=NAME"),
+        ("sqlite:///{}/a.db?table=t&mode=rw", "table=NAME"),
+        ("sqlite://a.db?table=t", "table=NAME"),
+        ("sqlite:///{}/text.db?table=t", "no SQLite database"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_refused(address, word, tmp_path):
+    sqlite_file(tmp_path / "a.db")
+    (tmp_path / "text.db").write_text("x,k\n" * 400)
+    with pytest.raises(ParameterError, match=word):
+        check_frame(address.format(tmp_path), SCHEMA, NAMES)
+
+
+def test_a_database_is_read_and_never_written(tmp_path):
+    address = sqlite_file(tmp_path / "a.db")
+    before = (tmp_path / "a.db").read_bytes()
+    integers(address)
+    assert (tmp_path / "a.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_a_plan_on_an_address_comes_from_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sqlite_file(Path("people.db"))
+    address = "sqlite:///people.db?table=my+table"
+    assert main(["schema", "init", address]) == 0
+    assert "[columns.d]" in Path("schema.toml").read_text()
+    Path("schema.toml").write_text("rows = 7\ncolumns.x = {low = 0, high = 8}\n")
+    assert main(["plan", "init", address]) == 0
+    assert main(["release", "plan.toml"]) == 0
+    assert "x" in capsys.readouterr().out
+
+
+# --- files that break -----------------------------------------------------------------------------
+
+
+def paid(frame: Any, schema: tdp.Schema = SCHEMA) -> tuple[Any, float]:
+    """The error of a release, and what it cost."""
+    ledger = tdp.Ledger(epsilon=1, neighbors="add-remove")
+    with pytest.raises(tdp.TightdpError) as caught:
+        tdp.sum(frame, "x", schema=schema, epsilon=1, ledger=ledger, key="once")
+    return caught.value, float(ledger.spent.epsilon)
+
+
+def test_a_packed_file_that_ends_too_early_keeps_the_charge_and_publishes_nothing(tmp_path):
+    lines = "x,k,d\n" + "".join(f"{i % 9},a{i},2014-01-01\n" for i in range(20_000))
+    whole = gzip.compress(lines.encode())
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
+    error, spent = paid(tmp_path / "t.csv.gz")
+    assert (type(error), spent) == (DataError, 1)
+    assert "a1" not in str(error)
+    (tmp_path / "u.csv.gz").write_bytes(whole[:12])  # not even the header can be read
+    error, spent = paid(tmp_path / "u.csv.gz")
+    assert spent == 0
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_some_line(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("x,k,d\n" + "1,a,2014-01-01\n" * 50)
+    facts = tdp.Schema(SCHEMA.columns, 200, neighbors="add-remove")
+    counts = tdp.Counts(facts, ["k"])
+    real, grown = tdp.data.csv_pieces.records, []
+
+    def growing(*given: Any) -> Any:
+        for record in real(*given):
+            if not grown:
+                with path.open("a") as file:
+                    file.write("2,b,2014-01-01\n" * 3 + "2,b")
+                grown.append(True)
+            yield record
+
+    monkeypatch.setattr(tdp.data.csv_pieces, "records", growing)
+    a, b, other = counts.measure(path)
+    assert (a, other) == (50, 0)
+    assert 0 <= b <= 4
+
+
+def test_a_folder_of_other_columns_and_types_is_one_table_or_an_error_before_payment(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2], "k": ["a", "b"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": ["3", "no"], "z": [0, 0]}), tmp_path / "b.parquet")
+    two = tdp.Schema({n: SCHEMA[n] for n in ("x", "k")}, 9, neighbors="add-remove")
+    mixed = {"x": [1, 2, "3", "no"], "k": ["a", "b", None, None]}
+    found = quantized_matrix(tmp_path, two, ["x", "k"]).tolist()
+    assert found == quantized_matrix(mixed, two, ["x", "k"]).tolist()
+    pq.write_table(pa.table({"x": [[1], [2]], "k": ["a", "b"]}), tmp_path / "c.parquet")
+    error, spent = paid(tmp_path)
+    assert (type(error), spent) == (ParameterError, 0)
+    assert "list" in str(error)
