@@ -40,12 +40,12 @@ _SCHEMA_HEAD = """\
 #   a number      low, high    cells outside are moved to the nearer bound
 #                 missing      what empty and unreadable cells become; by default the middle
 #                 unit         what it is in, such as "years": reports print it
-#   a date        low, high    dates, such as 2014-01-31; others are moved to the nearer one
+#   a date        low, high    two dates, such as 2020-12-30; others are moved to the nearer one
 #                 unit         by which dates are grouped: "day", "week", "month" (by default),
 #                              "quarter", "year", "weekday" or "hour"
 #                 missing      what counts where there is no date; by default a group of its own
 #                 format       how texts are written, such as "%d.%m.%Y"; by default ISO 8601
-#                 zone         whose clock counts, such as "Europe/Berlin"; by default as written
+#                 zone         whose clock counts, such as "Asia/Tokyo"; by default as written
 #   a category    levels       all values that are told apart
 #                 other        the level of empty and unseen cells; by default one more, "other"
 #                 loose        true, if case and blanks around a text do not matter
