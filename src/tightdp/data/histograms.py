@@ -356,7 +356,10 @@ class JointHistogram(CellTable):
         if math.prod(self.shape) < 2:
             fail("There must be at least two cells.")
         if math.prod(self.shape) > _MOST_CELLS:
-            fail(f"`bins` must make at most {_MOST_CELLS} cells: take fewer bins or columns.")
+            fail(
+                f"The columns must make at most {_MOST_CELLS} cells together. Got "
+                f"{math.prod(self.shape)}: take fewer columns or bins."
+            )
         self.names = tuple(":".join(parts) for parts in itertools.product(*names))
 
     def _per_column(self, bins: Any) -> list[Any]:
