@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -25,6 +26,10 @@ from tightdp.printed import all_digits
 from tightdp.values import exact_value, plain_cell
 
 MOST_BITS = 26  # of a cell: products of two are split into exact halves
+Step = tuple[str, float]
+"""One operation of arithmetic on doubles, and its constant; "floor" has none."""
+HALF_UP: tuple[Step, ...] = (("+", 0.5), ("floor", 0.0))
+_OPERATIONS = {"-": np.subtract, "+": np.add, "*": np.multiply, "/": np.divide}
 _MOST_LEVELS = 10**6
 _DECIMALS = (".", ",")
 _THOUSANDS = ("", ",", ".", "'", "_", " ")
@@ -141,12 +146,33 @@ class Interval:
     def _places(self, cells: FloatArray, out: FloatArray) -> FloatArray:
         """The number of steps from ``low``, rounded half up, as doubles; NaN stays NaN."""
         assert self.steps is not None
-        with np.errstate(all="ignore"):
-            np.subtract(cells, self.low, out=out)
-            out *= self.steps / self.width
-            out += 0.5
-            np.floor(out, out=out)
+        take_steps(self._to_places(), cells, out)
         return np.clip(out, 0.0, float(self.steps), out=out)
+
+    def _to_places(self) -> tuple[Step, ...]:
+        assert self.steps is not None
+        return (("-", self.low), ("*", self.steps / self.width), *HALF_UP)
+
+    def grid_steps(self, bits: int) -> tuple[Step, ...]:
+        """What makes the grid integer of a number within the bounds, operation by operation.
+
+        Engines that do the same operations on the same doubles get the same integers.
+
+        >>> Interval(0, 8).grid_steps(bits=2)
+        (('-', 4.0), ('/', 1.0), ('+', 0.5), ('floor', 0.0))
+        """
+        if self.steps is not None:
+            return (*self._to_places(), *self._from_places(bits))
+        unit, grid = self.half / 2.0**bits, 1.0
+        if unit * 2.0**bits != self.half:  # an interval so narrow that the unit is subnormal
+            unit, grid = self.half, 2.0**bits
+        finer = () if grid == 1.0 else (("*", grid),)
+        return (("-", self.middle), ("/", unit), *finer, *HALF_UP)
+
+    def _from_places(self, bits: int) -> tuple[Step, ...]:
+        assert self.steps is not None
+        steps = float(self.steps)
+        return (("*", 2.0), ("-", steps), ("*", 2.0**bits / steps), *HALF_UP)
 
     def at_least(self, values: FloatArray) -> FloatArray:
         """The first values on the steps that are not below the given ones.
@@ -205,17 +231,8 @@ class Interval:
         if self.steps is not None:
             places = self._places(cells, out)
             places[np.isnan(places)] = self._places(np.array([self.missing]), np.empty(1))[0]
-            return np.floor((2 * places - self.steps) * (2.0**bits / self.steps) + 0.5, out=out)
-        unit, grid = self.half / 2.0**bits, 1.0
-        if unit * 2.0**bits != self.half:  # an interval so narrow that the unit is subnormal
-            unit, grid = self.half, 2.0**bits
-        with np.errstate(all="ignore"):
-            np.subtract(cells, self.middle, out=out)
-            out /= unit
-            if grid != 1.0:
-                out *= grid
-            out += 0.5
-            np.floor(out, out=out)
+            return take_steps(self._from_places(bits), places, out)
+        take_steps(self.grid_steps(bits), cells, out)
         ends = [self._grid_point(value, bits) for value in (self.low, self.high)]
         np.clip(out, *ends, out=out)
         if out.size and math.isnan(out.min()):
@@ -253,6 +270,22 @@ class Interval:
     def plain(self) -> bool:
         """Whether texts are written 1234.5, as Python reads them."""
         return (self.decimal, self.thousands) == (".", "")
+
+
+def take_steps(steps: Iterable[Step], cells: FloatArray, out: FloatArray) -> FloatArray:
+    """The steps done to all cells, one after the other, in few passes and no scratch arrays.
+
+    >>> take_steps(HALF_UP, np.array([0.4, 0.5]), np.empty(2))
+    array([0., 1.])
+    """
+    with np.errstate(all="ignore"):
+        for name, constant in steps:
+            if name == "floor":
+                np.floor(cells, out=out)
+            else:
+                _OPERATIONS[name](cells, constant, out=out)
+            cells = out
+    return out
 
 
 def decimal_value(number: float) -> Fraction:
@@ -413,7 +446,7 @@ class Category:
         >>> Category(["a", "b", "rest"], other="rest").codes(["b", None, "a", "zzz"])
         array([1, 2, 0, 2])
         """
-        letters, values = self._letters(), self._values()
+        letters, values = level_tables(self)
         rest = self.levels.index(self.other)
         places = (_place(self.key(plain_cell(cell)), letters, values, rest) for cell in cells)
         return np.fromiter(places, dtype=np.int64)
@@ -428,6 +461,17 @@ class Category:
         known = Counter(value for value in values if value is not None)
         return {v: i for i, v in enumerate(values) if v is not None and known[v] == 1}
 
+    def integers(self) -> tuple[int, NDArray[np.int64]] | None:
+        """The least integer among the levels, and the places of it and of those that follow.
+
+        The last place is that of all other integers. None where levels are so far apart that the
+        list would be mostly empty, or so large that doubles do not tell them apart.
+
+        >>> Category([3, 5, "b"]).integers()
+        (3, array([0, 3, 1, 3]))
+        """
+        return _integer_places(self)
+
     def key(self, cell: object) -> Any:
         """What is compared of a cell: the cell itself, or a text without case and blanks."""
         return cell.strip().casefold() if self.loose and isinstance(cell, str) else cell
@@ -436,6 +480,28 @@ class Category:
         """The rule in words."""
         loose = ", whatever case and blanks" if self.loose else ""
         return f"{', '.join(map(str, self.levels))}{loose}; missing, unseen -> {self.other}"
+
+
+@lru_cache(maxsize=16)
+def level_tables(rule: Category) -> tuple[dict[str, int], dict[int | float, int]]:
+    """The places of texts by their letters, and of numbers by their values; made once."""
+    return rule._letters(), rule._values()
+
+
+@lru_cache(maxsize=16)
+def _integer_places(rule: Category) -> tuple[int, NDArray[np.int64]] | None:
+    values = level_tables(rule)[1]
+    whole = [value for value in values if isinstance(value, int)]
+    if not whole or max(map(abs, whole)) > 1 << 53:
+        return None
+    low, high = min(whole), max(whole)
+    if high - low >= 4 * len(rule.levels) + 1024:
+        return None
+    places = np.full(high - low + 2, rule.levels.index(rule.other), dtype=np.int64)
+    for value in whole:
+        places[value - low] = values[value]
+    places.flags.writeable = False
+    return low, places
 
 
 def _rest(levels: tuple[Any, ...], loose: bool) -> str:

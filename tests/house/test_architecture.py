@@ -57,6 +57,7 @@ DOORS = {
         # they enter by data, and releases leave as frames
         (
             "data.engines",
+            "data.engine_groups",
             "data.csv_pieces",
             "data.library_columns",
             "data.spark",

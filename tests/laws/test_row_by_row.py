@@ -23,6 +23,7 @@ from containers import CONTAINERS, KINDS, Container, Kinds, Row, in_spark
 from enrolled import ESTIMATORS
 
 import tightdp as tdp
+from tightdp import column_rules
 from tightdp.data import columns, csv_pieces, engines, library_columns, one_pass
 from tightdp.data.spark import SparkTable
 from tightdp.data.table import recognise
@@ -452,7 +453,8 @@ def test_a_level_that_depends_on_the_engine_is_noticed(tmp_path, monkeypatch):
     def old(rule: Any) -> dict[Any, int]:
         return {v: i for i, v in enumerate(rule.levels) if not isinstance(v, str)}
 
-    monkeypatch.setattr(tdp.Category, "_values", old)
+    monkeypatch.setattr(column_rules, "level_tables", lambda rule: (rule._letters(), old(rule)))
+    monkeypatch.setattr(columns, "_integer_codes", lambda values, rule: None)  # made of them
     rows = [{"x": cell} for cell in KINDS["integer"].cells]
     assert {"csv", "csv.gz"} <= set(disagreements(rows, "integer", tmp_path))
     assert wrong_levels("integer") != []

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.column_rules import MOST_BITS
+from tightdp.column_rules import HALF_UP, MOST_BITS, Step, take_steps
 from tightdp.data.columns import Chunk
 from tightdp.data.persons import GONE, FewRows, side_by_side
 from tightdp.errors import DimensionError, FloatArray, Integers, check_count, fail
@@ -89,11 +89,7 @@ class Block:
         """
         same = tuple(names) == self.names
         cells = self._doubles if same else self._doubles[[self._place[name] for name in names]]
-        if shift == 0:
-            return cells
-        coarse = cells * 0.5**shift  # exact, and so is the half: rounded half up
-        coarse += 0.5
-        return np.floor(coarse, out=coarse)
+        return cells if shift == 0 else take_steps(coarser(shift), cells, np.empty(cells.shape))
 
     def part(self, names: tuple[str, ...], start: int) -> Block:
         """Some columns that stand side by side, as a block of their own."""
@@ -319,13 +315,19 @@ class Grid:
         return np.vstack([np.zeros((0, len(block))), *(self._cells(block, name) for name in names)])
 
     def _cells(self, block: Block, name: str) -> FloatArray:
+        raw = block.doubles([name])
+        return take_steps(self.steps_to(name), raw, np.empty(raw.shape))
+
+    def steps_to(self, name: str) -> tuple[Step, ...]:
+        """From the schema's grid to this one, operation by operation, for a column."""
         steps = self.steps.get(name)
         if steps is None:
-            return block.doubles([name], self.fine - self.bits) * float(self.points >> self.bits)
+            coarse = coarser(self.fine - self.bits) if self.bits < self.fine else ()
+            return (*coarse, ("*", float(self.points >> self.bits))) if self.steps else coarse
         # the nearest place of a step: the schema's grid has at least as many points as steps
-        raw = block.doubles([name]) + 2.0**self.fine
-        places = np.floor(raw * (steps * 0.5 ** (self.fine + 1)) + 0.5)
-        return (2 * places - steps) * float(self.points // steps)
+        scale = steps * 0.5 ** (self.fine + 1)
+        places = (("+", 2.0**self.fine), ("*", scale), *HALF_UP)
+        return (*places, ("*", 2.0), ("-", float(steps)), ("*", float(self.points // steps)))
 
     def rounding(self, name: str) -> float:
         """How far a scaled cell of a column can be from the integer that stands for it."""
@@ -333,6 +335,11 @@ class Grid:
             return 0.0
         again = 0.5 ** (self.bits + 1) if self.bits < self.fine else 0.0
         return (0.5 ** (self.fine + 1) + again) * _FLOATS
+
+
+def coarser(shift: int) -> tuple[Step, ...]:
+    """To a grid ``2**shift`` times as coarse: exact, and so is the half, rounded half up."""
+    return (("*", 0.5**shift), *HALF_UP)
 
 
 def product_rounding(errors: Sequence[float]) -> float:

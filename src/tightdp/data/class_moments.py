@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.data.blocks import Block, Grid, grouped_sums, product_rounding
+from tightdp.data.group_queries import GroupQuery
 from tightdp.data.histograms import row_groups
 from tightdp.data.statistics import SCALED, Statistic, check_fits
 from tightdp.errors import FloatArray, Integers, fail
@@ -203,15 +205,12 @@ class GroupMoments(Statistic):
         layout, count, grid = self.layout, len(self.groups), self.grid(bits)
         one, label = grid.points**self.degree, self.cells.places(block)
         rows = np.bincount(label, minlength=count)
-        out = np.zeros((count, layout.width), dtype=np.int64)
-        out[:, : layout.counted] = (rows * one)[:, None]
-        for name, cells in zip(layout.numbers, grid.cells(block, layout.numbers), strict=True):
-            at = layout.place(name).start
-            sums = grouped_sums(cells[None], label, count, grid.cell_bits)
-            out[:, at] = sums * grid.points ** (self.degree - 1)
-            if layout.power == 2:
-                squares = grouped_sums(np.stack([cells, cells]), label, count, grid.cell_bits)
-                out[:, at + 1] = 2 * squares - out[:, 0]
+        powers = [
+            grouped_sums(np.stack([cells] * power), label, count, grid.cell_bits)
+            for cells in grid.cells(block, layout.numbers)
+            for power in range(1, layout.power + 1)
+        ]
+        out = self._of_numbers(rows, powers, grid)
         for name in layout.pairs:
             second = np.bincount(label, weights=block[name], minlength=count).astype(np.int64)
             out[:, layout.place(name).start] = (rows - 2 * second) * one
@@ -219,6 +218,32 @@ class GroupMoments(Statistic):
             levels = np.bincount(label * size + block[name], minlength=count * size)
             out[:, layout.place(name)] = levels.reshape(count, size) * one
         return out.ravel()
+
+    def _of_numbers(self, rows: Integers, powers: list[NDArray[Any]], grid: Grid) -> NDArray[Any]:
+        """Counts, sums and squares in their places, shape (groups, entries of a group)."""
+        layout, left = self.layout, iter(powers)
+        out = np.zeros((len(self.groups), layout.width), dtype=rows.dtype)
+        counts = rows * grid.points**self.degree
+        out[:, : layout.counted] = counts[:, None]
+        for name in layout.numbers:
+            at = layout.place(name).start
+            out[:, at] = next(left) * grid.points ** (self.degree - 1)
+            if layout.power == 2:
+                out[:, at + 1] = 2 * next(left) - counts
+        return out
+
+    def group_query(self, bits: int) -> GroupQuery | None:
+        """Where numbers are summed; levels of categories are counted in blocks."""
+        layout, grid = self.layout, self.grid(bits)
+        if layout.pairs or layout.tables:
+            return None
+        products = [(n,) * power for n in layout.numbers for power in range(1, layout.power + 1)]
+
+        def finish(rows: Integers, sums: list[NDArray[Any]]) -> NDArray[Any]:
+            return self._of_numbers(rows, sums, grid).ravel()
+
+        keys, shape = self.cells.columns, self.cells.shape
+        return GroupQuery(keys, shape, tuple(products), grid, finish)
 
     def row_rounding(self, grid: Grid) -> FloatArray:
         one = np.zeros(self.layout.width)

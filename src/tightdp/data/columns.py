@@ -155,8 +155,10 @@ class NumberCells(Cells):
         return out
 
     def codes(self, rule: Category) -> Integers:
-        distinct, places = _distinct(self._values)
-        out = rule.codes(distinct)[places]
+        out = _integer_codes(self._values, rule)
+        if out is None:
+            distinct, places = _distinct(self._values)
+            out = rule.codes(distinct)[places]
         if self._missing is not None:
             out[self._missing] = rule.codes([None])[0]
         return out
@@ -330,6 +332,18 @@ def unreadable_array(dtype: np.dtype[Any]) -> str | None:
     if dtype.kind == "M":
         return DateType(dtype)
     return None if dtype.kind in "biufOUT" else str(dtype)
+
+
+def _integer_codes(values: NDArray[Any], rule: Category) -> Integers | None:
+    """The places of integers among levels that stand close together; None of others."""
+    kind = values.dtype
+    if kind.kind not in "biu" or kind == np.uint64 or (found := rule.integers()) is None:
+        return None
+    low, places = found
+    cells = values.astype(np.int64)
+    inside = (cells >= low) & (cells <= low + len(places) - 2)
+    out: Integers = places[np.where(inside, cells - low, len(places) - 1)]
+    return out
 
 
 def _distinct(values: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:

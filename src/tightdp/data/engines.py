@@ -138,8 +138,12 @@ class PolarsTable(Engine):
     """A polars frame, eager or lazy; a lazy one streams."""
 
     def __init__(self, frame: Any) -> None:
-        self._frame = frame
+        self.frame = frame
         self._types = dict(frame.collect_schema())
+
+    def kinds(self) -> dict[str, str]:
+        """The names of the types of all columns."""
+        return {name: kind.base_type().__name__ for name, kind in self._types.items()}
 
     def names(self) -> list[Any]:
         return list(self._types)
@@ -148,7 +152,7 @@ class PolarsTable(Engine):
         return unreadable_polars(self._types[name])
 
     def known_rows(self) -> int | None:
-        return getattr(self._frame, "height", None)  # lazy frames have none
+        return getattr(self.frame, "height", None)  # lazy frames have none
 
     def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
@@ -157,7 +161,7 @@ class PolarsTable(Engine):
         pl = require("polars", "polars")
         wide = {name for name in names if wide_polars(self._types[name])}
         column = pl.selectors.by_name  # `pl.col` takes some names for patterns
-        frame = self._frame.select(
+        frame = self.frame.select(
             column(name).cast(pl.String) if name in wide else column(name) for name in names
         )
         if isinstance(frame, pl.LazyFrame):
@@ -183,11 +187,15 @@ class DuckTable(Engine):
     _READERS = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader", "record_batch")
 
     def __init__(self, relation: Any) -> None:
-        self._relation = relation
+        self.relation = relation
         self._types = dict(zip(relation.columns, (t.id for t in relation.types), strict=True))
 
+    def kinds(self) -> dict[str, str]:
+        """The names of the types of all columns."""
+        return {name: str(kind) for name, kind in self._types.items()}
+
     def names(self) -> list[Any]:
-        return list(self._relation.columns)
+        return list(self.relation.columns)
 
     def unreadable(self, name: str) -> str | None:
         kind = str(self._types[name])
@@ -199,7 +207,7 @@ class DuckTable(Engine):
         pyarrow()
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
-        wanted = self._relation.project(", ".join(self._expression(name) for name in names))
+        wanted = self.relation.project(", ".join(self._expression(name) for name in names))
         known = (getattr(wanted, name, None) for name in self._READERS)
         read = next(reader for reader in known if reader is not None)
         return batch_cells(read(rows), names, rows, {name for name in names if self._wide(name)})

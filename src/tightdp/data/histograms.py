@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.cell_dates import Clock
 from tightdp.column_rules import decimal_value
 from tightdp.data.blocks import Block
+from tightdp.data.group_queries import GroupQuery
 from tightdp.data.statistics import Statistic
 from tightdp.date_rule import UNITS, Date
 from tightdp.errors import (
@@ -51,10 +52,10 @@ class Bins(Interval):
     array([0., 1., 1., 1.])
     """
 
-    __slots__ = ("_inner", "edges", "interval")
+    __slots__ = ("edges", "inner_edges", "interval")
     interval: Interval
     edges: FloatArray
-    _inner: FloatArray
+    inner_edges: FloatArray
 
     def __init__(self, interval: Interval, edges: ArrayLike) -> None:
         super().__init__(
@@ -65,7 +66,7 @@ class Bins(Interval):
         inner = self.edges[1:-1]
         if interval.step is not None:  # the first value of a bin, for values come in steps
             inner = interval.at_least(inner)
-        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "inner_edges", inner)
 
     def __reduce__(self) -> Any:
         return Bins, (self.interval, self.edges)
@@ -76,7 +77,7 @@ class Bins(Interval):
 
     def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
         values = self.interval.clamp(np.asarray(cells, dtype=np.float64))
-        out[...] = np.searchsorted(self._inner, values, side="right")
+        out[...] = np.searchsorted(self.inner_edges, values, side="right")
         return out
 
     @property
@@ -216,6 +217,9 @@ class CellTable(Statistic):
 
     def contributions(self, block: Block, bits: int) -> Integers:
         return np.bincount(self.places(block), minlength=len(self.names)).astype(np.int64)
+
+    def group_query(self, bits: int) -> GroupQuery:
+        return GroupQuery(self.columns, self.shape, (), self.grid(bits), lambda rows, sums: rows)
 
     def sensitivity_space(self) -> SensitivitySpace:
         return SensitivitySpace.histogram(len(self.names), neighbors=self.schema.neighbors)

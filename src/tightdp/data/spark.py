@@ -43,11 +43,15 @@ class SparkTable(Engine):
     caseless = True
 
     def __init__(self, frame: Any) -> None:
-        self._frame = frame
+        self.frame = frame
         self._types = {field.name: field.dataType.typeName() for field in frame.schema.fields}
 
+    def kinds(self) -> dict[str, str]:
+        """The names of the types of all columns."""
+        return dict(self._types)
+
     def names(self) -> list[Any]:
-        return list(self._frame.columns)
+        return list(self.frame.columns)
 
     def unreadable(self, name: str) -> str | None:
         kind = str(self._types[name])
@@ -56,7 +60,7 @@ class SparkTable(Engine):
         return None if kind in _WHOLE | _REST else kind
 
     def check_ready(self, names: Any) -> None:
-        check_workers(self._frame.sparkSession)
+        check_workers(self.frame.sparkSession)
 
     def chunks(self, names: object, rows: int) -> Iterator[Chunk]:
         raise NotImplementedError  # raw cells never leave the workers
@@ -89,10 +93,10 @@ class SparkTable(Engine):
         pyarrow()
         # plain names on the way to the workers: mapInArrow stumbles over dots and backticks
         quoted = ["`" + name.replace("`", "``") + "`" for name in wanted]
-        frame = self._frame.selectExpr(*(f"{name} AS c{j}" for j, name in enumerate(quoted)))
+        frame = self.frame.selectExpr(*(f"{name} AS c{j}" for j, name in enumerate(quoted)))
         if not keyed:
             return frame.mapInArrow(task.on_rows, _FORM)
-        count = partitions(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        count = partitions(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         # Given the number of partitions, the optimiser leaves them alone: a person stays in one.
         persons = frame.mapInArrow(task.to_keyed, keyed).repartition(count, "first", "second")
         return persons.mapInArrow(task.on_keyed, _FORM)

@@ -29,6 +29,7 @@ from tightdp.data.blocks import (
     product_rounding,
     rows_that_fit,
 )
+from tightdp.data.group_queries import GroupQuery
 from tightdp.data.one_pass import IntegerSum
 from tightdp.errors import (
     DimensionError,
@@ -185,7 +186,12 @@ class Statistic(Recorded, ABC):
             width=len(self.names),
             degree=max(1, self.degree),
             cell_bits=self.grid(bits).cell_bits,
+            query=self.group_query(bits) if _says_both(type(self)) else None,
         )
+
+    def group_query(self, bits: int) -> GroupQuery | None:
+        """The same integers as counts and sums by group, where they are no more than that."""
+        return None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -196,6 +202,15 @@ class Statistic(Recorded, ABC):
             mark = hashlib.sha256("\n".join(self.names).encode()).hexdigest()[:8]
             text = f"{text[:_LONGEST_LIST]}... {len(self.names)} entries, {mark}"
         return f"{type(self).__name__}({text})"
+
+
+def _says_both(kind: type[Statistic]) -> bool:
+    """Whether whoever wrote the contributions of a row also wrote the query, or a heir of them."""
+    homes = [
+        next(base for base in kind.mro() if name in vars(base))
+        for name in ("group_query", "contributions")
+    ]
+    return issubclass(*homes)
 
 
 @dataclass(frozen=True)
@@ -279,6 +294,26 @@ class Products(Statistic):
             # entries of lower degree are lifted to the common resolution
             out[places] = sums * grid.points ** (self.degree - len(at))
         return out
+
+    def group_query(self, bits: int) -> GroupQuery | None:
+        """Where all terms divide the rows in the same way, or not at all."""
+        keys, grid = self._groups[0][1], self.grid(bits)
+        if any(levels != keys for _, levels, _ in self._groups):
+            return None
+        shape = [len(self.schema[name].levels) for name in keys]  # type: ignore[union-attr]
+        summed = [(at, places) for at, _, places in self._groups if at]
+
+        def finish(rows: Integers, sums: list[NDArray[Any]]) -> NDArray[Any]:
+            out = np.zeros(len(self.names), dtype=rows.dtype)
+            for at, _, places in self._groups:
+                if not at:
+                    out[places] = rows * grid.points**self.degree
+            for (at, places), found in zip(summed, sums, strict=True):
+                out[places] = found * grid.points ** (self.degree - len(at))
+            return out
+
+        products = tuple(tuple(self._numeric[j] for j in at) for at, _ in summed)
+        return GroupQuery(tuple(keys), tuple(shape), products, grid, finish)
 
     def row_rounding(self, grid: Grid) -> FloatArray:
         errors = [

@@ -28,7 +28,7 @@ from tightdp.errors import (
 )
 from tightdp.inference.class_tables import ClassTable, read_classes
 from tightdp.inference.whole_counts import on_simplex, possible_counts
-from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.additive import AdditiveMechanism, lost_to_the_grid
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.simulated_previews import FAINT, PREVIEW_SEED, preview_of_errors
 from tightdp.noise.law import NoiseLaw
@@ -41,6 +41,7 @@ from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 
+MOST_MATRIX = 1 << 13  # entries whose covariance is a matrix; of more it is their variances
 NOISES = ("best", "hull", *FAMILIES, "gaussian")
 _WORTH = 0.99
 _TABLES, _REPLICATES = 64, 16  # of previews: made-up tables, and releases on each, at most
@@ -240,6 +241,17 @@ class ClassMechanism(AdditiveMechanism):
             choice = LawNoise(moments, noise, *budget, share)
         self._adopt(moments, choice)
         self._of_group = choice
+
+    def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Of many entries the variances alone: classes are independent, and all alike."""
+        noise = self._of_group
+        few = len(self.statistic) <= MOST_MATRIX
+        half = noise.entry_reach(confidence) + lost_to_the_grid(self.statistic, self.bits)
+        return noise.covariance() if few else noise.variances(), half
+
+    def group_covariance(self) -> FloatArray:
+        """Covariance of the noise on the scaled entries of one group."""
+        return self._of_group.block()
 
     def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
         """Half-widths of linear forms of the scaled entries of one group, one by one."""

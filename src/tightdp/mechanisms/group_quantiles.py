@@ -16,7 +16,8 @@ from tightdp.data.histograms import group_cells
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import check_confidence, check_most, fail
-from tightdp.mechanisms.groups import EQUAL_GROUPS, MOST_GROUPED
+from tightdp.mechanisms.counts import MOST_MATRIX
+from tightdp.mechanisms.groups import EQUAL_GROUPS
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_work
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
@@ -112,7 +113,7 @@ class GroupQuantiles(Mechanism):
         self.epsilon, self.neighbors = self.one.epsilon, schema.neighbors
         self.one = self.one.at(self.epsilon / Fraction(ends))
         entries = len(self.cells) * len(self.one.names)  # the ends of intervals are drawn, too
-        check_most("by", entries, MOST_GROUPED, "entries", "take fewer groups, or fewer levels")
+        check_most("by", entries, MOST_MATRIX, "entries", "take fewer groups, or fewer levels")
         if isinstance(self.one, KNormQuantiles):  # every group is drawn by itself
             check_work(schema.rows, len(shares), self.one.cap * len(self.cells))
         self.column = column

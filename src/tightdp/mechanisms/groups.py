@@ -16,7 +16,7 @@ from tightdp.data.statistics import columns_of_kind
 from tightdp.errors import FloatArray, check_confidence, check_most
 from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.additive import lost_to_the_grid
-from tightdp.mechanisms.counts import ClassMechanism
+from tightdp.mechanisms.counts import MOST_MATRIX, ClassMechanism
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.preview import Preview, of_rows
 from tightdp.printed import Axis
@@ -24,7 +24,7 @@ from tightdp.release import Release
 from tightdp.schema import Interval, Schema, complete_rows
 
 ROWS = "rows"
-MOST_GROUPED = 1 << 13  # entries: of a release by groups, whose covariance is a matrix
+MOST_GROUPED = 1 << 20  # entries of a release by groups
 EQUAL_GROUPS = (
     "groups of equal size; in a group of a tenth of that size errors are ten times as large"
 )
@@ -106,8 +106,7 @@ class GroupReading(Reading):
     @property
     def _block(self) -> FloatArray:
         """Covariance of the scaled entries of one group."""
-        width = self.statistic.layout.width
-        return self.moments.scaled_covariance()[:width, :width]
+        return self.moments.group_covariance()
 
     def _reach(self, forms: FloatArray, confidence: float, each: int) -> FloatArray:
         """Half-widths of forms of one group, so that ``each`` of them hold in all groups at once.
@@ -133,7 +132,7 @@ class GroupReading(Reading):
             names=self.names,
             value=value.ravel(),
             units="",
-            covariance=np.asarray(scipy.linalg.block_diag(*blocks)),
+            covariance=_covariance(blocks),
             half_width=half.ravel(),
             ends=ends.reshape(-1, 2),
             axes=self.axes,
@@ -201,6 +200,13 @@ class GroupReading(Reading):
 
     def _clipped(self, rows: FloatArray) -> FloatArray:
         return np.clip(rows, 0.0, float(self.schema.rows))
+
+
+def _covariance(blocks: FloatArray) -> FloatArray:
+    """Of all entries, groups being independent; of many the variances alone."""
+    if blocks.shape[0] * blocks.shape[1] > MOST_MATRIX:
+        return np.asarray(np.diagonal(blocks, axis1=1, axis2=2).ravel())
+    return np.asarray(scipy.linalg.block_diag(*blocks))
 
 
 class GroupSums(GroupReading):

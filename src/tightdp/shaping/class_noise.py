@@ -108,9 +108,17 @@ class ClassNoise(ABC):
         """Covariance of the noise on all scaled entries; classes are independent."""
         return np.asarray(np.kron(np.eye(self.classes), self.block()), dtype=np.float64)
 
+    def variances(self) -> FloatArray:
+        """The diagonal of the covariance, where there are too many entries for a matrix."""
+        return np.tile(np.diag(self.block()), self.classes)
+
     @abstractmethod
     def _box(self, confidence: float) -> FloatArray:
         """Half-widths that hold for all entries at once."""
+
+    def entry_reach(self, confidence: float) -> FloatArray:
+        """Half-widths that hold at once for all scaled entries."""
+        return self._box(confidence)
 
     # --- which moves it covers ----------------------------------------------------------------
 
@@ -192,9 +200,10 @@ class BodyNoise(ClassNoise):
     def _levels(self, moves: NDArray[Any]) -> NDArray[Any]:
         """The levels of all classes together."""
         blocks = self._by_class(moves)
-        return np.asarray(
-            sum(self.body.level(blocks[:, c]) for c in range(self.classes)), dtype=object
-        )
+        moved = blocks.any(axis=2)  # the level of nothing is 0, and most classes do not move
+        out = np.zeros(len(moves), dtype=object)
+        np.add.at(out, np.nonzero(moved)[0], self.body.level(blocks[moved]).astype(object))
+        return out
 
     @property
     def words(self) -> str:
