@@ -406,6 +406,39 @@ def test_persons_with_several_rows_cost_as_many_times(seed):
     assert len(medians.names) == 2
 
 
+# --- a hundred thousand groups --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [GroupSums, GroupMeans])
+def test_many_groups_are_released_with_the_errors_of_few(kind):
+    """Of many entries the variances alone are known, and they are those of the matrix of few."""
+    released = {}
+    for groups in (3, 20_000):
+        facts = {"pay": tdp.Interval(0, 100), "g": tdp.Category(range(groups), other=0)}
+        sums = kind(tdp.Schema(facts, rows=10**6), "pay", "g", epsilon=1)
+        table = {"pay": np.full(10**6, 40.0), "g": np.repeat([0, 1, 2], [10**6 - 20, 10, 10])}
+        released[groups] = sums.release(table, rng=7), sums.preview().std[:2]
+    few, many = released[3][0], released[20_000][0]
+    assert few.covariance.shape == (6, 6)
+    assert many.covariance.shape == (40_000,)
+    if kind is GroupSums:  # of means it depends on the noisy counts
+        assert many.noise_std[:2] == pytest.approx(few.noise_std[:2])
+        assert released[3][1] == pytest.approx(released[20_000][1])
+    assert many.half_width[0] > few.half_width[0]
+    assert np.isfinite(many.half_width).all()
+    assert tdp.Release.from_dict(many.to_dict()).integers == many.integers
+
+
+def test_levels_of_moves_count_every_class():
+    """As class by class, one after the other."""
+    facts = {"pay": tdp.Interval(0, 100), "g": tdp.Category(range(5), other=0)}
+    noise = GroupSums(tdp.Schema(facts, rows=10), "pay", "g", epsilon=1).moments._of_group
+    moves = np.array([[0] * 10, [1, 2] * 5, [-(1 << 16), 1 << 16, 1 << 16, 0, 0, 0, 0, 0, 0, 7]])
+    blocks = moves.reshape(3, 5, 2)
+    truth = sum(noise.body.level(blocks[:, c]).astype(object) for c in range(5))
+    assert noise._levels(moves).tolist() == list(truth)
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -420,7 +453,8 @@ def test_persons_with_several_rows_cost_as_many_times(seed):
         (["sex", "sex"], "distinct"),
         ([("age",)], "pairs of a name"),
         ([("age", [1, 2])], "at least 3"),
-        ([("age", 1 << 14)], "at most 8192"),
+        ([("age", 1 << 17)], "at most 65536"),
+        ([("age", 1 << 16), "region", "sex"], "at most 1048576"),
         ([("pay", 3)], "distinct"),
         ({"sex": 1}, "list of names"),
     ],
