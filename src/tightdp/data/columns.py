@@ -438,11 +438,12 @@ class Engine(ABC):
     """A table of some engine.
 
     ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
-    differ in their case for one.
+    differ in their case for one, ``adds_up`` that it can be asked for sums by group.
     """
 
     once = False
     caseless = False
+    adds_up = False
 
     @abstractmethod
     def names(self) -> list[Any]:

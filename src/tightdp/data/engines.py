@@ -137,6 +137,8 @@ class ReaderTable(ArrowTable):
 class PolarsTable(Engine):
     """A polars frame, eager or lazy; a lazy one streams."""
 
+    adds_up = True
+
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self._types = dict(frame.collect_schema())
@@ -174,6 +176,8 @@ class PolarsTable(Engine):
 
 class DuckTable(Engine):
     """A DuckDB relation, read as a stream."""
+
+    adds_up = True
 
     caseless = True
     _WHOLE = frozenset({"tinyint", "smallint", "integer", "bigint", "hugeint"})

@@ -89,7 +89,7 @@ class Bins(Interval):
     def labels(self) -> tuple[str, ...]:
         """What the bins are called: where they begin and end."""
         if isinstance(self.interval, Date):
-            dates = [*self._inner, self.interval.high]
+            dates = [*self.inner_edges, self.interval.high]
             texts = [self.interval.day_text(day) for day in (self.interval.low, *dates)]
         else:
             texts = _texts(self.edges)
@@ -103,7 +103,7 @@ class Bins(Interval):
 
     def cell_in(self, i: int) -> Any:
         """A cell that lies in a bin."""
-        return self.interval.cells(np.append(self.edges[0], self._inner)[i : i + 1])[0]
+        return self.interval.cells(np.append(self.edges[0], self.inner_edges)[i : i + 1])[0]
 
     def draw_cells(self, places: Integers, rng: RandomSource) -> NDArray[Any]:
         """Cells spread evenly over these bins, or over the steps in them."""

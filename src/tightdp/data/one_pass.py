@@ -264,7 +264,9 @@ def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> 
 
 def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[Counted]:
     opened = [table.columns(one.schema, one.columns) for one in sums]
-    inside = answer_inside(opened[0][0], sums[0].schema, sums[0].query) if len(sums) == 1 else None
+    engine, alone = opened[0][0], len(sums) == 1
+    asked = alone and engine.adds_up
+    inside = answer_inside(engine, sums[0].schema, sums[0].query) if asked else None
     if inside is not None:
         with standing_line("reading the table", show=progress):  # the engine says nothing
             answer = guard(inside)
@@ -275,8 +277,8 @@ def _one_pass(table: Table, sums: Sequence[IntegerSum], progress: bool) -> list[
     scan = Scan.of(parts, min(one.block_rows() for one in sums), marks)
     widths = tuple(one.width for one in sums)
     reducers = tuple(on_rows_of(one.schema, one.reducer) for one in sums)
-    reducer = reducers[0] if len(sums) == 1 else SharedReducer(scan.parts, reducers, widths)
-    *found, rows = _sums(opened[0][0], scan, reducer, sum(widths), progress)
+    reducer = reducers[0] if alone else SharedReducer(scan.parts, reducers, widths)
+    *found, rows = _sums(engine, scan, reducer, sum(widths), progress)
     ends = itertools.accumulate(widths)
     return [(found[end - width : end], rows) for end, width in zip(ends, widths, strict=True)]
 

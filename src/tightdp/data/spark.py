@@ -40,6 +40,8 @@ FAILED_KEY = -2  # the key of no person, see columns.Cells.keys
 class SparkTable(Engine):
     """A Spark frame; its rows stay where they are."""
 
+    adds_up = True
+
     caseless = True
 
     def __init__(self, frame: Any) -> None:
