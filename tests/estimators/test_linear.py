@@ -10,7 +10,7 @@ import tightdp as tdp
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.linear import LinearRegression, Ridge
 from tightdp.inference import coefficient_intervals
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit, noise_matrices
+from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
 
 CYLINDER = tdp.MomentBody(FEATURES, "cylinder")
 
@@ -307,7 +307,7 @@ def test_previews_say_how_much_more_noise_narrow_features_have(seed):
     line = LeastSquares(schema, ["a", "b", "c"], "y", epsilon=20, post="none")
     X = np.column_stack([np.ones(5000), rng.uniform(-0.2, 0.2, (5000, 3)), np.zeros(5000)])
     X[:, -1] = X[:, 1:4] @ np.array([1, -1, 1]) * np.sqrt(1 / 24)
-    noise = noise_matrices(line.statistic, line.moments.simulate(2000, rng=seed) / 10**6)
+    noise = line.statistic.noise_matrices(line.moments.simulate(2000, rng=seed) / 10**6)
     found = LinearFit(line, X.T @ X / 5000 + noise).solve()
     # 2000 draws: 4 standard errors of a standard deviation, and the rows are a sample
     assert found.std(axis=0) == pytest.approx(line.expected_std(spread=0.2), rel=0.1)
