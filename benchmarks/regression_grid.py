@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("errors", "coverage"))
     options = parser.parse_args()
     TABLES, start = options.tables, time.perf_counter()
-    coefficient_intervals._MOST = 400  # candidates for every table, of 2000
+    coefficient_intervals._MOST = 200  # candidates for every table, of 2000
     parts = {"errors": errors, "coverage": coverage}
     wanted = [options.part] if options.part else list(parts)
     text = [
