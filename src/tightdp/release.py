@@ -360,7 +360,7 @@ class Release:
             "half_width": _without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
-            **({} if self.ends is None else {"ends": [_without_nan(row) for row in self.ends]}),
+            **({} if self.ends is None else {"ends": _without_nan(self.ends)}),
             "covers": self.covers,
             **({"axes": [[name, list(labels)] for name, labels in self.axes]} if self.axes else {}),
             **({"units": self.units} if self.units else {}),

@@ -294,7 +294,7 @@ def test_halving_at_coarse_rates(seed):
 
 def test_hopeless_rates_are_refused_at_once():
     for noise in (
-        LatticeNoise(BoxBody([1] * 5000), 1, 1),
+        LatticeNoise(BoxBody([1, 2] * 2500), 1, 1),
         LatticeNoise(RoundBody(40), 50, 8, staircase=0.5),
         LatticeNoise(MomentLatticeBody(30, "triangle"), 1, 1 << 20),
     ):

@@ -37,8 +37,7 @@ from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema, check_schema
 
-_MOST_BINS = 1 << 16
-_MOST_CELLS = 1 << 20  # names alone would fill memory
+_MOST_BINS = _MOST_CELLS = 1 << 20  # names alone would fill memory
 
 
 class Bins(Interval):
@@ -173,7 +172,7 @@ class CellTable(Statistic):
     add-remove one cell moves.
     """
 
-    counts_rows = True
+    counts_rows = one_cell = True
 
     shape: tuple[int, ...]
     """Bins or levels of each column; entries are in the order of ``numpy.ravel``."""
@@ -285,8 +284,12 @@ def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray
         if count > _MOST_BINS:
             fail(f"`bins` must be at most {_MOST_BINS}. Got {shown(count)}: take fewer bins.")
         low, high = decimal_value(interval.low), decimal_value(interval.high)
-        # in decimals: the third of ten bins of [0, 1] begins at 0.3, not beside it
-        edges = np.array([float(low + (high - low) * i / count) for i in range(count + 1)])
+        # in decimals: the third of ten bins of [0, 1] begins at 0.3, not beside it. A quotient of
+        # integers is rounded once, as that of a fraction is
+        start, step = low * count, high - low
+        common = math.lcm(start.denominator, step.denominator)
+        first, more = int(start * common), int(step * common)
+        edges = np.array([(first + more * i) / (count * common) for i in range(count + 1)])
     else:
         edges = check_array("bins", bins, 1)
         if len(edges) > _MOST_BINS:

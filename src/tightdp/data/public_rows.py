@@ -93,6 +93,19 @@ def swept_images(statistic: Statistic, bits: int) -> WideIntegers:
     return _measured(statistic, rows, bits)
 
 
+def cell_rows(statistic: Statistic) -> NDArray[np.int64]:
+    """A row for every combination of cells: all there are, where columns are bins or levels."""
+    ends = [statistic.extreme_cells(name) for name in statistic.columns]
+    places = np.unravel_index(np.arange(math.prod(map(len, ends))), tuple(map(len, ends)))
+    return np.column_stack([cells[at] for cells, at in zip(ends, places, strict=True)])
+
+
+def measured_at_once(statistic: Statistic, rows: NDArray[np.int64], bits: int) -> WideIntegers:
+    """The contributions of all rows together."""
+    block = Block.of_columns(statistic.columns, rows.T.astype(np.float64))
+    return np.asarray(Reducer(statistic, bits)(block))
+
+
 def _chosen(statistic: Statistic, count: int, rng: RandomSource) -> NDArray[np.int64]:
     """Random public rows: three in four cells at an end, the others anywhere on the grid."""
     out = []

@@ -106,6 +106,9 @@ class Statistic(Recorded, ABC):
     counts_rows: bool = False
     """Whether every entry is a number of rows, so that none is below 0 or above all rows."""
 
+    one_cell: bool = False
+    """Whether every row counts 1 in one entry and 0 in all others."""
+
     multi_affine: bool = True
     """Whether every entry is affine in every numeric cell, so that rows of ends are extreme."""
 
@@ -274,6 +277,10 @@ class Products(Statistic):
     @property
     def degree(self) -> int:
         return self._degree
+
+    @property
+    def one_cell(self) -> bool:  # type: ignore[override]
+        return len(self._factors) == 1 and self.degree == 0
 
     @property
     def units(self) -> str:

@@ -30,10 +30,10 @@ from tightdp.exact.lattice_body import (
     picks,
     roomy,
     series,
-    simplex_points,
     tail,
     uniform_of,
 )
+from tightdp.exact.uniform_points import simplex_points
 from tightdp.geometry.counting_balls import CountBall, ReplacedCountBall
 from tightdp.randomness import RandomSource
 

@@ -18,10 +18,10 @@ from tightdp.exact.lattice_body import (
     geometric_variance,
     picks,
     series,
-    simplex_points,
     uniform_of,
 )
 from tightdp.exact.rejection import by_weight
+from tightdp.exact.uniform_points import simplex_points
 from tightdp.randomness import RandomSource
 
 _LISTED = 1 << 12  # up to this level every size of a difference is weighed on its own
@@ -70,7 +70,12 @@ class HistogramBody(LatticeBody):
         return np.abs(z).sum(axis=1) // 2
 
     def covariance(self, rate: float) -> FloatArray:
-        r"""Closed form; :math:`x = e^{-rate}`, and the entries of z sum to 0.
+        """One variance for all entries, which sum to 0."""
+        m = self.dim
+        return self.variance(rate) / (m - 1) * (m * np.eye(m) - 1)
+
+    def variance(self, rate: float) -> float:
+        r"""Of an entry, in closed form; :math:`x = e^{-rate}`, and the entries of z sum to 0.
 
         With :math:`f(w) = \sum_z x^{|z|/2} w^z` the points are counted by the constant term of
         :math:`f^m`, which is :math:`(1-x)^{1-m} \sum_k \binom{m-1}k^2 x^k`, and one entry squared
@@ -84,8 +89,7 @@ class HistogramBody(LatticeBody):
         # binom(m, k) = binom(m-1, k) m/(m-k) and binom(m, k+1) = binom(m-1, k) m/(k+1)
         weight = np.exp(2 * choose - rate * k - (2 * choose - rate * k).max())
         ratio = float(weight @ (m / ((m - k) * (k + 1.0)))) / float(weight.sum())
-        variance = (m - 1) * geometric_variance(rate) * ratio
-        return variance / (m - 1) * (m * np.eye(m) - 1)
+        return (m - 1) * geometric_variance(rate) * ratio
 
     def uniform(self, reach: int) -> Uniform | None:
         """The two generating functions of :meth:`covariance`, summed up to each level."""

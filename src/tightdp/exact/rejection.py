@@ -65,6 +65,19 @@ def by_weight(weights: Sequence[int], count: int, rng: RandomSource) -> Integers
     return np.array([bisect_right(edges, value) for value in wide], dtype=np.int64)
 
 
+def halvings(rng: RandomSource) -> int:
+    """j = 0, 1, ... with probability 2**-(j + 1).
+
+    >>> from tightdp.randomness import source
+    >>> halvings(source(1)) >= 0
+    True
+    """
+    total = 0
+    while (word := int(rng.words(1)[0])) == 0:
+        total += 64
+    return total + (word & -word).bit_length() - 1
+
+
 def choose(logs: FloatArray, rng: RandomSource) -> tuple[int, int, int]:
     """An index with an integer weight in proportion to exp(logs): it, all weights, its weight."""
     weights = integer_weights(logs)

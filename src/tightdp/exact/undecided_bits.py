@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import ceil
 from typing import TypeVar
 
 import numpy as np
@@ -77,15 +78,18 @@ def coins(bounds: Bounds, count: int, rng: RandomSource) -> NDArray[np.bool_]:
 def below_exp(word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1) -> bool:
     r"""Whether :math:`U < (\text{num}/\text{den})\, e^{-x}`, for a uniform U with leading ``word``.
 
-    ``word`` holds the first 64 bits of U. For x > 0 the right side is irrational, so that U avoids
-    it; for x = 0 the bounds meet and settle it at once or, on a tie of the bits known, as soon as
-    they differ.
+    ``word`` holds the first 64 bits of U. For x other than 0 the right side is irrational, so that
+    U avoids it; for x = 0 the bounds meet and settle it at once or, on a tie of the bits known, as
+    soon as they differ. For x < 0 it is :math:`U e^{x}` that is compared with the fraction.
 
     >>> from tightdp.randomness import source
     >>> below_exp(0, Fraction(40), source(1)), below_exp(2**63, Fraction(1), source(1))
     (True, False)
+    >>> below_exp(2**63, Fraction(-1), source(1), den=5)  # 0.5 against 0.54
+    True
     """
     spare = max(0, num.bit_length() - den.bit_length()) + 8
+    grown = max(0, ceil(-x * 2))  # bits by which e^x is smaller than 1, and more
 
     def ask(value: int, bits: int) -> bool | None:
         low, high = exp_minus_bounds(x, bits + spare)
@@ -93,7 +97,14 @@ def below_exp(word: int, x: Fraction, rng: RandomSource, *, num: int = 1, den: i
             return True
         return False if (value * den) << spare >= high * num else None
 
-    return settle(word, ask, rng)
+    def ask_back(value: int, bits: int) -> bool | None:
+        places = bits + spare + grown
+        low, high = exp_minus_bounds(-x, places)
+        if (value + 1) * high * den <= num << (bits + places):
+            return True
+        return False if value * low * den >= num << (bits + places) else None
+
+    return settle(word, ask if x >= 0 else ask_back, rng)
 
 
 def coin_exp(x: Fraction, rng: RandomSource, *, num: int = 1, den: int = 1) -> bool:

@@ -40,6 +40,7 @@ from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
+from tightdp.shaping.cell_noise import CELL_NOISES, FEW_CELLS, CellNoise
 from tightdp.shaping.coordinate_noise import (
     FAMILIES,
     LOSSY,
@@ -198,8 +199,9 @@ class AdditiveMechanism(Mechanism):
         targets: Wished | None = None,
     ) -> None:
         check_instance("statistic", statistic, Statistic)
-        fewer = "take fewer bins, categories or levels"
-        check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
+        if not statistic.one_cell:
+            fewer = "take fewer bins, categories or levels"
+            check_most("statistic", len(statistic), MOST_ENTRIES, "entries", fewer)
         stated = weights is not None or targets is not None
         wishes = Wishes.of(statistic, weights, targets) if stated else None
         self._adopt(statistic, choose_noise(statistic, noise, epsilon, delta, rho, wishes))
@@ -231,7 +233,7 @@ class AdditiveMechanism(Mechanism):
     @property
     def ball(self) -> NormBall:
         """The ball that shapes the noise."""
-        if isinstance(self._choice, BallNoise):
+        if isinstance(self._choice, (BallNoise, CellNoise)):
             return self._choice.ball
         fail("This mechanism draws its noise entry by entry: there is no ball.")
 
@@ -248,7 +250,7 @@ class AdditiveMechanism(Mechanism):
     def exact(self, frame: TableLike, *, progress: bool = False) -> list[int]:
         """The statistic on the lattice of the noise. **Not private.**"""
         sums = self.statistic.measure(frame, bits=self.bits, progress=progress)
-        return [self._choice.factor * int(t) for t in sums]
+        return [self._choice.factor * t for t in np.asarray(sums).tolist()]
 
     def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Covariance and simultaneous half-widths of the noise in user units, found once."""
@@ -258,6 +260,8 @@ class AdditiveMechanism(Mechanism):
         return covariance.copy(), half.copy()
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        if isinstance(self._choice, CellNoise):  # counts are in their own units
+            return self._choice.covariance(), self._choice.widths(confidence)
         if type(self.statistic).recover is Statistic.recover:  # in the units of the noise
             whole = np.eye(len(self.statistic))
             return self._choice.covariance(), self.reach(whole, confidence)
@@ -347,7 +351,8 @@ class AdditiveMechanism(Mechanism):
 
         def finish(table: TableLike, progress: bool) -> Draft:
             exact = self.exact(table, progress=progress)
-            return self.draft([t + int(z) for t, z in zip(exact, noise, strict=True)], confidence)
+            drawn = np.asarray(noise).tolist()  # Python integers
+            return self.draft([t + z for t, z in zip(exact, drawn, strict=True)], confidence)
 
         return finish
 
@@ -381,6 +386,16 @@ def choose_noise(
             f"`weights` and `targets` are for noise of the names {quoted(WISHED)}: leave them out. "
             "Other noise has a shape of its own."
         )
+    plain = not check_share(delta) and rho is None and wishes is None
+    if statistic.one_cell and len(statistic) > FEW_CELLS and plain and _is_one(noise, CELL_NOISES):
+        return CellNoise(statistic, str(noise), epsilon)
+    if len(statistic) > MOST_ENTRIES:
+        fail(
+            f"`noise` must be one of {quoted(CELL_NOISES)}, with no `delta`, `rho`, `weights` or "
+            f"`targets`, for more than {MOST_ENTRIES} cells. Got {len(statistic)} cells: leave "
+            "these out, or take fewer bins or levels.",
+            InfeasibleSamplingError,
+        )
     if isinstance(noise, str) and noise in GAUSSIANS:
         return gaussian_noise(statistic, noise, epsilon, delta, rho, wishes)
     if rho is not None:
@@ -410,6 +425,10 @@ def choose_noise(
             f"or choose one of {', '.join(map(repr, SPENDING))}."
         )
     return BallNoise(statistic, noise, epsilon)
+
+
+def _is_one(noise: object, names: Sequence[str]) -> bool:
+    return isinstance(noise, str) and noise in names
 
 
 def _best(

@@ -329,7 +329,7 @@ class Mechanism(Recorded, ABC):
             self.check(table)
         with ExitStack() as stack:
             receipt: Mapping[str, Any] = {}
-            store: Callable[[dict[str, Any]], Any] = dict
+            store: Callable[[dict[str, Any]], Any] | None = None
             if ledger is not None:
                 named: dict[str, Any] = {
                     "key": key,
@@ -353,7 +353,8 @@ class Mechanism(Recorded, ABC):
                     confidence=level,
                     receipt=receipt,
                 )
-                store(release.to_dict() | ({} if asked is None else {"asked": asked}))
+                if store is not None:
+                    store(release.to_dict() | ({} if asked is None else {"asked": asked}))
                 return release
 
             return Started(self, table, publish, stack.pop_all())

@@ -45,10 +45,13 @@ from tightdp.exact.discrete_draws import (
     geometrics,
     rate,
 )
-from tightdp.exact.lattice_bodies import DiamondBody, DiamondBound, RoundBody
+from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, DiamondBound, RoundBody
 from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
+from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.level_tables import LevelTable
+from tightdp.exact.long_vectors import box_draws, histogram_draws
 from tightdp.exact.rejection import LEAST_SHARE
+from tightdp.exact.round_draws import MOST_ENTRIES, RoundLaw
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.privacy import Numerics, check_epsilon, text_up
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
@@ -59,6 +62,7 @@ Sampler = Callable[[int, RandomSource], WideIntegers]
 _MOST_BOXED = 8  # dimension up to which l2 noise of a coarse rate comes from the box
 _MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
 _FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
+_FEW = 2  # entries of l2 noise that are drawn by halves
 _PILOTS = (2_000, 100_000)
 # 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
 _ROOT_TOP, _ROOT_BOTTOM = 577, 408
@@ -225,8 +229,12 @@ def level_sampler(body: LatticeBody, rate: Fraction) -> Sampler:
     """The fastest sampler of the law: special to the body, by a table, or restarting."""
     if isinstance(body, DiamondBody):
         return _laplaces(body.dim, rate)
+    if isinstance(body, (HistogramBody, BoxBody)):
+        quick = _long_vector(body, rate)
+        if quick is not None:
+            return quick
     if isinstance(body, RoundBody) and (rate < _COARSE or body.dim > _MOST_BOXED):
-        return halves(body.dim, rate)
+        return _round(body.dim, rate) or halves(body.dim, rate)
     if isinstance(body, DiamondBound):
         share = body.diamond_share
         if share > body.share and share >= LEAST_SHARE:
@@ -239,6 +247,23 @@ def level_sampler(body: LatticeBody, rate: Fraction) -> Sampler:
         if coarse > 6 * _FINE:
             refuse(body)
     return restart(body, rate)
+
+
+@lru_cache(maxsize=64)
+def _round(dim: int, rate: Fraction) -> Sampler | None:
+    """Round balls by tables; None for few entries, which halves serve as well, or too many."""
+    near = _FEW < dim <= MOST_ENTRIES and dim / rate < 1 << 29
+    law = RoundLaw(dim, rate) if near else None
+    return law.draw if law is not None and law.feasible else None
+
+
+@lru_cache(maxsize=64)
+def _long_vector(body: HistogramBody | BoxBody, rate: Fraction) -> Sampler | None:
+    """Boxes with equal sides, and histograms, in time that grows with the entries alone."""
+    if isinstance(body, HistogramBody):
+        return histogram_draws(body.dim, rate)
+    half = int(body.half[0])
+    return box_draws(body.dim, half, rate) if body.key == (*[half] * body.dim, 1) else None
 
 
 def refuse(body: LatticeBody) -> NoReturn:

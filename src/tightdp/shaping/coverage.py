@@ -24,14 +24,18 @@ from numpy.typing import NDArray
 
 from tightdp.data.public_rows import (
     Images,
+    cell_rows,
     independent_images,
+    measured_at_once,
     sampled_images,
     swept_images,
 )
 from tightdp.data.statistics import Statistic
 from tightdp.errors import UncoveredMoveError, WideIntegers, fail
 from tightdp.privacy import Neighbors
+from tightdp.shaping.cell_noise import CellNoise
 
+_SINGLE = 9  # rows that are measured each by itself, where there are many cells
 EXACT, BY_STRUCTURE = "exact", "by structure"
 
 
@@ -68,6 +72,8 @@ def certify_moves(statistic: Statistic, noise: Covering) -> Coverage:
         Naming the entries of a move that is not covered. Nothing has been spent by then.
     """
     paired = statistic.schema.neighbors is Neighbors.REPLACE_ONE
+    if isinstance(noise, CellNoise):
+        return _certify_cells(statistic, noise, paired)
     some = _steps(sampled_images(statistic, noise.bits), noise.factor)
     optional = paired and statistic.schema.drops  # a row may come or go: its moves are images
     tested = _test(statistic, noise, _between(some) if paired else some)
@@ -83,6 +89,31 @@ def certify_moves(statistic: Statistic, noise: Covering) -> Coverage:
     every = _steps(swept_images(statistic, noise.bits), noise.factor)
     swept = np.concatenate([every[1:] - every[:-1], every - some[:1]]) if paired else every
     tested += _test(statistic, noise, np.concatenate([swept, every]) if optional else swept)
+    if not noise.covers_by_structure():
+        _refuse(statistic, range(len(statistic)))
+    return Coverage(BY_STRUCTURE, tested)
+
+
+def _certify_cells(statistic: Statistic, noise: Covering, paired: bool) -> Coverage:
+    """The same for many cells, of which no two rows are kept at a time.
+
+    A row for every cell is measured, all at once: every entry must count one of them. Some are
+    measured each by itself: all that moves is one entry, by 1. Noise is tested on differences of
+    these.
+    """
+    every = cell_rows(statistic)
+    one_each = measured_at_once(statistic, every, noise.bits)
+    if every.shape[0] != len(statistic) or not (one_each == 1).all():
+        _refuse(statistic, range(len(statistic)))
+    before, tested = None, 0
+    for row in np.unique(np.linspace(0, len(every) - 1, _SINGLE).astype(np.int64)):
+        image = measured_at_once(statistic, every[row : row + 1], noise.bits)
+        if np.count_nonzero(image) != 1 or image.max() != 1:
+            _refuse(statistic, np.flatnonzero(image))
+        move = image if before is None or not paired else image - before
+        if before is not None or not paired:
+            tested += _test(statistic, noise, move[None, :])
+        before = image
     if not noise.covers_by_structure():
         _refuse(statistic, range(len(statistic)))
     return Coverage(BY_STRUCTURE, tested)
