@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import chisquare
 
 from tightdp.errors import ParameterError
-from tightdp.exact.uniform_points import box_points, simplex_points
+from tightdp.exact.lattice_body import box_points
+from tightdp.exact.uniform_points import simplex_points
 from tightdp.randomness import SeededSource, source
 
 LEVEL = 1e-6

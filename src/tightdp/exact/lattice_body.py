@@ -42,7 +42,6 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.rejection import LEAST_SHARE, by_weight
-from tightdp.exact.uniform_points import box_points
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
 
@@ -355,6 +354,27 @@ def ceil_sqrt(square: WideIntegers) -> WideIntegers:
 
 def largest(columns: WideIntegers) -> WideIntegers:
     return np.asarray(columns.max(axis=1))
+
+
+def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> WideIntegers:
+    """Independent uniform integers with low <= z <= high, entry by entry (arrays broadcast).
+
+    >>> from tightdp.randomness import source
+    >>> levels = np.array([1, 10, 100])
+    >>> box_points(-levels[:, None] * [1, 2], levels[:, None] * [1, 2], source(1)).shape
+    (3, 2)
+    """
+    a, b = np.broadcast_arrays(*roomy_all(low, high))
+    return a + rng.integers_below(b - a + 1)
+
+
+def roomy_all(*arrays: ArrayLike) -> list[WideIntegers]:
+    """Integer arrays as int64 where sums cannot overflow, else all as Python integers."""
+    given = [np.asarray(array) for array in arrays]
+    if any(a.size and a.dtype.kind not in "iuO" for a in given):
+        fail("Sizes of lattice boxes and simplices must be integers.")
+    wide = any(a.size and (a.max() >= WORD // 2 or a.min() <= -WORD // 2) for a in given)
+    return [a.astype(object if wide else np.int64) for a in given]
 
 
 def roomy(z: WideIntegers, limit: int) -> WideIntegers:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, WideIntegers, check_choice, check_count
 from tightdp.exact.lattice_bodies import curved_level, under_curve
-from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody
-from tightdp.exact.uniform_points import box_points
+from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody, box_points
 from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.randomness import RandomSource
 

@@ -1,4 +1,4 @@
-r"""Uniform integer points of boxes and simplices, one a row, for integers of any size."""
+"""Uniform integer points of simplices, and uniform subsets, one a row, at any size."""
 
 from __future__ import annotations
 
@@ -6,26 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.errors import WideIntegers, check_count, fail
+from tightdp.exact.lattice_body import roomy_all
 from tightdp.randomness import RandomSource
 
-_WORD = 1 << 62
 _DENSE = 4  # places for each bar, up to which all places are ranked
 _MOST_KEYS = 1 << 18  # ranked at a time
 _LAST = np.uint32((1 << 32) - 1)
 _FEW = 4  # bars up to which one is drawn after the other
 _FAST = 1 << 32  # bounds of integers_within
-
-
-def box_points(low: ArrayLike, high: ArrayLike, rng: RandomSource) -> WideIntegers:
-    """Independent uniform integers with low <= z <= high, entry by entry (arrays broadcast).
-
-    >>> from tightdp.randomness import source
-    >>> levels = np.array([1, 10, 100])
-    >>> box_points(-levels[:, None] * [1, 2], levels[:, None] * [1, 2], source(1)).shape
-    (3, 2)
-    """
-    a, b = np.broadcast_arrays(*_roomy(low, high))
-    return a + rng.integers_below(b - a + 1)
 
 
 def simplex_points(
@@ -54,7 +42,7 @@ def simplex_points(
     array([0, 3, 7])
     """
     parts = check_count("dim", dim) + int(at_most)
-    (n,) = _roomy(np.ravel(totals))
+    (n,) = roomy_all(np.ravel(totals))
     if n.size and bool((n < 0).any()):
         fail("`totals` must be integers >= 0.")
     if parts == 1:
@@ -149,12 +137,3 @@ def _redrawn(places: NDArray[np.int64], size: int, rng: RandomSource) -> NDArray
         out[rows] = part
         rows = rows[(part[:, 1:] == part[:, :-1]).any(axis=1)]
     return out
-
-
-def _roomy(*arrays: ArrayLike) -> list[WideIntegers]:
-    """Integer arrays as int64 where sums cannot overflow, else all as Python integers."""
-    given = [np.asarray(array) for array in arrays]
-    if any(a.size and a.dtype.kind not in "iuO" for a in given):
-        fail("Sizes of lattice boxes and simplices must be integers.")
-    wide = any(a.size and (a.max() >= _WORD // 2 or a.min() <= -_WORD // 2) for a in given)
-    return [a.astype(object if wide else np.int64) for a in given]

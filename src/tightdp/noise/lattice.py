@@ -62,7 +62,7 @@ Sampler = Callable[[int, RandomSource], WideIntegers]
 _MOST_BOXED = 8  # dimension up to which l2 noise of a coarse rate comes from the box
 _MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
 _FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
-_FEW = 2  # entries of l2 noise that are drawn by halves
+_FEW = 2  # entries of boxes and round balls that are drawn as quickly in other ways
 _PILOTS = (2_000, 100_000)
 # 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
 _ROOT_TOP, _ROOT_BOTTOM = 577, 408
@@ -263,7 +263,8 @@ def _long_vector(body: HistogramBody | BoxBody, rate: Fraction) -> Sampler | Non
     if isinstance(body, HistogramBody):
         return histogram_draws(body.dim, rate)
     half = int(body.half[0])
-    return box_draws(body.dim, half, rate) if body.key == (*[half] * body.dim, 1) else None
+    alike = body.dim > _FEW and body.key == (*[half] * body.dim, 1)
+    return box_draws(body.dim, half, rate) if alike else None
 
 
 def refuse(body: LatticeBody) -> NoReturn:

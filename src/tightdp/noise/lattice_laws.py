@@ -17,8 +17,8 @@ from tightdp.accepted import Number
 from tightdp.errors import FloatArray, WideIntegers, check_count, exact_amount
 from tightdp.exact.discrete_draws import SAFE, collect, discrete_laplaces, geometrics, rate
 from tightdp.exact.enclosures import exp_minus_bounds
+from tightdp.exact.lattice_body import box_points
 from tightdp.exact.undecided_bits import coins
-from tightdp.exact.uniform_points import box_points
 from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
 from tightdp.privacy import float_up
