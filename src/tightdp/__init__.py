@@ -43,15 +43,21 @@ from tightdp.errors import (
 from tightdp.estimators.lazy_names import attributes as __attributes
 from tightdp.functions import (
     capped_sum,
+    correlation_test,
     count,
     flags,
+    goodness_of_fit,
     histogram,
+    independence_test,
+    kolmogorov_test,
     mean,
+    means_test,
     median,
     missing_rate,
     proportion_test,
     quantile,
     quantiles,
+    rank_test,
     share,
     sum,
     variance,
@@ -87,6 +93,7 @@ from tightdp.mechanisms.gradient_median import KNormGeometricMedian
 from tightdp.mechanisms.gradient_regression import KNormLinearRegression
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
+from tightdp.mechanisms.moment_tests import CorrelationTest, MeansTest
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
@@ -94,6 +101,12 @@ from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.mechanisms.ranks import find_bounds
 from tightdp.mechanisms.table_book import Tables
+from tightdp.mechanisms.table_tests import (
+    GoodnessOfFit,
+    IndependenceTest,
+    KolmogorovTest,
+    RankTest,
+)
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
 from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
@@ -107,6 +120,7 @@ from tightdp.noise.table_noise import TableNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.release import Release
+from tightdp.sample_sizes import detectable, power, sample_size
 from tightdp.schema import Category, Date, Interval, Schema
 from tightdp.table_books import TableBook
 
@@ -162,11 +176,28 @@ __all__ = [  # noqa: RUF022
     "capped_sum",
     "histogram",
     "share",
-    "proportion_test",
     "missing_rate",
     "median",
     "quantile",
     "quantiles",
+    # Tests of hypotheses
+    "proportion_test",
+    "goodness_of_fit",
+    "independence_test",
+    "kolmogorov_test",
+    "rank_test",
+    "means_test",
+    "correlation_test",
+    "power",
+    "sample_size",
+    "detectable",
+    "ProportionTest",
+    "GoodnessOfFit",
+    "IndependenceTest",
+    "KolmogorovTest",
+    "RankTest",
+    "MeansTest",
+    "CorrelationTest",
     # Budget
     "Ledger",
     "Cost",
@@ -234,7 +265,6 @@ __all__ = [  # noqa: RUF022
     "KNormQuantileRegression",
     "KolmogorovSample",
     "PrivateKeys",
-    "ProportionTest",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation

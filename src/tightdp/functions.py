@@ -16,15 +16,21 @@ from tightdp.schema import Schema
 
 __all__ = [
     "capped_sum",
+    "correlation_test",
     "count",
     "flags",
+    "goodness_of_fit",
     "histogram",
+    "independence_test",
+    "kolmogorov_test",
     "mean",
+    "means_test",
     "median",
     "missing_rate",
     "proportion_test",
     "quantile",
     "quantiles",
+    "rank_test",
     "share",
     "sum",
     "variance",
@@ -279,6 +285,79 @@ proportion_test = function_of(
 >>> table = {"age": [10, 50, 60] * 333 + [70]}
 >>> release = proportion_test(table, "age", schema=schema, epsilon=1, low=18, null=0.5, rng=1)
 >>> bool(release["p-value"] < 1e-6)
+True
+""",
+)
+goodness_of_fit = function_of(
+    KINDS["goodness_of_fit"],
+    """Its type I error is at most alpha, whatever the rows; see :class:`GoodnessOfFit`.
+
+>>> from tightdp import Category, Schema
+>>> schema = Schema({"die": Category(list("123456"), other="6")}, rows=1200)
+>>> table = {"die": [*"112233456666"] * 100}
+>>> release = goodness_of_fit(table, "die", schema=schema, epsilon=1, rng=1)
+>>> bool(release["p-value"] < 0.001)
+True
+""",
+)
+independence_test = function_of(
+    KINDS["independence_test"],
+    """With the noise in the null law and in the weights; see :class:`IndependenceTest`.
+
+>>> from tightdp import Category, Schema
+>>> facts = {"sex": Category(["f", "m"], other="f"), "vote": Category([*"ab"], other="b")}
+>>> schema = Schema(facts, rows=600)
+>>> table = {"sex": [*"fmfmff"] * 100, "vote": [*"abaabb"] * 100}
+>>> release = independence_test(table, ["sex", "vote"], schema=schema, epsilon=1, rng=1)
+>>> bool(0 < release["p-value"] <= 1)
+True
+""",
+)
+kolmogorov_test = function_of(
+    KINDS["kolmogorov_test"],
+    """As Kolmogorov and Smirnov's for two groups; see :class:`KolmogorovTest`.
+
+>>> from tightdp import Category, Interval, Schema
+>>> schema = Schema({"pay": Interval(0, 100), "sex": Category(["f", "m"], other="f")}, rows=400)
+>>> table = {"pay": [20, 80] * 200, "sex": ["f", "m"] * 200}
+>>> release = kolmogorov_test(table, "pay", "sex", schema=schema, epsilon=1, bins=8, rng=1)
+>>> bool(release["p-value"] < 0.01)
+True
+""",
+)
+rank_test = function_of(
+    KINDS["rank_test"],
+    """As Wilcoxon's, or Kruskal and Wallis', by noisy counts; see :class:`RankTest`.
+
+>>> from tightdp import Category, Interval, Schema
+>>> schema = Schema({"pay": Interval(0, 100), "sex": Category(["f", "m"], other="f")}, rows=400)
+>>> table = {"pay": [40, 60] * 200, "sex": ["f", "m"] * 200}
+>>> release = rank_test(table, "pay", "sex", schema=schema, epsilon=1, rng=1)
+>>> bool(release["p-value"] < 0.01)
+True
+""",
+)
+means_test = function_of(
+    KINDS["means_test"],
+    """Variances may differ from group to group; see :class:`MeansTest`.
+
+>>> from tightdp import Category, Interval, Schema
+>>> schema = Schema({"pay": Interval(0, 100), "sex": Category(["f", "m"], other="f")}, rows=400)
+>>> table = {"pay": [30, 45, 50, 65] * 100, "sex": [*"ffmm"] * 100}
+>>> release = means_test(table, "pay", "sex", schema=schema, epsilon=1, rng=1)
+>>> bool(release["p-value"] < 0.01)
+True
+""",
+)
+correlation_test = function_of(
+    KINDS["correlation_test"],
+    """See :class:`CorrelationTest`.
+
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10), "y": Interval(0, 10)}, rows=500)
+>>> table = {"x": [2, 4, 6, 8] * 125, "y": [1, 4, 5, 9] * 125}
+>>> release = correlation_test(table, ["x", "y"], schema=schema, epsilon=1, rng=1)
+>>> bool(release["p-value"] < 0.01)
 True
 """,
 )

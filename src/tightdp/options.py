@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tightdp.data.histograms import group_cells, group_names
 from tightdp.date_rule import UNITS, Date
+from tightdp.design.designs import Design
 from tightdp.errors import (
     check_choice,
     check_count,
@@ -26,6 +27,8 @@ from tightdp.errors import (
     shown,
     suggestion,
 )
+from tightdp.geometry.norm_balls import NormBall
+from tightdp.noise.law import NoiseLaw
 from tightdp.schema import Category, Interval, Schema, has_groups
 
 Amount = float | Fraction | Decimal  # what ``help`` says of a number
@@ -263,3 +266,14 @@ TAKES = {
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }
+
+SHAPE = {
+    "noise": Option(
+        "text",
+        "the shape or law of the noise, by default the best",
+        default="best",
+        form=str | NormBall | NoiseLaw | Design,
+    ),
+    "delta": Option("number", "for the laws that spend a delta", default=0),
+}
+"""Of releases with noise of a shape or a law."""

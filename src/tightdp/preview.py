@@ -55,6 +55,22 @@ def of_rows(schema: Schema, assumes: str = "") -> str:
     return f"{assumes}; and for {many}" if assumes else many
 
 
+POWER, ALPHA = 0.8, 0.05
+"""Of what previews of tests say that is detected."""
+
+
+def in_words(effect: str, least: float) -> str:
+    """What a test could still detect, in words.
+
+    >>> in_words("correlation", 0.12)
+    'with 80% power at level 5% it detects a correlation of 0.12 or more'
+    """
+    said = f"with {percent(POWER)} power at level {percent(ALPHA)}"
+    if np.isnan(least):
+        return f"{said} no {effect} is detected"
+    return f"{said} it detects a {effect} of {short(least)} or more"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Preview:
     """The error to expect from a release, known before any data are touched.
@@ -63,7 +79,7 @@ class Preview:
     the clamp are not included. Where the error depends on the rows, ``assumes`` says which rows;
     ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
     rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why; a p-value
-    has no error of its own, and its ``std`` is NaN.
+    has no error of its own, and its ``std`` is NaN. Of a test, ``detects`` says what it can find.
 
     Examples
     --------
@@ -83,6 +99,7 @@ class Preview:
     ranks: FloatArray | None = None
     unknown: str = ""
     units: str = ""
+    detects: str = ""
 
     @classmethod
     def silent(
@@ -104,6 +121,7 @@ class Preview:
             return f"the error is not known in advance: {self.unknown}"
         note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
         note += f"; {self.units}" if self.units else ""
+        note += f"; {self.detects}" if self.detects else ""
         if self.ranks is None:
             return note
         return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"

@@ -288,6 +288,16 @@ class SeededSource(RandomSource):
             return np.asarray(self._bits.random_raw(2 * count)).astype(np.uint32).view(np.uint64)
         return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
 
+    def binomial(self, trials: NDArray[np.int64], chance: FloatArray, shape: Shape) -> FloatArray:
+        """Binomial counts of simulated rows; what is released never comes from here."""
+        drawn = np.random.Generator(self._bits).binomial(trials, chance, shape)
+        return np.asarray(drawn, dtype=np.float64)
+
+    def multinomial(self, trials: int, shares: FloatArray, size: int) -> FloatArray:
+        """Counts of simulated rows in cells with these shares, shape (size, cells)."""
+        drawn = np.random.Generator(self._bits).multinomial(trials, shares, size)
+        return np.asarray(drawn, dtype=np.float64)
+
     def __repr__(self) -> str:
         return "SeededSource(...)"
 

@@ -16,10 +16,8 @@ from tightdp.data.histograms import Histogram, group_cells, group_items, group_n
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
-from tightdp.design.designs import Design
 from tightdp.errors import check_choice, fail
-from tightdp.geometry.norm_balls import NormBall
-from tightdp.inference.noisy_binomial import ALTERNATIVES
+from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
@@ -32,14 +30,12 @@ from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.private_keys import PrivateKeys
-from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
-from tightdp.noise.law import NoiseLaw
-from tightdp.options import GROUPS, By, Edges, Option, table_names
+from tightdp.options import GROUPS, SHAPE, By, Edges, Option, table_names
 from tightdp.schema import (
     MISSING,
     MISSING_WORDS,
@@ -117,15 +113,6 @@ def _register(
 
 # --- additive statistics -------------------------------------------------------------------------
 
-_SHAPE = {
-    "noise": Option(
-        "text",
-        "the shape or law of the noise, by default the best",
-        default="best",
-        form=str | NormBall | NoiseLaw | Design,
-    ),
-    "delta": Option("number", "for the laws that spend a delta", default=0),
-}
 _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 
 
@@ -194,7 +181,7 @@ def _register_columns(
         return grouped(schema, columns, by, epsilon=epsilon, **_shape(given), **left_out)
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    options = {"columns": columns, "by": _BY, "missing": _MISSING, **_SHAPE}
+    options = {"columns": columns, "by": _BY, "missing": _MISSING, **SHAPE}
     if keyed is not None:
         share = Option("number", "of private keys: the part of epsilon for keys and counts")
         options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
@@ -211,7 +198,7 @@ def _register_statistic(
         own = stated | {key: given[key] for key in options if key in given}
         return AdditiveMechanism(statistic(schema, **own), epsilon=epsilon, **_shape(given))
 
-    register(Kind(name, about, {**options, **_SHAPE}, build))
+    register(Kind(name, about, {**options, **SHAPE}, build))
 
 
 def _counts(
@@ -254,7 +241,7 @@ def _left_out(given: Options) -> dict[str, str]:
 
 
 def _shape(given: Options) -> dict[str, Any]:
-    return {key: given.get(key, option.default) for key, option in _SHAPE.items()}
+    return {key: given.get(key, option.default) for key, option in SHAPE.items()}
 
 
 _register_columns("sum", SumMechanism, GroupSums, KeySums)
@@ -277,7 +264,7 @@ register(
     Kind(
         "missing_rate",
         "shares of rows in which cells are missing",
-        {"columns": Option("columns", "by default all"), "by": _BY, **_SHAPE},
+        {"columns": Option("columns", "by default all"), "by": _BY, **SHAPE},
         _missing_rates,
     )
 )
@@ -302,7 +289,7 @@ register(
             "columns": Option("terms", 'categories, or "j:k" for a joint table', of=GROUPS),
             "by": _KEYED_BY,
             **_KEY_OPTIONS,
-            **_SHAPE,
+            **SHAPE,
         },
         _count,
     )
@@ -343,29 +330,16 @@ _register_statistic(
     features=Option("columns", "numeric columns", required=True, of=Interval),
     target=Option("column", "a numeric column", required=True, of=Interval),
 )
-_CONDITION = {
-    "column": Option("column", "the column of the condition", required=True),
-    "levels": Option("labels", "of a category: the levels that count"),
-    "low": Option("bound", "of a number or a date: from here on"),
-    "high": Option("bound", "of a number or a date: up to here, which does not count"),
-}
 _register(
     "share",
     "the share of rows that satisfy a public condition",
     ShareMechanism,
-    **_CONDITION,
-    **_SHAPE,
+    **CONDITION,
+    **SHAPE,
 )
 
-_register(
-    "proportion_test",
-    "a test and an interval for the share of a population that satisfies a public condition",
-    ProportionTest,
-    **_CONDITION,
-    null=Option("number", "the share that is doubted", default=0.5),
-    alternative=Option("text", "on which side", choices=ALTERNATIVES, default="two-sided"),
-    delta=Option("number", "as for other noise, 0 if there is none", default=0),
-)
+for _test in TESTS:
+    _register(_test.name, _test.about, _test.mechanism, **_test.options)
 
 # --- order statistics ----------------------------------------------------------------------------
 
@@ -551,7 +525,7 @@ _register(
     SyntheticRows,
     columns=Option("columns", "by default all"),
     tables=Option("lists", "lists of columns; by default pairs are chosen in rounds"),
-    delta=_SHAPE["delta"],
+    delta=SHAPE["delta"],
     bins=Option("bins of columns", "of numeric columns: how many, or where they begin and end"),
     rounds=Option("integer", "how many tables are chosen, by default as released tables ask for"),
     most_cells=Option("integer", "how large the model may be"),

@@ -35,18 +35,26 @@ from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.moment_tests import CorrelationTest, MeansAndSquares, MeansTest
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.ranks import BoundsFinder
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
+from tightdp.mechanisms.table_tests import (
+    GoodnessOfFit,
+    IndependenceTest,
+    KolmogorovTest,
+    RankTest,
+)
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.shaping.moment_noise import Part
 
 Make = Callable[[tdp.Schema], Any]
 BOTH = ("replace-one", "add-remove")
+REPLACED = ("replace-one",)
 ROWS = 24
 NUMBERS, LEVELS = ("x", "y"), {"k": ("a", "b", "c"), "t": ("no", "yes")}
 
@@ -317,6 +325,49 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
             ("replace-one",),
         ),
+    ],
+    GoodnessOfFit: [
+        Case("goodness of fit", lambda facts: GoodnessOfFit(facts, "k", epsilon=1), REPLACED),
+        Case(
+            "goodness of fit, kolmogorov",
+            lambda facts: GoodnessOfFit(
+                facts, "x", bins=4, statistic="kolmogorov", noise="gaussian", epsilon=1, delta=1e-3
+            ),
+            REPLACED,
+        ),
+    ],
+    IndependenceTest: [
+        Case("independence", lambda facts: IndependenceTest(facts, ["t", "k"], epsilon=1), REPLACED)
+    ],
+    KolmogorovTest: [
+        Case(
+            "kolmogorov test",
+            lambda facts: KolmogorovTest(facts, "x", "t", bins=3, epsilon=1),
+            REPLACED,
+        )
+    ],
+    RankTest: [
+        Case(
+            "rank test",
+            lambda facts: RankTest(facts, "x", "k", bins=3, pattern="trend", epsilon=1),
+            REPLACED,
+        )
+    ],
+    MeansTest: [
+        Case("test of means", lambda facts: MeansTest(facts, "x", "k", epsilon=1), REPLACED),
+        Case(
+            "test of two means",
+            lambda facts: MeansTest(
+                facts, "y", "t", alternative="less", noise="laplace", epsilon=1
+            ),
+            REPLACED,
+        ),
+    ],
+    MeansAndSquares: [
+        Case("means and squares", lambda facts: MeansAndSquares(facts, "x", "k", epsilon=1))
+    ],
+    CorrelationTest: [
+        Case("correlation", lambda facts: CorrelationTest(facts, ["x", "y"], epsilon=1), REPLACED)
     ],
     LeastSquares: [
         Case(

@@ -118,7 +118,9 @@ VALID: dict[str, Any] = {
     "mechanism": lambda x, size: np.full(size, x), "errors": {"a": 0.5},
     "space": tdp.SensitivitySpace.histogram(3), "p": 2, "q": [0.5, 0.5],
     "statistic": tdp.Sums(SCHEMA, ["x"]), "request": request("sum", SCHEMA, epsilon=1),
-    "what": request("sum", SCHEMA, epsilon=1), "releases": {"a": request("sum", SCHEMA, epsilon=1)},
+    "what": request("sum", SCHEMA, epsilon=1), "effect": 0.6,
+    "test": tdp.ProportionTest(SCHEMA, "x", low=3, epsilon=1),
+    "releases": {"a": request("sum", SCHEMA, epsilon=1)},
 }  # fmt: skip
 
 WITH: dict[str, dict[str, Any]] = {
@@ -143,6 +145,16 @@ WITH: dict[str, dict[str, Any]] = {
     "rank_norms": {"epsilon": 1},
     "proportion_test": {"low": 3},
     "ProportionTest": {"low": 3},
+    "means_test": {"by": "k"},
+    "MeansTest": {"by": "k"},
+    "rank_test": {"by": "k"},
+    "RankTest": {"by": "k"},
+    "kolmogorov_test": {"by": "k"},
+    "KolmogorovTest": {"by": "k"},
+    "independence_test": {"by": ["k", "t"]},
+    "IndependenceTest": {"by": ["k", "t"]},
+    "correlation_test": {"columns": ["x", "y"]},
+    "CorrelationTest": {"columns": ["x", "y"]},
     "audit": {"releases": 200},
     "audit_pmf": {"p": [0.6, 0.4]},
     "hockey_stick": {"p": [0.6, 0.4]},
@@ -368,6 +380,10 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given |= {"columns": ["x"], "at_most": 10}
     if kind in ("share", "proportion_test"):  # one of its conditions must be stated
         given["low"] = 3
+    if "by" in options and options["by"].required:
+        given["by"] = ["k", "t"]
+    if kind == "correlation_test":
+        given["columns"] = ["x", "y"]
     request(kind, SCHEMA, epsilon=1, **given)  # right so far
     found = []
     for words, mutant in mutants({"epsilon": 1} | given, ["epsilon", *options], few):

@@ -32,6 +32,7 @@ from enrolled import BOTH, CASES, ESTIMATORS, ROWS, plain_rows, schema
 import tightdp as tdp
 from tightdp.data import columns, one_pass
 from tightdp.errors import DimensionError, TightdpError
+from tightdp.hypotheses import TESTS as HYPOTHESES
 from tightdp.plans import KINDS as PLAN_KINDS
 from tightdp.plans import Answer, request
 from tightdp.progress import progress_bar
@@ -146,6 +147,12 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "share": ("k",),
     "proportion_test": ("k",),
     "missing_rate": (["x", "k"],),
+    "goodness_of_fit": ("k",),
+    "independence_test": (["k", "t"],),
+    "kolmogorov_test": ("k", "t"),
+    "rank_test": ("k", "t"),
+    "means_test": ("x", "t"),
+    "correlation_test": (["x", "y"],),
     "sum": (["x"],),
     "variance": (["x"],),
     "find_bounds": ("x",),
@@ -189,6 +196,12 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "share": {"column": "x", "low": 3},
     "proportion_test": {"column": "x", "low": 3},
     "missing_rate": {"columns": ["x", "k"]},
+    "goodness_of_fit": {"column": "x", "bins": 3, "null": [0.2, 0.3, 0.5]},
+    "independence_test": {"by": ["k", ("x", 2)]},
+    "kolmogorov_test": {"column": "x", "by": "t", "bins": 3},
+    "rank_test": {"column": "x", "by": "t", "bins": 3, "alternative": "less"},
+    "means_test": {"column": "x", "by": "k", "pattern": "trend"},
+    "correlation_test": {"columns": ["x", "y"], "alternative": "greater"},
     "products": {"terms": ["x", "k:t"]},
     "moments": {"features": ["x"], "target": "y"},
     "quantile": {"column": "x", "tau": 0.25},
@@ -217,7 +230,8 @@ def _kind(name: str, relation: str) -> Reader:
 
 
 # kinds whose number of rows must be public
-NEED_ROWS = ("share", "proportion_test")
+TESTS = tuple(test.name for test in HYPOTHESES)
+NEED_ROWS = ("share", *TESTS)
 
 
 def readers() -> Iterator[Reader]:

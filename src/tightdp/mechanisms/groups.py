@@ -297,7 +297,7 @@ class GroupMeans(GroupReading):
         slope = self._slope(np.ones((1, p)), np.array([rows]))[0]  # a mean at a bound errs most
         std = np.sqrt(np.diag(slope @ self._block @ slope.T))
         worst = [self._ratio_reach(1 + j, confidence, p + 1)[-1] for j in range(p)]
-        count = self._reach(np.eye(1, p + 1), confidence, p + 1)
+        count = self._reach(np.eye(1, self.statistic.layout.width), confidence, p + 1)
         half = np.append(count, self._half * np.array(worst) / rows)
         most = np.append(float(self.schema.rows), 2 * self._half)
         return np.minimum(std, most), np.minimum(half, most)

@@ -19,14 +19,14 @@ from tightdp.inference.noisy_binomial import (
     least_rows,
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.hypothesis_tests import P_VALUE
 from tightdp.mechanisms.means import RowsWhere
 from tightdp.mechanisms.mechanism import Reading
-from tightdp.preview import Preview, of_rows
+from tightdp.preview import Preview, in_words, of_rows
 from tightdp.release import Release
 from tightdp.schema import Schema, check_schema, require_public_rows
 from tightdp.shaping.coordinate_noise import CoordinateNoise
 
-P_VALUE = "p-value"
 _FINE = 1 << 16  # lattice points of a row: what the lattice costs in power is below 1/_FINE
 
 
@@ -147,10 +147,24 @@ class ProportionTest(Reading):
             covers="population",
         )
 
-    def power(self, share: Number, alpha: float = 0.05) -> float:
+    def power(self, share: Number, alpha: float = 0.05, rows: int | None = None) -> float:
         """The chance that a test at level alpha notices that the population's share is another."""
         level = check_within("alpha", alpha, "(0, 1)")
-        return self.count.power(check_share("share", share), self.null, self.alternative, level)
+        count = self.count if rows is None else replace(self.count, rows=check_rows(rows))
+        return count.power(check_share("share", share), self.null, self.alternative, level)
+
+    def detects(self, power: float = 0.8, alpha: float = 0.05) -> float:
+        """The least difference from the null that is noticed with such a power; NaN if none."""
+        wanted = check_within("power", power, "(0, 1)")
+        sign = -1.0 if self.alternative == "less" else 1.0
+        low, high = 0.0, (1 - self.null if sign > 0 else self.null) * (1 - 1e-6)
+        if self.power(self.null + sign * high, alpha) < wanted:
+            return float("nan")
+        while high - low > 0.01 * high:
+            middle = (low + high) / 2
+            enough = self.power(self.null + sign * middle, alpha) >= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        return high
 
     def rows_for(self, share: Number, power: float = 0.8, alpha: float = 0.05) -> int:
         """The number of rows with which a test has such a power."""
@@ -173,4 +187,5 @@ class ProportionTest(Reading):
             std=np.array([found.std[0] / n, np.nan]),
             half_width=np.array([min(found.half_width[0] / n, 1.0), 1.0]),
             assumes=of_rows(self.schema),
+            detects=in_words("difference of the share from the null", self.detects()),
         )
