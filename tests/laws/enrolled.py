@@ -327,7 +327,11 @@ MECHANISMS: dict[type, list[Case]] = {
         ),
     ],
     GoodnessOfFit: [
-        Case("goodness of fit", lambda facts: GoodnessOfFit(facts, "k", epsilon=1), REPLACED),
+        Case(
+            "goodness of fit",
+            lambda facts: GoodnessOfFit(facts, "x", bins=3, null=[0.5, 0.3, 0.2], epsilon=1),
+            REPLACED,
+        ),
         Case(
             "goodness of fit, kolmogorov",
             lambda facts: GoodnessOfFit(
@@ -354,7 +358,11 @@ MECHANISMS: dict[type, list[Case]] = {
         )
     ],
     MeansTest: [
-        Case("test of means", lambda facts: MeansTest(facts, "x", "k", epsilon=1), REPLACED),
+        Case(
+            "test of means",
+            lambda facts: MeansTest(facts, "x", "k", pattern="trend", epsilon=1),
+            REPLACED,
+        ),
         Case(
             "test of two means",
             lambda facts: MeansTest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_whoever_has_a_release_finds_its_p_value(name, seed):
     test, table = TESTS[name](facts()), rows_of(np.random.default_rng(seed), 200)
     ledger = tdp.Ledger(1, allow_seeded=True)
     first = test.release(table, ledger=ledger, key="one", rng=seed)
-    again = TESTS[name](facts()).release(table, ledger=ledger, key="one")
+    again = TESTS[name](facts()).release(table, ledger=ledger, key="one", rng=seed)
     stored = tdp.Release.from_dict(ledger.find("one"))
     assert first["p-value"] == again["p-value"] == test.p_value(stored)
     assert 0 < first["p-value"] <= 1
@@ -99,7 +100,7 @@ def rejected(test: object, tables: np.ndarray, seed: int, alpha: float) -> float
                 np.array([v / test.source.resolution for v in z]), bits
             ),
             test.noise_draws,
-            test.kind,
+            partial(test.test_statistic, rows=test.schema.rows),
         )
         for z in drawn
     ]
@@ -110,7 +111,8 @@ def test_p_values_of_a_simple_hypothesis_are_exact_by_enumeration():
     """Two cells, five rows, noise of known law: the true tail lies within its simulated one."""
     schema = tdp.Schema({"t": FACTS["t"]}, rows=5)
     test = tdp.GoodnessOfFit(schema, "t", null=[0.3, 0.7], noise="laplace", epsilon=2)
-    point = test.null_points(np.zeros(2), SeededSource(1))[0]
+    points = test.null_points(np.zeros(2), SeededSource(1))
+    statistic = partial(test.test_statistic, rows=5)
     reach = range(-12, 13)
     weights = np.exp(-1.0 * np.abs(np.array(reach)))  # epsilon 2 is shared by two cells
     weights /= weights.sum()
@@ -118,14 +120,13 @@ def test_p_values_of_a_simple_hypothesis_are_exact_by_enumeration():
     chance = stats.binom.pmf(table[:, 0], 5, 0.3)
     chance = chance * weights[table[:, 1] + 12] * weights[table[:, 2] + 12]
     released = np.column_stack([table[:, 0] + table[:, 1], 5 - table[:, 0] + table[:, 2]])
-    seen = point.statistic(released.astype(float), test.kind)
+    seen = statistic(released.astype(float))
     assert "Geometric(epsilon=1" in test.law
     for z in ([2, 3], [6, -1], [9, 2], [-3, 11]):
-        own = float(point.statistic(np.array(z, dtype=float), test.kind))
+        own = float(statistic(np.array(z, dtype=float)))
         tail = float(chance[seen >= own * (1 - 1e-9)].sum())
-        found = simulated.p_value(
-            z, np.array(z, dtype=float), lambda bits: [point], test.noise_draws, test.kind
-        )
+        entries = np.array(z, dtype=float)
+        found = simulated.p_value(z, entries, lambda _: points, test.noise_draws, statistic)
         error = simulated.monte_carlo_error(tail, 2)
         assert abs(found - tail) < 5 * error + 2 / simulated.FIRST
 
@@ -167,7 +168,7 @@ def test_noise_left_out_of_the_null_law_is_noticed(seed):
 @pytest.mark.parametrize("name", TESTS)
 def test_power_grows_with_rows_epsilon_and_effect(name):
     test = TESTS[name](facts(400))
-    sign = -1 if test.kind == "less" else 1
+    sign = -1 if test.alternative == "less" else 1
     least = test.detects()
     assert 0.77 < tdp.power(test, sign * least) < 0.84
     assert tdp.power(test, sign * least, rows=1600) > 0.9
@@ -199,20 +200,31 @@ def test_power_of_requests_and_proportions():
 # --- what is looked at ----------------------------------------------------------------------------
 
 
-def test_forms_do_not_see_margins():
-    r, c = np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.2, 0.3, 0.4])
-    for look in ("chi-square", "kolmogorov", "ranks", "trend"):
-        forms = table_nulls.table_forms(r, c, look).reshape(-1, 3, 4)
-        assert np.allclose(np.einsum("kij,j->ki", forms, c), 0)
-        assert np.allclose(np.einsum("kij,i->kj", forms, r), 0)
+def test_without_noise_statistics_are_those_of_textbooks(seed):
+    table = np.array([[30.0, 30.0, 40.0], [20.0, 40.0, 40.0], [9.0, 21.0, 50.0]])
+    n = int(table.sum())
+    found = table_nulls.table_statistic(table.ravel(), n, (3, 3), 0.0, "chi-square")
+    assert np.isclose(found, stats.chi2_contingency(table, correction=False).statistic)
+    groups = [np.repeat([0, 1, 2], row.astype(int)) for row in table]
+    found = table_nulls.table_statistic(table.ravel(), n, (3, 3), 0.0, "ranks")
+    assert np.isclose(found * (n - 1) / n, stats.kruskal(*groups).statistic)
+    two = table[:2]
+    far = table_nulls.table_statistic(two.ravel(), 200, (2, 3), 0.0, "kolmogorov")
+    assert np.isclose(far * np.sqrt(200 / 100**2), stats.ks_2samp(*groups[:2]).statistic)
+    x, y = np.random.default_rng(seed).uniform(-1, 1, (2, 100))
+    sums = np.array([x.sum(), 2 * x @ x, y.sum(), x @ y, 2 * y @ y])
+    found = moment_nulls.correlation_statistic(sums, 100, np.zeros((5, 5)), "greater")
+    assert np.isclose(found / 10, np.corrcoef(x, y)[0, 1])
 
 
-def test_without_noise_the_statistic_is_pearson_s():
-    r, c = np.array([0.5, 0.5]), np.array([0.25, 0.35, 0.4])
-    table = np.array([[30.0, 30.0, 40.0], [20.0, 40.0, 40.0]])
-    point = table_nulls.independent(200, r, c, np.zeros((6, 6)), "chi-square")
-    expected = stats.chi2_contingency(table, correction=False).statistic
-    assert np.isclose(point.statistic(table.ravel(), "squares"), expected)
+def test_without_noise_means_are_compared_as_by_welch(seed):
+    """Two groups: the squared difference over its standard error, variances by n."""
+    rng = np.random.default_rng(seed)
+    groups = rng.uniform(-1, 1, 400), rng.uniform(-0.4, 0.5, 300)
+    entries = np.concatenate([[len(x), x.sum(), 2 * x @ x - len(x)] for x in groups])
+    found = moment_nulls.means_statistic(entries, 700, np.zeros((3, 3)), "any")
+    welch = stats.ttest_ind(*groups, equal_var=False).statistic ** 2
+    assert abs(found / welch - 1) < 0.1  # squares are taken around the common mean
 
 
 def test_two_points_have_the_moments_that_are_asked_for():

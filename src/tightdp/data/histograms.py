@@ -373,7 +373,8 @@ class JointHistogram(CellTable):
         if isinstance(bins, (int, np.integer)):
             return [bins] * len(self.columns)
         given = list(bins) if isinstance(bins, (list, tuple, np.ndarray)) else [bins]
-        if len(self.columns) == 1 and (len(given) != 1 or np.ndim(given[0]) == 0):
+        wrapped = len(given) == 1 and isinstance(given[0], (list, tuple, np.ndarray))
+        if len(self.columns) == 1 and not wrapped:
             # the edges of the one column, not wrapped up
             return [given if len(given) > 1 else given[0]]
         if len(given) != len(self.columns):

@@ -6,27 +6,19 @@ the laws within; their variances :math:`n\tau_g`, :math:`\tau_g = E[1_g(x - m)^2
 released squares. Of independent columns the same holds for the sum of
 :math:`(x - m_x)(y - m_y)`, of variance :math:`n v_x v_y`.
 
-How such sums are drawn for a null law: as n rows of two points each, with mean and variance as
-given and the skewness of the beta law that has them on these bounds. Noise is exact; the sampling
-part is so up to the law of the rows, and up to nothing if they are 0 or 1.
+Rows are drawn from two points each, with mean and variance as given and the skewness of the beta
+law that has them on these bounds, so that all sums follow from counts. Noise is exact; the sampling
+part is so up to the law of the rows, and up to nothing if they lie at the bounds.
 """
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.inference.monte_carlo_tests import (
-    NullPoint,
-    centred,
-    ellipsoid_points,
-    orthogonal_to,
-    whitened,
-)
+from tightdp.inference.monte_carlo_tests import ellipsoid_points, one_sided
 from tightdp.inference.whole_counts import on_simplex
 from tightdp.randomness import SeededSource
 
@@ -51,11 +43,6 @@ class TwoPoints(NamedTuple):
         spread = np.sqrt(variance)
         odds = np.sqrt((1 - chance) / chance)
         return cls(spread * odds, -spread / odds, chance)
-
-    def sums(self, counts: FloatArray, bits: SeededSource) -> FloatArray:
-        """Sums of as many deviations as are counted."""
-        up = bits.binomial(counts.astype(np.int64), self.chance, counts.shape)
-        return np.asarray(up * self.upper + (counts - up) * self.lower)
 
 
 def beta_skewness(mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -94,34 +81,43 @@ class Groups(NamedTuple):
         return TwoPoints.of(inner, beta_skewness(np.full(len(inner), self.mean), inner))
 
 
-def equal_means(rows: int, groups: Groups, noise: FloatArray, look: str) -> NullPoint:
-    """Groups with one mean; entries of a group are its rows, the sum, and that of 2 x^2 - 1."""
-    count = len(groups.shares)
-    noisy = np.kron(np.eye(count), [[-groups.mean, 1.0, 0.0]])  # S - m N of every group
-    covariance = np.diag(rows * groups.spread) + noisy @ noise @ noisy.T
-    if look == ANY:
-        forms = whitened(orthogonal_to(groups.shares), covariance)
-    else:
-        line = centred(np.arange(count, dtype=float), groups.shares)[None]
-        forms = line / math.sqrt(max(float((line @ covariance @ line.T)[0, 0]), _LEAST))
-    draw = partial(group_sums, rows, groups, np.full(count, groups.mean))
-    return NullPoint(draw, partial(mean_residuals, rows), forms)
-
-
-def mean_residuals(rows: int, entries: FloatArray) -> FloatArray:
-    """S - m N of every group, m the mean of all rows."""
-    table = entries.reshape(*entries.shape[:-1], -1, 3)
-    counts, sums = table[..., 0], table[..., 1]
-    return np.asarray(sums - counts * (sums.sum(axis=-1, keepdims=True) / rows))
-
-
 def group_sums(
     rows: int, groups: Groups, means: FloatArray, bits: SeededSource, size: int
 ) -> FloatArray:
-    """Entries of groups without noise, shape (size, 3 groups); squares are left at 0."""
+    """Entries of groups without noise: rows, sums, and those of 2 x^2 - 1; (size, 3 groups)."""
     counts = bits.multinomial(rows, groups.shares, size)
-    sums = counts * means + groups.laws().sums(counts, bits)
-    return np.stack([counts, sums, np.zeros_like(sums)], axis=2).reshape(size, -1)
+    law = groups.laws()
+    up = bits.binomial(counts.astype(np.int64), law.chance, counts.shape)
+    high, low = means + law.upper, means + law.lower
+    sums = up * high + (counts - up) * low
+    squares = up * high**2 + (counts - up) * low**2
+    return np.stack([counts, sums, 2 * squares - counts], axis=2).reshape(size, -1)
+
+
+def means_statistic(
+    entries: FloatArray, rows: int, noise: FloatArray, look: str, alternative: str = "two-sided"
+) -> FloatArray:
+    """How far means of groups are apart; ``noise`` is the covariance of the entries of a group.
+
+    "any" is the weighted sum of squares that is left when the best common mean is taken out,
+    "trend" a line over the groups in their order.
+    """
+    table = entries.reshape(*entries.shape[:-1], -1, 3)
+    counts, sums, double = (table[..., k] for k in range(3))
+    mean = np.clip(sums.sum(axis=-1, keepdims=True) / rows, -1.0, 1.0)
+    squares = (double + counts) / 2 - 2 * mean * sums + mean**2 * counts
+    wobble = noise[1, 1] - 2 * mean * noise[0, 1] + mean**2 * noise[0, 0]
+    counted = np.clip(counts, 0.0, None)
+    spread = np.clip(squares, 0.0, counted) + np.maximum(wobble, _LEAST)
+    away = sums - mean * counts
+    if look == ANY:
+        slope, inner = (away * counted / spread).sum(axis=-1), (counted**2 / spread).sum(axis=-1)
+        return np.asarray((away**2 / spread).sum(axis=-1) - slope**2 / np.maximum(inner, _LEAST))
+    line = np.arange(table.shape[-2], dtype=float)
+    total = np.maximum(counted.sum(axis=-1, keepdims=True), _LEAST)
+    line = line - (counted * line).sum(axis=-1, keepdims=True) / total
+    scale = np.sqrt(np.maximum((line**2 * spread).sum(axis=-1), _LEAST))
+    return one_sided((line * away).sum(axis=-1) / scale, alternative)
 
 
 def group_points(
@@ -172,33 +168,33 @@ class Pair(NamedTuple):
         return Pair(means, np.clip(self.variances, _LEAST, most))
 
 
-def uncorrelated(rows: int, pair: Pair, noise: FloatArray) -> NullPoint:
-    """Independent columns; entries are sums of x, 2 x^2, y, x y and 2 y^2."""
-    x, y = map(float, pair.means)
-    form = np.array([[-y, 0.0, -x, 1.0, 0.0]])
-    variance = rows * float(pair.variances.prod()) + float((form @ noise @ form.T)[0, 0])
-    scale = np.array([[1 / math.sqrt(max(variance, _LEAST))]])
-    return NullPoint(partial(pair_sums, rows, pair, 0.0), partial(product_residual, rows), scale)
-
-
-def product_residual(rows: int, entries: FloatArray) -> FloatArray:
-    """The sum of (x - m) (y - m), means those of all rows; one entry."""
-    return np.asarray(entries[..., 3:4] - entries[..., 0:1] * entries[..., 2:3] / rows)
-
-
 def pair_sums(
     rows: int, pair: Pair, correlation: float, bits: SeededSource, size: int
 ) -> FloatArray:
-    """Entries of two columns without noise; squares are left at 0."""
-    x, y = map(float, pair.means)
-    skewness = beta_skewness(pair.means, pair.variances).prod(keepdims=True)
-    product = pair.variances.prod(keepdims=True)
-    law = TwoPoints.of(product * (1 + correlation**2), skewness)
-    mean = rows * (x * y + correlation * math.sqrt(float(product[0])))
-    sums = mean + law.sums(np.full(size, float(rows)), bits)
-    out = np.tile([rows * x, 0.0, rows * y, 0.0, 0.0], (size, 1))
-    out[:, 3] = sums
-    return out
+    """Entries of two columns without noise: sums of x, 2 x^2, y, x y and 2 y^2; (size, 5)."""
+    law = TwoPoints.of(pair.variances, beta_skewness(pair.means, pair.variances))
+    x, y = (pair.means[k] + np.array([law.upper[k], law.lower[k]]) for k in (0, 1))
+    p, q = (np.array([chance, 1 - chance]) for chance in law.chance)
+    tie = correlation * np.sqrt(p.prod() * q.prod()) * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    shares = np.clip(np.outer(p, q) + tie, 0.0, None).ravel()
+    counts = bits.multinomial(rows, shares / shares.sum(), size)
+    first, second = np.repeat(x, 2), np.tile(y, 2)
+    each = [first, 2 * first**2, second, first * second, 2 * second**2]
+    return np.asarray(counts @ np.column_stack(each))
+
+
+def correlation_statistic(
+    entries: FloatArray, rows: int, noise: FloatArray, alternative: str
+) -> FloatArray:
+    """The sum of (x - m) (y - m), in standard deviations of rows and noise."""
+    x, x2, y, xy, y2 = (entries[..., k] / rows for k in range(5))
+    x, y = np.clip(x, -1.0, 1.0), np.clip(y, -1.0, 1.0)
+    inner = [np.clip(s / 2 - m**2, 0.0, 1 - m**2) for s, m in ((x2, x), (y2, y))]
+    wobble = (
+        noise[3, 3] + y**2 * noise[0, 0] + x**2 * noise[2, 2] + 2 * x * y * noise[0, 2]
+    ) - 2 * (y * noise[0, 3] + x * noise[2, 3])
+    spread = rows * inner[0] * inner[1] + np.maximum(wobble, _LEAST)
+    return one_sided(rows * (xy - x * y) / np.sqrt(spread), alternative)
 
 
 def pair_points(

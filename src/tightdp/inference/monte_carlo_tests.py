@@ -2,15 +2,17 @@ r"""P-values of releases by simulation: the law of a noisy statistic where nothi
 
 What was released is :math:`z = t(X) + w`, t a sum over the rows and w noise of known law. A null
 hypothesis says how the rows are drawn, up to nuisance parameters :math:`\theta` such as the margins
-of a table. At every :math:`\theta` a statistic :math:`T_\theta(z)` is compared with simulated ones,
-whose noise comes from the sampler of the release itself:
+of a table. At every :math:`\theta` a statistic :math:`T(z)` is compared with simulated ones, whose
+noise comes from the sampler of the release itself:
 
-.. math:: p_\theta(z) = \frac{1 + \#\{b : T_\theta(z_b) \ge T_\theta(z)\}}{1 + B},
+.. math:: p_\theta(z) = \frac{1 + \#\{b : T(z_b) \ge T(z)\}}{1 + B},
 
 which is at most alpha with a chance of at most alpha, whatever B (Besag and Clifford, 1989). Over
 nuisance parameters the largest :math:`p_\theta` is taken, among points of a set that holds the true
 :math:`\theta` with a chance of :math:`1 - \beta`, and :math:`\beta` is added (Berger and Boos,
 1994). Where there are none the test is exact; else up to the points of the set that are not tried.
+Statistics are studentised by the release alone, so that their laws, and p-values, hardly depend on
+:math:`\theta`.
 
 **Random numbers.** They are seeded by a digest of the released integers. So whoever has the release
 finds the same p-value, no second look at the data is taken, and nobody can try seeds: other random
@@ -21,14 +23,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.randomness import SeededSource
 
-Draws = Callable[[SeededSource, int], FloatArray]  # so many rows of entries
+Draws = Callable[[SeededSource, int], FloatArray]  # so many vectors of entries, one in a row
+Statistic = Callable[[FloatArray], FloatArray]  # of entries along the last axis
 
 NUISANCE_RISK = 0.001
 """beta: the chance that is spent on nuisance parameters outside of the set."""
@@ -37,64 +39,32 @@ FIRST = 999
 _CLEAR = 0.1  # from such a p-value on nobody needs more digits
 _MOST = 9_999
 _WORK = 2_000_000  # numbers that are drawn for a p-value of many entries
-_TIE = 1 - 1e-9  # integers that agree give statistics that agree but for rounding
-
-SQUARES, LARGEST, GREATER, LESS = "squares", "largest", "greater", "less"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NullPoint:
-    """One simple hypothesis: how entries are drawn without noise, and what is looked at.
-
-    Attributes
-    ----------
-    draw : function of a source and a number
-        The sampling part: so many vectors of entries without noise, shape (size, d).
-    residual : function of entries
-        How far released entries, along the last axis, are from what the hypothesis expects. It is
-        the same at all points of a hypothesis: what it estimates, it estimates from the entries.
-    forms : array (m, e)
-        Linear forms of the residuals, which a statistic is made of.
-    """
-
-    draw: Draws
-    residual: Callable[[FloatArray], FloatArray]
-    forms: FloatArray
-
-    def statistic(self, entries: FloatArray, kind: str) -> FloatArray:
-        """What is large where the hypothesis does not hold, along the last axis."""
-        found = self.residual(entries) @ self.forms.T
-        if kind == SQUARES:
-            return np.asarray((found**2).sum(axis=-1))
-        if kind == LARGEST:
-            return np.asarray(np.abs(found).max(axis=-1))
-        return np.asarray(found[..., 0] if kind == GREATER else -found[..., 0])
+_TIE = 1e-9  # integers that agree give statistics that agree but for rounding
+_POWER_SEED = 20_261_117  # simulations of public models
 
 
 def p_value(
     integers: Sequence[int],
     entries: FloatArray,
-    points: Callable[[SeededSource], Sequence[NullPoint]],
+    points: Callable[[SeededSource], Sequence[Draws]],
     noise: Draws,
-    kind: str,
+    statistic: Statistic,
 ) -> float:
-    """The p-value of released entries: the largest over the points.
+    """The p-value of released entries: the largest over the points of a hypothesis.
 
-    Where the first 999 simulations leave no doubt that it is above 0.1, there are no more. That
-    takes nothing from its validity: p <= alpha then needs that of the first ones if alpha >= 0.1,
-    and that of all of them else.
+    A point says how entries are drawn, without noise. Where the first 999 simulations leave no
+    doubt that the p-value is above 0.1, there are no more. That takes nothing from its validity:
+    p <= alpha then needs that of the first ones if alpha >= 0.1, and that of all of them else.
     """
     bits = release_source(integers)
-    tried = points(bits)
+    tried, own = points(bits), float(statistic(entries))
+    bar = own - _TIE * abs(own)
     spent = 0.0 if len(tried) == 1 else NUISANCE_RISK
-    found = np.zeros(len(tried))
-    done = 0
+    found, done = np.zeros(len(tried)), 0
     for size in (FIRST, draws_for(len(entries)) - FIRST):
         wobble = noise(bits, size)
-        for k, point in enumerate(tried):
-            own = float(point.statistic(entries, kind))
-            simulated = point.statistic(point.draw(bits, size) + wobble, kind)
-            found[k] += np.count_nonzero(simulated >= own * _TIE if own > 0 else simulated >= own)
+        for k, draw in enumerate(tried):
+            found[k] += np.count_nonzero(statistic(draw(bits, size) + wobble) >= bar)
         done += size
         largest = float(1 + found.max()) / (1 + done)
         if largest >= _CLEAR:
@@ -128,17 +98,17 @@ def release_source(integers: Sequence[int]) -> SeededSource:
     return SeededSource(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
 
 
-def rejects(
-    null: NullPoint, entries: FloatArray, noise: FloatArray, kind: str, alpha: float, bits: int
+def power_at(
+    null: Draws, other: Draws, noise: FloatArray, statistic: Statistic, alpha: float
 ) -> float:
-    """The share of simulated releases that a test at one point rejects at level alpha."""
-    own = SeededSource(bits)
-    under = np.sort(null.statistic(null.draw(own, len(noise)) + noise, kind))
+    """The share of simulated releases that a test against one point rejects at level alpha."""
+    bits = SeededSource(_POWER_SEED)
+    under = np.sort(statistic(null(bits, len(noise)) + noise))
     place = int(np.ceil((1 - alpha) * (len(under) + 1))) - 1
     if place >= len(under):
         return 0.0
-    other = null.statistic(entries + noise[::-1], kind)
-    return float(np.mean(other > under[place]))
+    found = statistic(other(bits, len(noise)) + noise[::-1])
+    return float(np.mean(found > under[place]))
 
 
 # --- sets of nuisance parameters ------------------------------------------------------------------
@@ -163,20 +133,8 @@ def ellipsoid_points(
     return np.vstack([centre, centre + (directions * away) @ root.T])
 
 
-def whitened(forms: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Forms of the same span whose variances are 1 and that are uncorrelated."""
-    inner = forms @ covariance @ forms.T
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T @ forms)
-
-
-def orthogonal_to(vector: FloatArray) -> FloatArray:
-    """An orthonormal basis, in rows, of all that is orthogonal to a vector."""
-    full = np.linalg.qr(np.column_stack([vector, np.eye(len(vector))]))[0]
-    return np.asarray(full[:, 1:].T)
-
-
-def centred(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Scores with mean 0 under the weights, which sum to 1."""
-    return np.asarray(scores - float(weights @ scores))
+def one_sided(signed: FloatArray, alternative: str) -> FloatArray:
+    """What is large where a number that should be 0 is on the side that is asked for."""
+    if alternative == "two-sided":
+        return np.abs(signed)
+    return signed if alternative == "greater" else -signed

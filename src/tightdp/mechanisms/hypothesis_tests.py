@@ -5,26 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tightdp.errors import FloatArray, check_count, check_instance, check_within, fail
-from tightdp.inference.monte_carlo_tests import (
-    GREATER,
-    LESS,
-    NUISANCE_RISK,
-    SQUARES,
-    Draws,
-    NullPoint,
-    p_value,
-    rejects,
-)
-from tightdp.inference.noisy_binomial import ALTERNATIVES
+from tightdp.inference.monte_carlo_tests import NUISANCE_RISK, Draws, p_value, power_at
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.simulated_previews import PREVIEW_SEED
 from tightdp.preview import ALPHA, POWER, Preview, in_words
-from tightdp.randomness import SeededSource, source
+from tightdp.randomness import SeededSource
 from tightdp.release import Release
 from tightdp.schema import Schema, check_schema, require_public_rows
 
@@ -55,23 +46,23 @@ class HypothesisTest(Reading):
     """
 
     schema: Schema
+    alternative: str = "two-sided"
     effect: str = "effect"
     """What an effect is, in words, for previews."""
     largest: float = 1.0
     """The largest effect that there can be."""
 
     @abstractmethod
-    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[NullPoint]:
-        """The simple hypotheses of which all must be rejected; the likely one first."""
+    def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
+        """What is large where the hypothesis does not hold, of entries along the last axis."""
 
     @abstractmethod
-    def facing(self, effect: Any, rows: int) -> tuple[NullPoint, Draws]:
-        """The null law that is nearest to an effect, and how entries are drawn if there is one."""
+    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[Draws]:
+        """The simple hypotheses of which all must be rejected, as draws; the likely one first."""
 
-    @property
     @abstractmethod
-    def kind(self) -> str:
-        """How forms make a statistic: a name of :mod:`tightdp.inference.monte_carlo_tests`."""
+    def facing(self, effect: Any, rows: int) -> tuple[Draws, Draws]:
+        """How entries are drawn without an effect, and with one."""
 
     # --- the release --------------------------------------------------------------------------
 
@@ -101,7 +92,7 @@ class HypothesisTest(Reading):
             entries,
             lambda bits: self.null_points(entries, bits),
             self.noise_draws,
-            self.kind,
+            partial(self.test_statistic, rows=self.schema.rows),
         )
 
     def read(self, release: Release) -> Release:
@@ -126,13 +117,12 @@ class HypothesisTest(Reading):
         return self._power(effect, level, count, self._stock())
 
     def _stock(self) -> FloatArray:
-        return self.noise_draws(_seeded(PREVIEW_SEED), _SIMULATED)
+        return self.noise_draws(SeededSource(PREVIEW_SEED), _SIMULATED)
 
     def _power(self, effect: Any, alpha: float, rows: int, noise: FloatArray) -> float:
-        null, draw = self.facing(effect, rows)
-        entries = draw(_seeded(PREVIEW_SEED + 1), len(noise))
+        statistic = partial(self.test_statistic, rows=rows)
         level = max(alpha - NUISANCE_RISK, alpha / 2)
-        return rejects(null, entries, noise, self.kind, level, PREVIEW_SEED + 2)
+        return power_at(*self.facing(effect, rows), noise, statistic, level)
 
     def rows_for(self, effect: Any, power: float = 0.8, alpha: float = 0.05) -> int:
         """The number of rows with which a test has such a power, to three digits."""
@@ -154,7 +144,7 @@ class HypothesisTest(Reading):
         """The least effect that a test at level alpha notices with such a power; NaN if none."""
         level, noise = check_within("alpha", alpha, "(0, 1)"), self._stock()
         wanted, rows = check_within("power", power, "(0, 1)"), self.schema.rows
-        sign = -1.0 if self.kind == LESS else 1.0
+        sign = -1.0 if self.alternative == "less" else 1.0
         if self._power(sign * self.largest, level, rows, noise) < wanted:
             return float("nan")
         low, high = 0.0, self.largest
@@ -177,18 +167,6 @@ class HypothesisTest(Reading):
 
     def _preview(self, confidence: float) -> Preview:
         return self.source.preview(confidence)
-
-
-def _seeded(seed: int) -> SeededSource:
-    found = source(seed)
-    assert isinstance(found, SeededSource)
-    return found
-
-
-def kind_of(alternative: str) -> str:
-    """How one form makes a statistic: its square, or the side that is asked for."""
-    assert alternative in ALTERNATIVES
-    return {"two-sided": SQUARES, "greater": GREATER, "less": LESS}[alternative]
 
 
 def check_side(alternative: str, line: bool) -> None:

@@ -18,14 +18,14 @@ from tightdp.inference.moment_nulls import (
     TREND,
     Groups,
     Pair,
-    equal_means,
+    correlation_statistic,
     group_points,
     group_sums,
+    means_statistic,
     pair_points,
     pair_sums,
-    uncorrelated,
 )
-from tightdp.inference.monte_carlo_tests import Draws, NullPoint
+from tightdp.inference.monte_carlo_tests import Draws
 from tightdp.inference.noisy_binomial import ALTERNATIVES
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.groups import GroupMeans
@@ -34,7 +34,6 @@ from tightdp.mechanisms.hypothesis_tests import (
     HypothesisTest,
     check_sample,
     check_side,
-    kind_of,
 )
 from tightdp.preview import EVEN_ROWS, Preview
 from tightdp.randomness import SeededSource
@@ -143,19 +142,22 @@ class MeansTest(HypothesisTest):
         return self.means.source
 
     @property
-    def kind(self) -> str:
-        return kind_of(self.alternative)
-
-    @property
     def largest(self) -> float:  # type: ignore[override]
         return self._half  # means of 1/4 and 3/4 of the range
 
-    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[NullPoint]:
-        noise, rows = self.noise_covariance, self.schema.rows
-        found = group_points(entries, rows, noise, bits)
-        return [equal_means(rows, groups, noise, self.look) for groups in found]
+    def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
+        block = self.noise_covariance[:3, :3]
+        return means_statistic(entries, rows, block, self.look, self.alternative)
 
-    def facing(self, effect: Any, rows: int) -> tuple[NullPoint, Draws]:
+    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[Draws]:
+        rows = self.schema.rows
+        found = group_points(entries, rows, self.noise_covariance, bits)
+        return [self._drawn(rows, groups) for groups in found]
+
+    def _drawn(self, rows: int, groups: Groups) -> Draws:
+        return partial(group_sums, rows, groups, np.full(self.means.groups, groups.mean))
+
+    def facing(self, effect: Any, rows: int) -> tuple[Draws, Draws]:
         """An effect is a list of means, or the difference of the last and the first of even ones.
 
         Groups are alike in size, and rows spread as those that fill their bounds evenly.
@@ -172,8 +174,7 @@ class MeansTest(HypothesisTest):
         shares, middle = np.full(count, 1 / count), float(means.mean())
         spread = shares * min(_EVEN, 1 - float(np.max(means**2)))
         groups = Groups(middle, shares, spread).fitted()
-        null = equal_means(rows, groups, self.noise_covariance, self.look)
-        return null, partial(group_sums, rows, groups, means)
+        return self._drawn(rows, groups), partial(group_sums, rows, groups, means)
 
     def _published(self, release: Release) -> Release:
         return self.means.read(release)
@@ -238,22 +239,21 @@ class CorrelationTest(HypothesisTest):
     def source(self) -> AdditiveMechanism:
         return self.moments
 
-    @property
-    def kind(self) -> str:
-        return kind_of(self.alternative)
+    def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
+        return correlation_statistic(entries, rows, self.noise_covariance, self.alternative)
 
-    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[NullPoint]:
-        noise, rows = self.noise_covariance, self.schema.rows
-        return [uncorrelated(rows, p, noise) for p in pair_points(entries, rows, noise, bits)]
+    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[Draws]:
+        rows = self.schema.rows
+        found = pair_points(entries, rows, self.noise_covariance, bits)
+        return [partial(pair_sums, rows, pair, 0.0) for pair in found]
 
-    def facing(self, effect: Any, rows: int) -> tuple[NullPoint, Draws]:
+    def facing(self, effect: Any, rows: int) -> tuple[Draws, Draws]:
         """An effect is a correlation, of columns that fill their bounds evenly."""
         value = check_real("effect", effect)
         if not -1 < value < 1:
             fail("`effect` must be a correlation between -1 and 1.")
         pair = Pair(np.zeros(2), np.full(2, _EVEN))
-        null = uncorrelated(rows, pair, self.noise_covariance)
-        return null, partial(pair_sums, rows, pair, value)
+        return partial(pair_sums, rows, pair, 0.0), partial(pair_sums, rows, pair, value)
 
     def _published(self, release: Release) -> Release:
         """The correlation of the noisy moments; its interval is not known."""

@@ -11,7 +11,7 @@ import numpy as np
 from tightdp.accepted import Number
 from tightdp.data.histograms import JointHistogram, group_cells, group_items
 from tightdp.errors import FloatArray, check_array, check_choice, check_most, check_real, fail
-from tightdp.inference.monte_carlo_tests import LARGEST, SQUARES, Draws, NullPoint
+from tightdp.inference.monte_carlo_tests import Draws
 from tightdp.inference.noisy_binomial import ALTERNATIVES
 from tightdp.inference.table_nulls import (
     CHI_SQUARE,
@@ -20,9 +20,9 @@ from tightdp.inference.table_nulls import (
     TREND,
     cell_counts,
     drifted,
-    independent,
+    fit_statistic,
     margin_points,
-    stated_shares,
+    table_statistic,
     tilted,
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
@@ -31,10 +31,9 @@ from tightdp.mechanisms.hypothesis_tests import (
     HypothesisTest,
     check_sample,
     check_side,
-    kind_of,
 )
 from tightdp.randomness import SeededSource
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Interval, Schema, check_schema
 
 FITS = (CHI_SQUARE, KOLMOGOROV)
 PATTERNS = ("any", "trend")
@@ -62,16 +61,17 @@ class TableTest(HypothesisTest):
         return self.counts
 
     @property
-    def kind(self) -> str:
-        return LARGEST if self.look == KOLMOGOROV else SQUARES
+    def noise_variance(self) -> float:
+        """Of one count: all have the same."""
+        return float(np.diag(self.noise_covariance).mean())
 
 
 class GoodnessOfFit(TableTest):
     r"""Tests whether a population has stated shares, from noisy counts of n of its members.
 
     Released are counts in public cells. The statistic is
-    :math:`(z - np_0)^\top V^{-}(z - np_0)`, V the covariance of counts and noise together
-    ("chi-square"), or the largest distance of the two distribution functions at the edges of the
+    :math:`\sum_j (z_j - np_j)^2 / (np_j + s^2)`, s^2 the variance of the noise ("chi-square"), or
+    the largest distance of the two distribution functions at the edges of the
     cells ("kolmogorov"). Its null law is simulated, multinomial counts plus noise from the sampler
     of the release: there are no nuisance parameters, and the type I error is at most alpha for
     every n, every epsilon and all shares.
@@ -125,33 +125,33 @@ class GoodnessOfFit(TableTest):
         self.null = _shares("null", null, len(cells))
         self._count(cells, "goodness_of_fit", noise, epsilon, delta)
 
-    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[NullPoint]:
-        return [self._point(self.schema.rows)]
+    def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
+        return fit_statistic(entries, rows, self.null, self.noise_variance, self.look)
 
-    def _point(self, rows: int) -> NullPoint:
-        return stated_shares(rows, self.null, self.noise_covariance, self.look)
+    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[Draws]:
+        return [partial(cell_counts, self.schema.rows, self.null)]
 
     @property
     def largest(self) -> float:  # type: ignore[override]
         return _largest(lambda effect: drifted(self.null, effect))
 
-    def facing(self, effect: Any, rows: int) -> tuple[NullPoint, Draws]:
+    def facing(self, effect: Any, rows: int) -> tuple[Draws, Draws]:
         """An effect is a list of shares, or Cohen's w of a drift along the cells."""
         if np.ndim(effect) == 0:
             shares = _possible(drifted(self.null, check_real("effect", effect)))
         else:
             shares = _shares("effect", effect, len(self.null))
-        return self._point(rows), partial(cell_counts, rows, shares)
+        return partial(cell_counts, rows, self.null), partial(cell_counts, rows, shares)
 
 
 class IndependenceTest(TableTest):
     r"""Tests whether two columns of a population are independent, from a noisy cross table.
 
-    The statistic is a quadratic form in what the table differs from the product of margins,
-    weighed by the covariance of counts and noise together. Its null law is simulated with the noise
-    of the release, at margins of a confidence set, of which the worst counts (Berger and Boos,
-    1994). The type I error is at most alpha up to the points of that set that are not tried;
-    `benchmarks/results/tests_of_hypotheses.md` has it on sparse tables.
+    The statistic is that of Pearson, with the variance of the noise added to expected counts:
+    :math:`\sum_{ij} (z_{ij} - z_{i\cdot}z_{\cdot j}/n)^2 / (nr_ic_j + s^2)`. Its null law is
+    simulated with the noise of the release, at margins of a confidence set, of which the worst
+    counts (Berger and Boos, 1994). The type I error is at most alpha up to the points of that set
+    that are not tried; `benchmarks/results/tests_of_hypotheses.md` has it on sparse tables.
 
     **Privacy.** As for :class:`~tightdp.AdditiveMechanism`, whose noisy counts are all that is
     released.
@@ -198,10 +198,14 @@ class IndependenceTest(TableTest):
 
     shape: tuple[int, int]
 
-    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[NullPoint]:
-        noise, rows = self.noise_covariance, self.schema.rows
-        margins = margin_points(entries, self.shape, rows, noise, bits)
-        return [independent(rows, r, c, noise, self.look) for r, c in margins]
+    def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
+        how = self.noise_variance, self.look, self.alternative
+        return table_statistic(entries, rows, self.shape, *how)
+
+    def null_points(self, entries: FloatArray, bits: SeededSource) -> Sequence[Draws]:
+        rows = self.schema.rows
+        found = margin_points(entries, self.shape, rows, self.noise_covariance, bits)
+        return [partial(cell_counts, rows, shares) for shares in found]
 
     def _even(self) -> tuple[FloatArray, FloatArray]:
         r, c = (np.full(size, 1 / size) for size in self.shape)
@@ -211,17 +215,15 @@ class IndependenceTest(TableTest):
     def largest(self) -> float:  # type: ignore[override]
         return _largest(lambda effect: tilted(*self._even(), effect))
 
-    def facing(self, effect: Any, rows: int) -> tuple[NullPoint, Draws]:
+    def facing(self, effect: Any, rows: int) -> tuple[Draws, Draws]:
         """An effect is a table of shares, or Cohen's w of a drift in an even table."""
         if np.ndim(effect) == 0:
             shares = _possible(tilted(*self._even(), check_real("effect", effect)))
         else:
             flat = _shares("effect", np.ravel(np.asarray(effect, dtype=object)), len(self.names))
             shares = flat.reshape(self.shape)
-        null = independent(
-            rows, shares.sum(axis=1), shares.sum(axis=0), self.noise_covariance, self.look
-        )
-        return null, partial(cell_counts, rows, shares.ravel())
+        null = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        return partial(cell_counts, rows, null.ravel()), partial(cell_counts, rows, shares.ravel())
 
 
 class GroupsTest(IndependenceTest):
@@ -347,14 +349,10 @@ class RankTest(GroupsTest):
         check_side(self.alternative, line)
         self.look = TREND if line else RANKS
 
-    @property
-    def kind(self) -> str:
-        return kind_of(self.alternative)
-
 
 def _divided(schema: Schema, column: str, bins: object) -> Any:
     """The cells of a column: its levels, or ten bins where none are stated."""
-    if isinstance(schema[column], Interval):
+    if isinstance(check_schema(schema)[check_choice("column", column, schema.columns)], Interval):
         return column, 10 if bins is None else bins
     return column if bins is None else (column, bins)
 
