@@ -74,6 +74,9 @@ BOOK = tdp.Tables(
     2,
     epsilon=1,
 ).release({"k": ["a", "b", "c"], "t": ["a", "a", "b"]}, rng=1)
+FAIR = tdp.GoodnessOfFit(
+    tdp.Schema({"k": tdp.Category(["a", "b"], other="a")}, rows=100), "k", epsilon=1
+)
 
 DRAW = {
     "space": lambda: plots.plot_sensitivity_space(SPACE),
@@ -104,6 +107,8 @@ DRAW = {
         tdp.Density(bounds=(0, 1), random_state=1).fit(np.linspace(0, 1, 300)[:, None]),
         truth=np.ones_like,
     ),
+    "null law": lambda: plots.plot_null_law(FAIR, FAIR.release({"k": ["a", "b"] * 50}, rng=1)),
+    "power of a test": lambda: plots.plot_test_power({"one": FAIR}, [0.0, 0.2]),
     "table": lambda: plots.plot_table(BOOK.table("k", "t")),
     "table with one side": lambda: plots.plot_table(BOOK.table("k")),
     "rates": lambda: plots.plot_rates({"a": {10: 1.0, 100: 0.1}, "b": {10: 1.0, 100: 0.4}}),

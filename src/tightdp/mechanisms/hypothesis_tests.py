@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from tightdp.errors import FloatArray, check_count, check_instance, check_within, fail
-from tightdp.inference.monte_carlo_tests import NUISANCE_RISK, Draws, p_value, power_at
+from tightdp.inference.monte_carlo_tests import (
+    NUISANCE_RISK,
+    Draws,
+    p_value,
+    power_at,
+    release_source,
+)
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.simulated_previews import PREVIEW_SEED
 from tightdp.preview import ALPHA, POWER, Preview, in_words
@@ -94,6 +100,19 @@ class HypothesisTest(Reading):
             self.noise_draws,
             partial(self.test_statistic, rows=self.schema.rows),
         )
+
+    def null_law(self, release: Release, size: int = 999) -> tuple[float, FloatArray]:
+        """The statistic of a release, and simulated ones where nothing is to be found.
+
+        At the likely nuisance parameters alone: for pictures.
+        """
+        check_instance("release", release, Release)
+        count, bits = check_count("size", size), release_source(release.integers)
+        entries = np.array([z / self._resolution for z in release.integers])
+        draw, noise = self.null_points(entries, bits)[0], self.noise_draws(bits, count)
+        rows = self.schema.rows
+        found = self.test_statistic(draw(bits, count) + noise, rows)
+        return float(self.test_statistic(entries, rows)), found
 
     def read(self, release: Release) -> Release:
         """What the source publishes, and the p-value as the last entry."""

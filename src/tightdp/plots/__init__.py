@@ -12,6 +12,7 @@ from tightdp.plots.gradient_pictures import (
     plot_quantile_law,
     plot_rates,
 )
+from tightdp.plots.hypothesis_pictures import plot_null_law, plot_test_power
 from tightdp.plots.key_pictures import plot_key_chances
 from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
 from tightdp.plots.release_pictures import (
@@ -44,6 +45,7 @@ __all__ = [
     "plot_key_chances",
     "plot_median_rates",
     "plot_noise_density",
+    "plot_null_law",
     "plot_plane_law",
     "plot_power",
     "plot_previews",
@@ -54,4 +56,5 @@ __all__ = [
     "plot_sensitivity_space",
     "plot_suboptimality",
     "plot_table",
+    "plot_test_power",
 ]
