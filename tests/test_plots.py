@@ -108,7 +108,7 @@ DRAW = {
         truth=np.ones_like,
     ),
     "null law": lambda: plots.plot_null_law(FAIR, FAIR.release({"k": ["a", "b"] * 50}, rng=1)),
-    "power of a test": lambda: plots.plot_test_power({"one": FAIR}, [0.0, 0.2]),
+    "power of a test": lambda: plots.plot_test_power({"one": FAIR, "two": FAIR}, [0.0, 0.2]),
     "table": lambda: plots.plot_table(BOOK.table("k", "t")),
     "table with one side": lambda: plots.plot_table(BOOK.table("k")),
     "rates": lambda: plots.plot_rates({"a": {10: 1.0, 100: 0.1}, "b": {10: 1.0, 100: 0.4}}),
