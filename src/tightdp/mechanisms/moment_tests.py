@@ -76,7 +76,7 @@ class MeansTest(HypothesisTest):
     simulated with the noise of the release, at means, variances and sizes of a confidence set, of
     which the worst counts (Berger and Boos, 1994). Rows are drawn with the mean, the variance and
     the skewness of a beta law: the type I error is at most alpha up to that, and up to the points
-    that are not tried; `benchmarks/results/tests_of_hypotheses.md` has it for skewed rows.
+    that are not tried. It is not proved, and not yet measured on a grid of laws.
 
     **Privacy.** As for :class:`~tightdp.mechanisms.counts.ClassMechanism`, whose noisy moments are
     all that is released.
