@@ -208,7 +208,7 @@ def test_types_that_cannot_be_read_and_broken_files_are_found_unpaid(folder, pla
 def test_what_a_model_cannot_do_is_found_before_other_releases_are_paid_for(folder, plan, capsys):
     head = HEAD.replace("rows = 200", 'rows = 300\nneighbors = "add-remove"')
     model = (
-        '[[releases]]\nkind = "linear_regression"\ntarget = "pay"\nfeatures = ["age"]\nweight = 1\n'
+        '[[releases]]\nkind = "proportion_test"\ncolumn = "age"\nlow = 30\nnull = 0.5\nweight = 1\n'
     )
     path = plan(MEAN + model, head)
     assert main(["release", str(path)]) == 2
