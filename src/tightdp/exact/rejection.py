@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from tightdp.errors import FloatArray, Integers
-from tightdp.exact.undecided_bits import coin_exp
+from tightdp.exact.undecided_bits import coin_exp, settle
 from tightdp.randomness import RandomSource
 
 Value = TypeVar("Value")
@@ -76,6 +76,34 @@ def halvings(rng: RandomSource) -> int:
     while (word := int(rng.words(1)[0])) == 0:
         total += 64
     return total + (word & -word).bit_length() - 1
+
+
+class WeightTable:
+    """Indices by integer weights of any size, exactly, a 64-bit word for nearly every draw.
+
+    >>> from tightdp.randomness import source
+    >>> WeightTable([0, 10**30, 0]).draw(3, source(1))
+    array([1, 1, 1])
+    """
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        self._edges = list(accumulate(weights))
+        total = self._edges[-1]
+        self._firsts = np.array([(edge << 64) // total for edge in self._edges[:-1]], np.uint64)
+
+    def draw(self, count: int, rng: RandomSource) -> Integers:
+        """Independent indices: the number of edges at or below U times the total."""
+        words = rng.words(count)
+        out = np.searchsorted(self._firsts, words, side="right")
+        # a word below or above the first 64 bits of an edge tells on which side of it U lies
+        for i in np.flatnonzero((out > 0) & (self._firsts[out - 1] == words)):
+            out[i] = settle(int(words[i]), self._ask, rng)
+        return out.astype(np.int64)
+
+    def _ask(self, value: int, bits: int) -> int | None:
+        total = self._edges[-1]
+        low, high = (bisect_right(self._edges, at * total >> bits) for at in (value, value + 1))
+        return min(low, len(self._edges) - 1) if low == high else None
 
 
 def choose(logs: FloatArray, rng: RandomSource) -> tuple[int, int, int]:

@@ -121,7 +121,7 @@ def log_level(value: int, bits: int, num: int, den: int, rng: RandomSource) -> i
     """
 
     def ask(value: int, bits: int) -> int | None:
-        low, high, shift = _minus_log_bounds(value, bits)
+        low, high, shift = minus_log_bounds(value, bits)
         least = low * den // (num << shift)
         return least if high is not None and least == high * den // (num << shift) else None
 
@@ -132,7 +132,7 @@ def log_exceeds(value: int, bits: int, num: int, den: int, rng: RandomSource) ->
     """Whether -ln U >= num/den: Bernoulli(exp(-num/den))."""
 
     def ask(value: int, bits: int) -> bool | None:
-        low, high, shift = _minus_log_bounds(value, bits)
+        low, high, shift = minus_log_bounds(value, bits)
         if low * den >= num << shift:
             return True
         return False if high is not None and high * den < num << shift else None
@@ -153,7 +153,7 @@ def log_exceeds_at(
     """
     bits, known = 63, 64
     while True:
-        low, high, shift = _minus_log_bounds(value, bits)
+        low, high, shift = minus_log_bounds(value, bits)
         if low >= exponent(Fraction(place + 1, 1 << known)) * (1 << shift):
             return True
         if high is not None and high < exponent(Fraction(place, 1 << known)) * (1 << shift):
@@ -163,7 +163,7 @@ def log_exceeds_at(
         bits, known = bits + known, 2 * known
 
 
-def _minus_log_bounds(value: int, bits: int) -> tuple[int, int | None, int]:
+def minus_log_bounds(value: int, bits: int) -> tuple[int, int | None, int]:
     """``(low, high, shift)``: low <= -ln U * 2**shift <= high, and high None for no bound.
 
     From U >= v/2^n comes the upper bound; ln(v + 1) <= ln(v) + 1/v gives the lower one without a

@@ -1,0 +1,590 @@
+r"""Integers near a symmetric matrix with density :math:`e^{-\|M\|_*}`, exactly.
+
+A draw is a function of independent uniform reals U, of which 63 bits are drawn at first and more of
+**the same** U as long as a question is open (:mod:`~tightdp.exact.undecided_bits`):
+
+- :math:`-\ln U` is exponential; :math:`y = -\ln U` with a fair sign is normal if
+  :math:`-\ln U' \ge (y - 1)^2/2`, else both are drawn anew;
+- from these the triangular factors of P and Q (:mod:`~tightdp.geometry.nuclear_spectrum`), kept
+  if :math:`U'' \le \det(P \otimes I + I \otimes Q)/\det(P + tI)^l`;
+- then Haar: reflections that take an axis to the direction of a normal vector, in dimension
+  2, 3, ..., N (Diaconis and Shahshahani 1987, the subgroup algorithm; the sign that is Haar on O(1)
+  changes nothing, because the law of P and Q is the same for every sign of their last axis);
+- then every entry is multiplied by a rational and rounded.
+
+**Exactness.** Statement: what is returned is the stated function of the very U, so the law is the
+stated one, with no float in it.
+Needs: [N1] ``np.log`` errs by at most 8 units in the last place (as in
+:mod:`~tightdp.exact.discrete_draws`); [N2] + - * / and square roots of doubles round to nearest, and
+sums of products are sums of products, in any order.
+Proof: the two questions that are asked of many proposals at once are answered by doubles with a
+bound on their error, and only where the bound leaves no doubt; for eigenvalues the bound is found
+afterwards, from residuals (:func:`_enclosed`), and holds whatever routine found them. What is left
+open, and all that is done after a proposal is kept, is fixed-point arithmetic with proved errors
+(:mod:`~tightdp.exact.fixed_point`), done again with more bits of all U of the draw until it is
+settled. Ties have probability 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightdp.errors import FloatArray
+from tightdp.exact.fixed_point import Fixed, NotSettled, joined, pivots
+from tightdp.exact.rejection import WeightTable
+from tightdp.exact.undecided_bits import minus_log_bounds
+from tightdp.geometry.nuclear_spectrum import Mixture, mixture
+from tightdp.randomness import RandomSource, Words
+
+Mask = NDArray[np.bool_]
+Answer = TypeVar("Answer")
+
+_UNIT = 2.0**-52
+_BATCH = 2048
+_SPARE = 64  # places beyond the bits of the uniforms that are known
+_MASS = 2.0**-40  # rounding of products of a few hundred factors
+
+
+class Uniforms:
+    """Uniform reals in (0, 1) of which some bits are known, and a fair sign for each.
+
+    ``words`` has shape (depth, ...): the first 63 bits and the sign are in the first word, 64 more
+    bits in each of the others.
+    """
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    @classmethod
+    def draw(cls, shape: tuple[int, ...], rng: RandomSource) -> Uniforms:
+        return cls(rng.words(int(np.prod(shape))).reshape(1, *shape))
+
+    def __getitem__(self, at: Any) -> Uniforms:
+        return Uniforms(self.words[(slice(None), *(at if isinstance(at, tuple) else (at,)))])
+
+    def longer(self, rng: RandomSource, depth: int | None = None) -> Uniforms:
+        """The same numbers with more bits known: one word more, or up to ``depth`` words."""
+        have, shape = len(self.words), self.words.shape[1:]
+        more = (have + 1 if depth is None else depth) - have
+        fresh = rng.words(more * int(np.prod(shape))).reshape(more, *shape)
+        return Uniforms(np.concatenate([self.words, fresh]))
+
+    @property
+    def signs(self) -> NDArray[np.int64]:
+        return 1 - 2 * (self.words[0] & np.uint64(1)).astype(np.int64)
+
+    def integers(self) -> tuple[list[int], int]:
+        """Their leading bits as integers, and how many bits these are."""
+        flat = self.words.reshape(len(self.words), -1)
+        values = [int(w) >> 1 for w in flat[0]]
+        for row in flat[1:]:
+            values = [v << 64 | int(w) for v, w in zip(values, row, strict=True)]
+        return values, 64 * len(self.words) - 1
+
+    def minus_log(self) -> tuple[FloatArray, FloatArray]:
+        """-ln U in doubles, and a bound on the distance."""
+        lead = (self.words[0] >> np.uint64(1)).astype(np.float64) + 0.5
+        y = -np.log(lead * 2.0**-63)
+        # U is within 1/2 of the lead (relative 1 / lead), whose conversion and logarithm round
+        return y, 2.0**-48 * (1 + y) + 1 / lead
+
+    def exponentials(self, places: int) -> Fixed:
+        """-ln U in fixed point."""
+        values, bits = self.integers()
+        ends = [minus_log_bounds(value, bits) for value in values]
+        highs = [high for _, high, _ in ends if high is not None]
+        if len(highs) < len(ends):
+            raise NotSettled  # all bits are 0
+        shift = bits + 16
+        return Fixed.between([low for low, _, _ in ends], highs, shift, places)
+
+
+def normals(count: int, rng: RandomSource) -> Uniforms:
+    """Uniforms whose signed -ln U are independent standard normals."""
+    found: Uniforms | None = None
+    while found is None or found.words.shape[1] < count:
+        missing = count - (0 if found is None else found.words.shape[1])
+        tried = Uniforms.draw((2, missing + missing // 2 + 8), rng)
+        kept = _kept_normals(tried, rng)
+        found = kept if found is None else _side_by_side(found, kept, rng)
+    return found[:count]
+
+
+def _kept_normals(tried: Uniforms, rng: RandomSource) -> Uniforms:
+    """Those y of pairs (y, y') of exponentials with y' >= (y - 1)^2 / 2."""
+    while True:
+        (y, other), (e, f) = tried.minus_log()
+        gap = other - (y - 1) ** 2 / 2
+        # |(y - 1)^2 - (y' - 1)^2| <= e (2 |y - 1| + e), and a few roundings
+        doubt = f + e * (np.abs(y - 1) + e) + 2.0**-48 * (1 + y**2 + other)
+        keep = gap > 0
+        for i in np.flatnonzero(np.abs(gap) <= doubt):
+            answer = _settle_normal(tried[:, i])
+            if answer is None:
+                tried = tried.longer(rng)
+                break
+            keep[i] = answer
+        else:
+            return tried[0, keep]
+
+
+def _settle_normal(pair: Uniforms) -> bool | None:
+    places = 64 * len(pair.words) + _SPARE
+    try:
+        y = pair.exponentials(places)
+    except NotSettled:
+        return None
+    shifted = y[0] - Fixed.of(1, places)
+    gap = y[1] + y[1] - shifted * shifted
+    middle = int(gap.middle)
+    return middle > 0 if abs(middle) > gap.error else None
+
+
+def _side_by_side(first: Uniforms, second: Uniforms, rng: RandomSource) -> Uniforms:
+    depth = max(len(first.words), len(second.words))
+    return Uniforms(
+        np.concatenate([first.longer(rng, depth).words, second.longer(rng, depth).words], axis=1)
+    )
+
+
+# --- what a proposal is made of -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the exponentials and normals of a proposal go: k eigenvalues of one sign, l others."""
+
+    k: int
+    other: int
+
+    @property
+    def fixed_slots(self) -> list[int]:
+        """Diagonals of P (0..k-1) and Q (k+1..) that the exponentials of any partition go to."""
+        halves = [(j, self.k + 1 - j) for j in range(self.k)]
+        halves += [(self.k + 1 + j, self.other + 1 - j) for j in range(self.other)]
+        return [slot for slot, half in halves for _ in range(half // 2)]
+
+    @property
+    def squared(self) -> list[int]:
+        """Diagonals that get half the square of a normal, too."""
+        own = [j for j in range(self.k) if (self.k + 1 - j) % 2]
+        return own + [self.k + 1 + j for j in range(self.other) if (self.other + 1 - j) % 2]
+
+    @property
+    def below(self) -> tuple[int, int]:
+        """Number of entries below the diagonals of the two factors."""
+        return self.k * (self.k - 1) // 2, self.other * (self.other - 1) // 2
+
+    def slots(self, kappa: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the exponentials of each row go; k stands for the trace of Q."""
+        free = self.k * self.other
+        ends = np.cumsum(kappa, axis=1)
+        flexible = (np.arange(free)[None, :, None] >= ends[:, None, :]).sum(axis=2)
+        fixed = np.tile(np.array(self.fixed_slots, dtype=np.int64), (len(kappa), 1))
+        return np.hstack([flexible, fixed])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposals:
+    """Proposals of one layout: their uniforms, row by row."""
+
+    layout: Layout
+    kappa: NDArray[np.int64]
+    exponentials: Uniforms
+    normals: Uniforms
+    coin: Uniforms
+
+    @classmethod
+    def draw(cls, layout: Layout, kappa: NDArray[np.int64], rng: RandomSource) -> Proposals:
+        count = len(kappa)
+        many = layout.k * layout.other + len(layout.fixed_slots)
+        width = sum(layout.below) + len(layout.squared)
+        drawn = normals(count * width, rng)
+        shape = (len(drawn.words), count, width)
+        return cls(
+            layout,
+            kappa,
+            Uniforms.draw((count, many), rng),
+            Uniforms(drawn.words.reshape(shape)),
+            Uniforms.draw((count,), rng),
+        )
+
+    def row(self, i: int) -> Proposals:
+        """One of them."""
+        at = slice(i, i + 1)
+        parts = (self.exponentials[at], self.normals[at], self.coin[at])
+        return Proposals(self.layout, self.kappa[at], *parts)
+
+    def longer(self, rng: RandomSource, depth: int) -> Proposals:
+        """The same proposals, with so many words of every uniform known."""
+        parts = (self.exponentials, self.normals, self.coin)
+        return Proposals(self.layout, self.kappa, *(part.longer(rng, depth) for part in parts))
+
+    @property
+    def depth(self) -> int:
+        return max(len(u.words) for u in (self.exponentials, self.normals, self.coin))
+
+
+# --- which proposals are kept, in doubles ---------------------------------------------------------
+
+
+def kept(proposals: Proposals, rng: RandomSource) -> tuple[NDArray[np.intp], list[Proposals]]:
+    """Places of the proposals that are kept, and these, with all bits that were drawn of them."""
+    count = len(proposals.kappa)
+    if proposals.layout.other == 0:
+        return np.arange(count), [proposals.row(i) for i in range(count)]
+    yes, open_ones = _filter(proposals)
+    places, out = [], []
+    for i in np.flatnonzero(yes | open_ones):
+        row = proposals.row(int(i))
+        if open_ones[i]:
+            keep, row = settled(row, rng, _accepts)
+            if not keep:
+                continue
+        places.append(int(i))
+        out.append(row)
+    return np.array(places, dtype=np.intp), out
+
+
+def _filter(proposals: Proposals) -> tuple[Mask, Mask]:
+    r"""Whether each proposal is certainly kept, and whether that is open.
+
+    Diagonals settle most. Let :math:`f(a) = \sum_j \ln(a + b_j) - l \ln(a + t)`, concave in a as
+    t is the mean of the b_j; the logarithm of the ratio is :math:`\sum_i f(a_i)`, at most
+    :math:`\sum_i f(p_{ii})`, because eigenvalues majorise the diagonal (Schur), and f is at most
+    what it is with the diagonal of Q instead of the b_j. Eigenvalues are found for the others.
+    """
+    factors = _Factors.of(proposals)
+    coin = (proposals.coin.words[0] >> np.uint64(1)).astype(np.float64) * 2.0**-63
+    coin_off = coin * _MASS + 2.0**-62
+    yes = np.zeros(len(coin), dtype=np.bool_)
+    open_ones = coin - coin_off <= factors.ratio_of_diagonals() * (1 + _MASS)
+    rows = np.flatnonzero(open_ones)
+    if len(rows):
+        low, high = factors.rows(rows).ratios()
+        yes[rows] = coin[rows] + coin_off[rows] < low * (1 - _MASS)
+        open_ones[rows] = ~(yes[rows] | (coin[rows] - coin_off[rows] > high * (1 + _MASS)))
+    return yes, open_ones
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Factors:
+    """Triangular factors of P and of Q before it is stretched, bounds on their errors (Frobenius),
+    and what is added to the trace of Q."""
+
+    P: FloatArray
+    p_off: FloatArray
+    Q: FloatArray
+    q_off: FloatArray
+    more: FloatArray
+    more_off: FloatArray
+
+    @classmethod
+    def of(cls, proposals: Proposals) -> _Factors:
+        layout, count = proposals.layout, len(proposals.kappa)
+        k, other = layout.k, layout.other
+        y, y_off = proposals.exponentials.minus_log()
+        x, x_off = proposals.normals.minus_log()
+        slots = layout.slots(proposals.kappa) + (k + 1 + other) * np.arange(count)[:, None]
+        sums, off = (
+            np.bincount(slots.ravel(), part.ravel(), count * (k + 1 + other)).reshape(count, -1)
+            for part in (y, y_off)
+        )
+        first, second = layout.below
+        extra = np.array(layout.squared, dtype=np.intp)
+        square, square_off = x[:, first + second :], x_off[:, first + second :]
+        sums[:, extra] += square**2 / 2
+        off[:, extra] += square_off * (square + square_off)
+        off += (y.shape[1] + 4) * _UNIT * sums
+        below = proposals.normals.signs * x * 0.5**0.5
+        at = slice(first, first + second)
+        return cls(
+            *_triangle(sums[:, :k], off[:, :k], below[:, :first], x_off[:, :first]),
+            *_triangle(sums[:, k + 1 :], off[:, k + 1 :], below[:, at], x_off[:, at]),
+            sums[:, k],
+            off[:, k],
+        )
+
+    def rows(self, at: NDArray[np.intp]) -> _Factors:
+        return _Factors(
+            *(part[at] for part in (self.P, self.p_off, self.Q, self.q_off)),
+            self.more[at],
+            self.more_off[at],
+        )
+
+    def _stretched(self) -> tuple[FloatArray, ...]:
+        """tr Q, its final size over it, their mean t, and bounds on the errors of the three."""
+        other = self.Q.shape[-1]
+        size = _frobenius(self.Q)
+        trace = size * size  # of T T'
+        trace_off = self.q_off * (2 * size + self.q_off) + 2.0**-38 * trace
+        stretch = 1 + self.more / trace
+        stretch_off = (self.more_off + stretch * trace_off) / (trace - trace_off)
+        stretch_off += 4 * _UNIT * stretch
+        t = (trace + self.more) / other
+        return trace, trace_off, stretch, stretch_off, t, (trace_off + self.more_off) / other
+
+    def ratio_of_diagonals(self) -> FloatArray:
+        """What the ratio of the determinants is at most, by the diagonals of P and Q."""
+        _, _, stretch, stretch_off, t, t_off = self._stretched()
+        p, q = (self.P**2).sum(axis=2), (self.Q**2).sum(axis=2)
+        p_off, q_off = _squared_off(self.P, self.p_off), _squared_off(self.Q, self.q_off)
+        q_high = (q + q_off[:, None]) * (stretch + stretch_off)[:, None]
+        p_low, t_low = np.maximum(p - p_off[:, None], 0), np.maximum(t - 2 * t_off, 1e-300)
+        out, shift = np.ones(len(t)), (p + p_off[:, None], t_low)
+        for i in range(p.shape[1]):
+            bottom = p_low[:, i] + shift[1]
+            for j in range(q.shape[1]):
+                out *= (shift[0][:, i] + q_high[:, j]) / bottom
+        return out
+
+    def ratios(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the ratio of the determinants, by eigenvalues."""
+        _, _, stretch, stretch_off, t, t_off = self._stretched()
+        P, Q = (T @ T.transpose(0, 2, 1) for T in (self.P, self.Q))
+        size, q_off = _frobenius(Q), _squared_off(self.Q, self.q_off)
+        q_off = q_off * (stretch + stretch_off) + (stretch_off + 4 * _UNIT * stretch) * size
+        a, a_off = _enclosed(P, _squared_off(self.P, self.p_off))
+        b, b_off = _enclosed(Q * stretch[:, None, None], q_off)
+        a_low, b_low = np.maximum(a - a_off[:, None], 0), np.maximum(b - b_off[:, None], 0)
+        a_high, b_high = a + a_off[:, None], b + b_off[:, None]
+        t_low, t_high = np.maximum(t - 2 * t_off, 1e-300), t + 2 * t_off
+        low, high = np.ones(len(t)), np.ones(len(t))
+        for i in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                high *= (a_high[:, i] + b_high[:, j]) / (a_low[:, i] + t_low)
+                low *= (a_low[:, i] + b_low[:, j]) / (a_high[:, i] + t_high)
+        return low, high
+
+
+def _triangle(
+    sums: FloatArray, off: FloatArray, below: FloatArray, below_off: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """T with the roots of the sums on its diagonal, and a bound on its error."""
+    count, k = sums.shape
+    T = np.zeros((count, k, k))
+    i, j = np.tril_indices(k, -1)
+    place = np.arange(k)
+    T[:, i, j] = below
+    T[:, place, place] = root = np.sqrt(sums)
+    # |sqrt(s) - sqrt(s')| <= |s - s'| / sqrt(s); entries below are multiplied by sqrt(1/2)
+    lost = (off / root).sum(axis=1) + below_off.sum(axis=1)
+    return T, lost + 8 * k * _UNIT * _frobenius(T)
+
+
+def _squared_off(T: FloatArray, off: FloatArray) -> FloatArray:
+    """A bound on the error of T T', in the Frobenius norm."""
+    size = _frobenius(T)
+    return np.asarray(off * (2 * size + off) + 2 * T.shape[-1] * _UNIT * size**2)
+
+
+def _enclosed(A: FloatArray, off: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Sorted eigenvalues of matrices within ``off`` of A, and how far each can be away.
+
+    Let X and d be what a routine returned, :math:`\epsilon \ge |X^T X - I|` below 1/2. The nearest
+    orthogonal W is within epsilon of X, and :math:`|A - W d W^T| = |AW - Wd| \le |AX - Xd| +
+    \epsilon(|A| + \max|d|)`: by Weyl's inequality no eigenvalue is further than that from its d.
+    """
+    n = A.shape[-1]
+    d, X = np.linalg.eigh(A)
+    rounding = (n + 4) * _UNIT
+    size, width, top = _frobenius(A), _frobenius(X), np.abs(d).max(axis=1)
+    residual = _frobenius(A @ X - X * d[:, None, :]) + rounding * width * (size + top)
+    skew = _frobenius(X.transpose(0, 2, 1) @ X - np.eye(n)) + rounding * (width**2 + n)
+    far = (residual + skew * (size + top)) * (1 + 2.0**-20) + off * (1 + 2.0**-20)
+    return np.sort(d, axis=1), np.where(skew < 0.5, far, np.inf)
+
+
+def _frobenius(A: FloatArray) -> FloatArray:
+    return np.sqrt((A * A).sum(axis=(1, 2))) * (1 + 2.0**-40)
+
+
+# --- one proposal, to any precision ---------------------------------------------------------------
+
+
+def settled(
+    row: Proposals, rng: RandomSource, ask: Callable[[Proposals, int], Answer]
+) -> tuple[Answer, Proposals]:
+    """The answer to a question about one proposal, and it with the bits that it took."""
+    depth = row.depth
+    while True:
+        row = row.longer(rng, depth)
+        try:
+            return ask(row, 64 * depth + _SPARE), row
+        except NotSettled:
+            depth += 1
+
+
+def _accepts(row: Proposals, places: int) -> bool:
+    """Whether the coin is at most the ratio of the determinants."""
+    P, Q, t = fixed_factors(row, places)
+    k, other = row.layout.k, row.layout.other
+    both = _kronecker_sum(P, Q)
+    shifted = _kronecker_sum(P, Fixed.of(np.eye(other, dtype=object) * 0, places))
+    diagonal = np.arange(k * other)
+    shifted.middle[diagonal, diagonal] += int(t.middle)
+    shifted = Fixed(shifted.middle, shifted.error + t.error, places)
+    values, bits = row.coin.integers()
+    up = places - bits
+    left = Fixed(np.array(values[0] << up, dtype=object), 1 << up, places)
+    right = Fixed.of(1, places)
+    for one, two in zip(pivots(both), pivots(shifted), strict=True):
+        right = right * one * two.reciprocal()
+    gap = right - left
+    if abs(int(gap.middle)) <= gap.error:
+        raise NotSettled
+    return int(gap.middle) > 0
+
+
+def _kronecker_sum(P: Fixed, Q: Fixed) -> Fixed:
+    """P x I + I x Q."""
+    k, other = len(P.middle), len(Q.middle)
+    out = np.zeros((k, other, k, other), dtype=object)
+    for j in range(other):
+        out[:, j, :, j] += P.middle
+    for i in range(k):
+        out[i, :, i, :] += Q.middle
+    return Fixed(out.reshape(k * other, k * other), P.error + Q.error, P.places)
+
+
+def fixed_factors(row: Proposals, places: int) -> tuple[Fixed, Fixed, Fixed]:
+    """P, Q and t of one proposal, in fixed point."""
+    layout = row.layout
+    k, other = layout.k, layout.other
+    y = row.exponentials[0].exponentials(places)
+    x = row.normals[0].exponentials(places)
+    slots, (first, second) = layout.slots(row.kappa)[0], layout.below
+    sums = [y[slots == slot].sum() for slot in range(k + 1 + other)]
+    for place, slot in enumerate(layout.squared):
+        square = x[first + second + place] * x[first + second + place]
+        sums[slot] = sums[slot] + square * Fixed(np.array(1 << places - 1, dtype=object), 0, places)
+    half = Fixed(np.array(1 << places - 1, dtype=object), 0, places).root()
+    below = x * half
+    below = Fixed(below.middle * row.normals[0].signs, below.error, places)
+    P = _fixed_square(sums[:k], below[:first], places)
+    Q = _fixed_square(sums[k + 1 :], below[first : first + second], places)
+    if other == 0:
+        return P, Q, Fixed.of(0, places)
+    trace = Fixed(np.array(int(np.trace(Q.middle)), dtype=object), Q.error * other, places)
+    whole = trace + sums[k]
+    share = Fixed.of(other, places).reciprocal()
+    return P, Q * (whole * trace.reciprocal()), whole * share
+
+
+def _fixed_square(sums: list[Fixed], below: Fixed, places: int) -> Fixed:
+    k = len(sums)
+    if k == 0:
+        return Fixed(np.zeros((0, 0), dtype=object), 0, places)
+    roots = joined(sums, places).root()
+    T = np.zeros((k, k), dtype=object)
+    T[np.tril_indices(k, -1)] = below.middle
+    T[np.arange(k), np.arange(k)] = roots.middle
+    factor = Fixed(T, max(below.error, roots.error), places)
+    return factor @ factor.T
+
+
+# --- the matrix, and its rounding -----------------------------------------------------------------
+
+
+def nuclear_integers(
+    size: int, scale: NDArray[Any], count: int, rng: RandomSource
+) -> NDArray[Any]:
+    """Integers near ``scale * M``: shape (count, N, N), symmetric, Python integers.
+
+    ``scale`` holds a positive Fraction for every entry, and is symmetric, too.
+    """
+    parts, found, batch = mixture(size), [], max(8, count)
+    while len(found) < count:
+        batch = min(_BATCH, 2 * batch)
+        found += _batch(parts, batch, rng)
+    return np.array([_rounded(row, size, scale, rng) for row in found[:count]], dtype=object)
+
+
+@lru_cache(maxsize=16)
+def _table(size: int) -> WeightTable:
+    return WeightTable(mixture(size).weights)
+
+
+def _batch(parts: Mixture, count: int, rng: RandomSource) -> list[Proposals]:
+    """Those of so many proposals that are kept, in the order in which they were drawn."""
+    chosen = _table(parts.size).draw(count, rng)
+    places: list[NDArray[np.intp]] = []
+    rows: list[Proposals] = []
+    for k in np.unique(parts.positive[chosen]):
+        of_size = np.flatnonzero(parts.positive[chosen] == k)
+        layout = Layout(int(k), parts.size - int(k))
+        proposals = Proposals.draw(layout, parts.partitions[chosen[of_size], : int(k)], rng)
+        at, keep = kept(proposals, rng)
+        places.append(of_size[at])
+        rows += keep
+    order = np.argsort(np.concatenate(places))
+    return [rows[i] for i in order]
+
+
+def _rounded(row: Proposals, size: int, scale: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+    """The integers nearest to the entries of one kept proposal, rotated."""
+    width = (size + 2) * (size - 1) // 2
+    axes = normals(width, rng)
+    sign = 1 - 2 * int(rng.words(1)[0] & np.uint64(1))
+    depth = max(row.depth, len(axes.words))
+    while True:
+        row, axes = row.longer(rng, depth), axes.longer(rng, depth)
+        try:
+            M = rotated(row, axes, 64 * depth + _SPARE)
+            return _nearest(Fixed(M.middle * sign, M.error, M.places), scale)
+        except NotSettled:
+            depth += 1
+
+
+def rotated(row: Proposals, axes: Uniforms, places: int) -> Fixed:
+    """H (P + -Q) H', H the product of reflections in dimension 2, 3, ..., N."""
+    P, Q, _ = fixed_factors(row, places)
+    k, size = row.layout.k, row.layout.k + row.layout.other
+    start = np.zeros((size, size), dtype=object)
+    start[:k, :k], start[k:, k:] = P.middle, -Q.middle
+    M = Fixed(start, max(P.error, Q.error), places)
+    plain = axes.exponentials(places)
+    x = Fixed(plain.middle * axes.signs, plain.error, places)
+    used = 0
+    for d in range(2, size + 1):
+        M = _reflected(M, x[used : used + d], size - d)
+        used += d
+    return M
+
+
+def _reflected(M: Fixed, x: Fixed, first: int) -> Fixed:
+    """F M F, F = I - 2 v v' / v'v with v = x + sgn(x_1) |x| e_1 on the axes from ``first`` on."""
+    length = (x * x).sum().root()
+    v = np.zeros(len(M.middle), dtype=object)
+    v[first:] = x.middle
+    v[first] += int(length.middle) * (1 if x.middle[0] >= 0 else -1)
+    along = Fixed(v, x.error + length.error, M.places)
+    # the zeros above the first axis are exact; counting them as uncertain costs a bit or two
+    twice = (along * along).sum().reciprocal()
+    weight = twice + twice
+    y = (M @ along) * weight
+    c = (along * y).sum() * weight
+    outer = along[:, None] @ y[None, :]
+    return M - outer - outer.T + (along[:, None] @ along[None, :]) * c
+
+
+def _nearest(M: Fixed, scale: NDArray[Any]) -> NDArray[Any]:
+    """floor(scale * M + 1/2) where the bounds agree on it."""
+    out = np.zeros_like(M.middle)
+    for (i, j), middle in np.ndenumerate(M.middle):
+        factor: Fraction = scale[i, j]
+        num, den = 2 * factor.numerator, factor.denominator << M.places
+        low, high = (((int(middle) + e) * num + den) // (2 * den) for e in (-M.error, M.error))
+        if low != high:
+            raise NotSettled
+        out[i, j] = low
+    return out
