@@ -74,6 +74,7 @@ from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
+from tightdp.geometry.nuclear_ball import NuclearBall
 from tightdp.geometry.orders import containment_order, information_difference, volume_order
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
@@ -112,6 +113,7 @@ from tightdp.noise.knorm import KNormNoise
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
 from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
+from tightdp.noise.nuclear import NuclearNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
@@ -289,6 +291,7 @@ __all__ = [  # noqa: RUF022
     # Laws of noise
     "KNormNoise",
     "LatticeNoise",
+    "NuclearNoise",
     "lattice_noise",
     "Laplace",
     "TruncatedLaplace",
@@ -310,6 +313,7 @@ __all__ = [  # noqa: RUF022
     "Zonotope",
     "MomentBody",
     "MomentHull",
+    "NuclearBall",
     "K2",
     "K3",
     "CountBall",

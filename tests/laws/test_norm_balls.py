@@ -69,6 +69,11 @@ EXAMPLES: dict[type[NormBall], list[NormBall]] = {
         tdp.ReplacedPosetBall(4, [(0, 1), (0, 2)]),
     ],
     tdp.HistogramBall: [tdp.HistogramBall(2), tdp.HistogramBall(4)],
+    tdp.NuclearBall: [
+        tdp.NuclearBall(1, 2.0),
+        tdp.NuclearBall(2),
+        tdp.NuclearBall(3, 2.0, [1, 2, 3]),
+    ],
 }
 SLOW = (tdp.MomentHull, tdp.MomentBody, Intersection)
 BALLS = [ball for balls in EXAMPLES.values() for ball in balls]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class NotSettled(ArithmeticError):
+class UnsettledError(ArithmeticError):
     """The bounds are too wide for the operation: more bits are needed."""
 
 
@@ -57,7 +57,7 @@ class Fixed:
         return self._like(self.middle[at], self.error)
 
     @property
-    def T(self) -> Fixed:
+    def transposed(self) -> Fixed:
         return self._like(self.middle.T, self.error)
 
     def __add__(self, other: Fixed) -> Fixed:
@@ -86,7 +86,7 @@ class Fixed:
         """1 / x for positive x."""
         least = min(int(x) for x in self.middle.flat) - self.error
         if least <= 0:
-            raise NotSettled
+            raise UnsettledError
         one = 1 << 2 * self.places
         # |1/x - 1/x'| <= |x - x'| / (x x'), both at least `least`
         return self._like(one // self.middle, (self.error << 2 * self.places) // least**2 + 2)
@@ -95,7 +95,7 @@ class Fixed:
         """Square roots of positive x."""
         least = min(int(x) for x in self.middle.flat) - self.error
         if least <= 0:
-            raise NotSettled
+            raise UnsettledError
         flat = [math.isqrt(int(x) << self.places) for x in self.middle.flat]
         # |sqrt(x) - sqrt(x')| <= |x - x'| / (sqrt(x) + sqrt(x'))
         lost = (self.error << self.places) // (2 * math.isqrt(least << self.places)) + 2
@@ -122,5 +122,5 @@ def pivots(A: Fixed) -> list[Fixed]:
         else:
             break
     if any(int(d.middle) <= d.error for d in found):
-        raise NotSettled
+        raise UnsettledError
     return found

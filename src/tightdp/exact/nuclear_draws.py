@@ -15,8 +15,8 @@ A draw is a function of independent uniform reals U, of which 63 bits are drawn 
 **Exactness.** Statement: what is returned is the stated function of the very U, so the law is the
 stated one, with no float in it.
 Needs: [N1] ``np.log`` errs by at most 8 units in the last place (as in
-:mod:`~tightdp.exact.discrete_draws`); [N2] + - * / and square roots of doubles round to nearest, and
-sums of products are sums of products, in any order.
+:mod:`~tightdp.exact.discrete_draws`); [N2] + - * / and square roots of doubles round to nearest,
+and sums of products are sums of products, in any order.
 Proof: the two questions that are asked of many proposals at once are answered by doubles with a
 bound on their error, and only where the bound leaves no doubt; for eigenvalues the bound is found
 afterwards, from residuals (:func:`_enclosed`), and holds whatever routine found them. What is left
@@ -27,7 +27,7 @@ settled. Ties have probability 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -37,123 +37,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
-from tightdp.exact.fixed_point import Fixed, NotSettled, joined, pivots
+from tightdp.exact.fixed_point import Fixed, UnsettledError, joined, pivots
 from tightdp.exact.rejection import WeightTable
-from tightdp.exact.undecided_bits import minus_log_bounds
+from tightdp.exact.undecided_normals import SPARE, Uniforms, normals
 from tightdp.geometry.nuclear_spectrum import Mixture, mixture
-from tightdp.randomness import RandomSource, Words
+from tightdp.randomness import RandomSource
 
 Mask = NDArray[np.bool_]
 Answer = TypeVar("Answer")
+Place = tuple[int, int, Fraction]
+"""Row and column of an entry, and a positive factor."""
 
 _UNIT = 2.0**-52
 _BATCH = 2048
-_SPARE = 64  # places beyond the bits of the uniforms that are known
 _MASS = 2.0**-40  # rounding of products of a few hundred factors
-
-
-class Uniforms:
-    """Uniform reals in (0, 1) of which some bits are known, and a fair sign for each.
-
-    ``words`` has shape (depth, ...): the first 63 bits and the sign are in the first word, 64 more
-    bits in each of the others.
-    """
-
-    __slots__ = ("words",)
-
-    def __init__(self, words: Words) -> None:
-        self.words = words
-
-    @classmethod
-    def draw(cls, shape: tuple[int, ...], rng: RandomSource) -> Uniforms:
-        return cls(rng.words(int(np.prod(shape))).reshape(1, *shape))
-
-    def __getitem__(self, at: Any) -> Uniforms:
-        return Uniforms(self.words[(slice(None), *(at if isinstance(at, tuple) else (at,)))])
-
-    def longer(self, rng: RandomSource, depth: int | None = None) -> Uniforms:
-        """The same numbers with more bits known: one word more, or up to ``depth`` words."""
-        have, shape = len(self.words), self.words.shape[1:]
-        more = (have + 1 if depth is None else depth) - have
-        fresh = rng.words(more * int(np.prod(shape))).reshape(more, *shape)
-        return Uniforms(np.concatenate([self.words, fresh]))
-
-    @property
-    def signs(self) -> NDArray[np.int64]:
-        return 1 - 2 * (self.words[0] & np.uint64(1)).astype(np.int64)
-
-    def integers(self) -> tuple[list[int], int]:
-        """Their leading bits as integers, and how many bits these are."""
-        flat = self.words.reshape(len(self.words), -1)
-        values = [int(w) >> 1 for w in flat[0]]
-        for row in flat[1:]:
-            values = [v << 64 | int(w) for v, w in zip(values, row, strict=True)]
-        return values, 64 * len(self.words) - 1
-
-    def minus_log(self) -> tuple[FloatArray, FloatArray]:
-        """-ln U in doubles, and a bound on the distance."""
-        lead = (self.words[0] >> np.uint64(1)).astype(np.float64) + 0.5
-        y = -np.log(lead * 2.0**-63)
-        # U is within 1/2 of the lead (relative 1 / lead), whose conversion and logarithm round
-        return y, 2.0**-48 * (1 + y) + 1 / lead
-
-    def exponentials(self, places: int) -> Fixed:
-        """-ln U in fixed point."""
-        values, bits = self.integers()
-        ends = [minus_log_bounds(value, bits) for value in values]
-        highs = [high for _, high, _ in ends if high is not None]
-        if len(highs) < len(ends):
-            raise NotSettled  # all bits are 0
-        shift = bits + 16
-        return Fixed.between([low for low, _, _ in ends], highs, shift, places)
-
-
-def normals(count: int, rng: RandomSource) -> Uniforms:
-    """Uniforms whose signed -ln U are independent standard normals."""
-    found: Uniforms | None = None
-    while found is None or found.words.shape[1] < count:
-        missing = count - (0 if found is None else found.words.shape[1])
-        tried = Uniforms.draw((2, missing + missing // 2 + 8), rng)
-        kept = _kept_normals(tried, rng)
-        found = kept if found is None else _side_by_side(found, kept, rng)
-    return found[:count]
-
-
-def _kept_normals(tried: Uniforms, rng: RandomSource) -> Uniforms:
-    """Those y of pairs (y, y') of exponentials with y' >= (y - 1)^2 / 2."""
-    while True:
-        (y, other), (e, f) = tried.minus_log()
-        gap = other - (y - 1) ** 2 / 2
-        # |(y - 1)^2 - (y' - 1)^2| <= e (2 |y - 1| + e), and a few roundings
-        doubt = f + e * (np.abs(y - 1) + e) + 2.0**-48 * (1 + y**2 + other)
-        keep = gap > 0
-        for i in np.flatnonzero(np.abs(gap) <= doubt):
-            answer = _settle_normal(tried[:, i])
-            if answer is None:
-                tried = tried.longer(rng)
-                break
-            keep[i] = answer
-        else:
-            return tried[0, keep]
-
-
-def _settle_normal(pair: Uniforms) -> bool | None:
-    places = 64 * len(pair.words) + _SPARE
-    try:
-        y = pair.exponentials(places)
-    except NotSettled:
-        return None
-    shifted = y[0] - Fixed.of(1, places)
-    gap = y[1] + y[1] - shifted * shifted
-    middle = int(gap.middle)
-    return middle > 0 if abs(middle) > gap.error else None
-
-
-def _side_by_side(first: Uniforms, second: Uniforms, rng: RandomSource) -> Uniforms:
-    depth = max(len(first.words), len(second.words))
-    return Uniforms(
-        np.concatenate([first.longer(rng, depth).words, second.longer(rng, depth).words], axis=1)
-    )
 
 
 # --- what a proposal is made of -------------------------------------------------------------------
@@ -419,8 +316,8 @@ def settled(
     while True:
         row = row.longer(rng, depth)
         try:
-            return ask(row, 64 * depth + _SPARE), row
-        except NotSettled:
+            return ask(row, 64 * depth + SPARE), row
+        except UnsettledError:
             depth += 1
 
 
@@ -441,7 +338,7 @@ def _accepts(row: Proposals, places: int) -> bool:
         right = right * one * two.reciprocal()
     gap = right - left
     if abs(int(gap.middle)) <= gap.error:
-        raise NotSettled
+        raise UnsettledError
     return int(gap.middle) > 0
 
 
@@ -489,24 +386,30 @@ def _fixed_square(sums: list[Fixed], below: Fixed, places: int) -> Fixed:
     T[np.tril_indices(k, -1)] = below.middle
     T[np.arange(k), np.arange(k)] = roots.middle
     factor = Fixed(T, max(below.error, roots.error), places)
-    return factor @ factor.T
+    return factor @ factor.transposed
 
 
 # --- the matrix, and its rounding -----------------------------------------------------------------
 
 
-def nuclear_integers(
-    size: int, scale: NDArray[Any], count: int, rng: RandomSource
-) -> NDArray[Any]:
-    """Integers near ``scale * M``: shape (count, N, N), symmetric, Python integers.
+def nuclear_integers(size: int, places: Sequence[Place], count: int, rng: RandomSource) -> Any:
+    """Integers near multiples of entries of M: shape (count, places), Python integers.
 
-    ``scale`` holds a positive Fraction for every entry, and is symmetric, too.
+    A place (i, j, c) stands for the integer nearest to c M_ij.
+
+    >>> from tightdp.randomness import source
+    >>> nuclear_integers(2, [(0, 0, Fraction(9)), (0, 1, Fraction(9))], 3, source(1)).shape
+    (3, 2)
     """
-    parts, found, batch = mixture(size), [], max(8, count)
+    parts, batch = mixture(size), max(8, count)
+    found: list[Proposals] = []
     while len(found) < count:
         batch = min(_BATCH, 2 * batch)
         found += _batch(parts, batch, rng)
-    return np.array([_rounded(row, size, scale, rng) for row in found[:count]], dtype=object)
+    out = np.empty((count, len(places)), dtype=object)
+    for row, proposal in enumerate(found[:count]):
+        out[row] = _rounded(proposal, size, places, rng)
+    return out
 
 
 @lru_cache(maxsize=16)
@@ -530,18 +433,16 @@ def _batch(parts: Mixture, count: int, rng: RandomSource) -> list[Proposals]:
     return [rows[i] for i in order]
 
 
-def _rounded(row: Proposals, size: int, scale: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-    """The integers nearest to the entries of one kept proposal, rotated."""
-    width = (size + 2) * (size - 1) // 2
-    axes = normals(width, rng)
+def _rounded(row: Proposals, size: int, places: Sequence[Place], rng: RandomSource) -> list[int]:
+    """The integers nearest to multiples of entries of one kept proposal, rotated."""
+    axes = normals((size + 2) * (size - 1) // 2, rng)
     sign = 1 - 2 * int(rng.words(1)[0] & np.uint64(1))
     depth = max(row.depth, len(axes.words))
     while True:
         row, axes = row.longer(rng, depth), axes.longer(rng, depth)
         try:
-            M = rotated(row, axes, 64 * depth + _SPARE)
-            return _nearest(Fixed(M.middle * sign, M.error, M.places), scale)
-        except NotSettled:
+            return _nearest(rotated(row, axes, 64 * depth + SPARE), places, sign)
+        except UnsettledError:
             depth += 1
 
 
@@ -574,17 +475,17 @@ def _reflected(M: Fixed, x: Fixed, first: int) -> Fixed:
     y = (M @ along) * weight
     c = (along * y).sum() * weight
     outer = along[:, None] @ y[None, :]
-    return M - outer - outer.T + (along[:, None] @ along[None, :]) * c
+    return M - outer - outer.transposed + (along[:, None] @ along[None, :]) * c
 
 
-def _nearest(M: Fixed, scale: NDArray[Any]) -> NDArray[Any]:
-    """floor(scale * M + 1/2) where the bounds agree on it."""
-    out = np.zeros_like(M.middle)
-    for (i, j), middle in np.ndenumerate(M.middle):
-        factor: Fraction = scale[i, j]
+def _nearest(M: Fixed, places: Sequence[Place], sign: int) -> list[int]:
+    """floor(c M_ij + 1/2) where the bounds agree on it."""
+    out = []
+    for i, j, factor in places:
         num, den = 2 * factor.numerator, factor.denominator << M.places
-        low, high = (((int(middle) + e) * num + den) // (2 * den) for e in (-M.error, M.error))
+        middle = sign * int(M.middle[i, j])
+        low, high = (((middle + e) * num + den) // (2 * den) for e in (-M.error, M.error))
         if low != high:
-            raise NotSettled
-        out[i, j] = low
+            raise UnsettledError
+        out.append(low)
     return out

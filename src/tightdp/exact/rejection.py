@@ -89,14 +89,16 @@ class WeightTable:
     def __init__(self, weights: Sequence[int]) -> None:
         self._edges = list(accumulate(weights))
         total = self._edges[-1]
-        self._firsts = np.array([(edge << 64) // total for edge in self._edges[:-1]], np.uint64)
+        below = [edge for edge in self._edges if edge < total]
+        self._firsts = np.array([(edge << 64) // total for edge in below], dtype=np.uint64)
 
     def draw(self, count: int, rng: RandomSource) -> Integers:
         """Independent indices: the number of edges at or below U times the total."""
         words = rng.words(count)
         out = np.searchsorted(self._firsts, words, side="right")
         # a word below or above the first 64 bits of an edge tells on which side of it U lies
-        for i in np.flatnonzero((out > 0) & (self._firsts[out - 1] == words)):
+        before = np.concatenate([np.zeros(1, np.uint64), self._firsts])[out]  # the last edge passed
+        for i in np.flatnonzero((out > 0) & (before == words)):
             out[i] = settle(int(words[i]), self._ask, rng)
         return out.astype(np.int64)
 

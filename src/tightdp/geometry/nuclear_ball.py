@@ -37,10 +37,11 @@ class NuclearBall(NormBall):
     the entries on and above the diagonal, row by row: N (N + 1) / 2 of them.
 
     Rows x with :math:`|Sx|^2 \le r`, added or removed, move :math:`\sum x x^T` by
-    :math:`\pm x x^T`, of norm :math:`|Sx|^2`. **Their hull is this ball, exactly**: a matrix of norm
-    r is r times a mixture of :math:`\pm v v^T / |Sv|^2`, v its eigenvectors. Replaced rows move it
-    by :math:`x x^T - y y^T`, of norm at most 2 r: :math:`\|\cdot\|_*` is a norm. That constant is
-    reached where Sx and Sy are orthogonal, of full length.
+    :math:`\pm x x^T`, of norm :math:`|Sx|^2`. **Their hull is this ball, exactly**: with
+    eigenvectors u of SXS a matrix of norm r is a mixture of the moves
+    :math:`\pm r\,S^{-1} u (S^{-1} u)^T`. Replaced rows move it by :math:`x x^T - y y^T`, of norm at
+    most 2 r by the triangle inequality; that is reached where Sx and Sy are orthogonal, of full
+    length.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class NuclearBall(NormBall):
     >>> ball = NuclearBall(2)
     >>> ball.gauge([1.0, 0.0, -1.0]), ball.gauge([1.0, 1.0, 1.0])
     (2.0, 2.0)
-    >>> ball.support([0.0, 1.0, 0.0])
+    >>> round(ball.support([0.0, 1.0, 0.0]), 9)
     0.5
     """
 

@@ -157,7 +157,7 @@ def mixture(size: int) -> Mixture:
     """The mixture of the module, for matrices of one size; weights are exact up to one factor.
 
     >>> mixture(2).positive.tolist(), mixture(2).weights
-    ([1, 1, 2], (2, 2, 1))
+    ([1, 1, 2], (1, 1, 1))
     """
     listed: list[tuple[int, Partition]] = []
     weights: list[Fraction] = []

@@ -31,7 +31,6 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.geometry import orders
 from tightdp.inference.coefficient_intervals import (
     Candidates,
     Wanted,
@@ -44,9 +43,6 @@ from tightdp.inference.coefficient_intervals import (
 from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
-from tightdp.noise.knorm import KNormNoise
-from tightdp.noise.lattice import LatticeNoise
-from tightdp.noise.on_lattice import lattice_noise
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
@@ -54,7 +50,7 @@ from tightdp.release import Draft, Known, Release
 from tightdp.schema import Schema, complete_rows
 from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
-from tightdp.shaping.reach import lattice_radius, upwards
+from tightdp.shaping.reach import upwards
 
 POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)
@@ -134,7 +130,7 @@ class LeastSquares(Reading):
         self.alpha = check_within("alpha", alpha, "[0, inf)")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
         chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
-        self.statistic = chosen.moments
+        self.statistic, self.bodies = chosen.moments, chosen.words
         self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
         self._take_price()
         self.design = chosen.moments.layout
@@ -189,7 +185,7 @@ class LeastSquares(Reading):
         said = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
         assumes = of_rows(self.schema, said)
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
-        noise = f"shares of epsilon: {shares}"
+        noise = f"shares of epsilon: {shares}; {self.bodies}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
     def expected_std(self, *, spread: float = 1.0) -> FloatArray:
@@ -348,7 +344,8 @@ class SplitMechanism(Mechanism):
     r"""Releases :math:`t(X) + (z_1, ..., z_k)`: every part of a statistic with its own noise.
 
     Density of :math:`z_i`: :math:`P(z_i) \propto \exp(-\epsilon_i\,\mathrm{level}_i(z_i)/L_i)` on
-    the lattice, :math:`\epsilon_i = s_i \epsilon` with shares :math:`s_i` that sum to at most 1.
+    the lattice, :math:`\epsilon_i = s_i \epsilon` with shares :math:`s_i` that sum to at most 1; or
+    the integers nearest to nuclear noise (:class:`~tightdp.NuclearNoise`).
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
@@ -356,9 +353,9 @@ class SplitMechanism(Mechanism):
     [P2] t(X) is the exact integer vector of quantised rows; [P3] the noises are independent and
     have their stated laws; [P4] the shares sum to at most 1, in rational arithmetic.
     Proof: 1. A part plus its noise is :math:`\epsilon_i`-DP, as for
-    :class:`~tightdp.AdditiveMechanism` [P1, P2, P3]; the r rows of a person move it by r times what
-    one row does, and :math:`L_i` is that. 2. Independent releases about the same rows
-    add up: :math:`\sum_i s_i \epsilon \le \epsilon` [P3, P4].
+    :class:`~tightdp.AdditiveMechanism` or :class:`~tightdp.NuclearNoise` [P1, P2, P3]; the r rows
+    of a person move it by r times what one row does, and :math:`L_i` is that. 2. Independent
+    releases about the same rows add up: :math:`\sum_i s_i \epsilon \le \epsilon` [P3, P4].
     Numerics: ``exact``.
     Order of events: parameters are checked, the ledger is charged once, the noise is drawn, and
     only then are rows read.
@@ -378,24 +375,16 @@ class SplitMechanism(Mechanism):
     def __init__(self, statistic: Statistic, parts: Sequence[Part], *, epsilon: Number) -> None:
         self.statistic, self.parts = statistic, tuple(parts)
         self.epsilon, self.neighbors = check_epsilon(epsilon), statistic.schema.neighbors
-        check_length("parts", sum(part.ball.dim for part in self.parts), len(statistic))
+        check_length("parts", sum(part.dim for part in self.parts), len(statistic))
         if any(part.share <= 0 for part in self.parts) or sum(p.share for p in self.parts) > 1:
             fail("The shares of the parts must be positive and sum to at most 1.")  # [P4]
         self.bits = statistic.schema.bits
-        self.noises = [self._lattice(part) for part in self.parts]
+        self.persons = statistic.schema.rows_per_person
+        spent = (self.epsilon, self.resolution, self.persons)
+        self.noises = [part.noise(*spent) for part in self.parts]
         for noise in self.noises:
             noise.check_feasible()
         self.certified = certify_moves(statistic, self).certified  # [P1]
-
-    def _lattice(self, part: Part) -> LatticeNoise:
-        spent = self.epsilon * part.share
-        row = lattice_noise(part.ball, spent, resolution=self.resolution)
-        persons = self.statistic.schema.rows_per_person
-        return row if persons == 1 else LatticeNoise(row.body, spent, persons * row.sensitivity)
-
-    def _spent_on_row(self, part: Part) -> Fraction:
-        """The epsilon of a part for one row: persons may have several."""
-        return self.epsilon * part.share / self.statistic.schema.rows_per_person
 
     @property
     def cost(self) -> Cost:
@@ -409,7 +398,7 @@ class SplitMechanism(Mechanism):
 
     def _where(self) -> list[slice]:
         """The entries of every part."""
-        edges = list(accumulate((part.ball.dim for part in self.parts), initial=0))
+        edges = list(accumulate((part.dim for part in self.parts), initial=0))
         return [slice(start, stop) for start, stop in pairwise(edges)]
 
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
@@ -436,10 +425,7 @@ class SplitMechanism(Mechanism):
     @property
     def law(self) -> str:
         """The exact law of the noise, in words."""
-        words = [
-            f"{part.name}: weight exp(-{noise.rate} * level(z)), levels of {noise.body!r}"
-            for part, noise in zip(self.parts, self.noises, strict=True)
-        ]
+        words = [part.law(noise) for part, noise in zip(self.parts, self.noises, strict=True)]
         return f"integers z by parts, {'; '.join(words)}, in units of 1/{self.resolution}"
 
     @cached_property
@@ -447,8 +433,7 @@ class SplitMechanism(Mechanism):
         """Covariance of the noise on the scaled entries."""
         out = np.zeros((len(self.statistic), len(self.statistic)))
         for part, where in zip(self.parts, self._where(), strict=True):
-            rate = float(self._spent_on_row(part))
-            out[where, where] = orders.covariance(part.ball, rate).value
+            out[where, where] = part.covariance(self.epsilon / self.persons)
         return out
 
     def half_widths(self, confidence: float) -> FloatArray:
@@ -456,10 +441,7 @@ class SplitMechanism(Mechanism):
         each = 1 - (1 - confidence) / len(self.parts)
         halves = []
         for part, noise in zip(self.parts, self.noises, strict=True):
-            persons = self.statistic.schema.rows_per_person
-            ball = part.ball if persons == 1 else part.ball.scaled(float(persons))
-            radius = lattice_radius(ball, noise, self.resolution, each)
-            halves.append(radius * ball.bounding_box())
+            halves.append(part.half_widths(noise, self.resolution, each, self.persons))
         return upwards(np.concatenate(halves)) + self.statistic.rounding(self.bits)
 
     def preview(self, confidence: float = 0.95) -> Preview:
@@ -469,13 +451,10 @@ class SplitMechanism(Mechanism):
         return Preview(self.statistic.names, std, self.half_widths(level), *said)
 
     def simulate(self, size: int, *, rng: RandomLike = None) -> FloatArray:
-        """Noise of the same law on the scaled entries, shape (size, entries), for simulations.
-
-        The lattice of the release is so fine beside the noise that the continuous law serves.
-        """
+        """Noise of the same law on the scaled entries, shape (size, entries), for simulations."""
         bits = source(rng)
-        laws = [KNormNoise(part.ball, float(self._spent_on_row(part))) for part in self.parts]
-        return np.hstack([law.sample(size, rng=bits) for law in laws])
+        drawn = [part.simulate(self.epsilon / self.persons, size, bits) for part in self.parts]
+        return np.hstack(drawn)
 
     # --- the release --------------------------------------------------------------------------
 
@@ -483,7 +462,7 @@ class SplitMechanism(Mechanism):
         return repr(self.statistic)
 
     def shape_facts(self) -> list[str]:
-        return [noise.body.facts() for noise in self.noises]
+        return [part.facts(n) for part, n in zip(self.parts, self.noises, strict=True)]
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.statistic.schema, self.statistic.columns)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, fail
 from tightdp.geometry import orders
+from tightdp.geometry.combine import Product, Scaled
+from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.norm_balls import LpBall, NormBall
+from tightdp.geometry.nuclear_ball import MOST_SIZE
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
-from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.lattice import LatticeNoise
+from tightdp.noise.on_lattice import lattice_body, lattice_noise
+from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema
+from tightdp.shaping.reach import lattice_radius
+
+if TYPE_CHECKING:
+    from tightdp.noise.nuclear import NuclearNoise
 
 NOISES = ("best", "split", "hull", *LP_NAMES)
 
@@ -27,6 +37,8 @@ LENGTH = 1 / 8
 _LEVEL = 1 / 24
 _SQUARE_ERROR = 0.004
 _SQUARE_SHARES = (0.01, 0.03)
+_FEWEST = 4  # features: with fewer the other bodies are smaller than nuclear balls
+_MOST_COMPARED = 40  # rows of matrices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +48,66 @@ class Part:
     name: str
     ball: NormBall
     share: Fraction
+
+    @property
+    def dim(self) -> int:
+        """Number of entries."""
+        return self.ball.dim
+
+    def noise(self, epsilon: Fraction, resolution: int) -> LatticeNoise | NuclearNoise:
+        """The integer noise of the part, for a release that spends epsilon in all."""
+        return lattice_noise(self.ball, epsilon * self.share, resolution=resolution)
+
+    def covariance(self, epsilon: Fraction) -> FloatArray:
+        """Covariance of the noise on the scaled entries."""
+        return orders.covariance(self.ball, float(epsilon * self.share)).value
+
+    def half_widths(
+        self, noise: LatticeNoise | NuclearNoise, resolution: int, confidence: float
+    ) -> FloatArray:
+        """What all entries of the noise are within at once, scaled."""
+        assert isinstance(noise, LatticeNoise)
+        radius = lattice_radius(self.ball, noise, resolution, confidence)
+        return radius * self.ball.bounding_box()
+
+    def simulate(self, epsilon: Fraction, size: int, rng: RandomSource) -> FloatArray:
+        """Noise of the same law on the scaled entries, for simulations.
+
+        The lattice of the release is so fine beside the noise that the continuous law serves.
+        """
+        return KNormNoise(self.ball, float(epsilon * self.share)).sample(size, rng=rng)
+
+    def law(self, noise: LatticeNoise | NuclearNoise) -> str:
+        """The law of the integers, in words."""
+        assert isinstance(noise, LatticeNoise)
+        return f"{self.name}: weight exp(-{noise.rate} * level(z)), levels of {noise.body!r}"
+
+    def facts(self, noise: LatticeNoise | NuclearNoise) -> str:
+        """The noise to the last digit, for fingerprints."""
+        assert isinstance(noise, LatticeNoise)
+        return noise.body.facts()
+
+    @property
+    def shape(self) -> str:
+        """The body, in a word or two."""
+        return shape_of(self.ball)
+
+
+def shape_of(ball: NormBall) -> str:
+    """A ball in a word or two, for people.
+
+    >>> shape_of(LpBall(3, np.inf))
+    'cube'
+    """
+    if isinstance(ball, Scaled):
+        return shape_of(ball.ball)
+    if isinstance(ball, MomentBody):
+        return f"{ball.kind} body"
+    if isinstance(ball, LpBall):
+        return "cube" if ball.p == np.inf or ball.dim == 1 else f"l{ball.p:g} ball"
+    if isinstance(ball, Product):
+        return "product of " + " and ".join(sorted({shape_of(part) for part in ball.balls}))
+    return repr(ball)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +119,24 @@ class MomentNoise:
 
     def predicted_error(self) -> float:
         """Of the coefficients, for the public guesses; up to a factor that epsilon decides."""
-        variance = [np.full(part.ball.dim, 0.0) for part in self.parts]
-        for place, part in enumerate(self.parts):
-            covariance = orders.covariance(part.ball, float(part.share)).value
-            variance[place] = np.diag(covariance)
-        return sum(_effects(self.moments, np.concatenate(variance)))
+        return sum(_effects(self.moments, self.variances()))
+
+    def variances(self) -> FloatArray:
+        """Of all entries, at epsilon = 1."""
+        return np.concatenate([np.diag(part.covariance(Fraction(1))) for part in self.parts])
+
+    @property
+    def words(self) -> str:
+        """Which bodies were taken, and what they cost beside the cube and the best body known."""
+        bodies = "; ".join(f"{part.name}: {part.shape}" for part in self.parts if part.dim > 1)
+        moments = self.moments if self.moments.joint else self.moments.joined()
+        own, cube = self.predicted_error(), _cube(moments).predicted_error()
+        text = f"{bodies}; {own / cube:.2f} of the error variance of the cube's noise"
+        size = moments.outcome + 1
+        if MOST_SIZE < size <= _MOST_COMPARED:
+            best = _nuclear(moments).predicted_error()
+            text += f" ({best / cube:.2f} with nuclear noise, not drawn beyond {MOST_SIZE} rows)"
+        return text
 
 
 def choose_noise(
@@ -82,21 +167,64 @@ def choose_noise(
         return _joint(moments(joint=True), noise, share)
     options = []
     if noise in ("best", "split"):
-        options.append(_split(moments(joint=False), share))
+        options += _splits(moments(joint=False), share)
     if noise in ("best", "hull"):
         options.append(_joint(moments(joint=True), "hull", share))
+        if len(features) >= _FEWEST and moments(joint=True).outcome < MOST_SIZE:
+            options.append(_nuclear(moments(joint=True)))
     return min(options, key=MomentNoise.predicted_error)
 
 
-def _split(moments: RegressionMoments, rest: Fraction) -> MomentNoise:
+def _cube(moments: RegressionMoments) -> MomentNoise:
+    """The cube of the papers, for comparison: all entries in one box."""
+    i, j, factor = moments.entries.T
+    sides = np.where(i == j, 1.0, 2.0) * factor
+    return MomentNoise(moments, (Part("moments", LpBall(len(sides), np.inf, sides), Fraction(1)),))
+
+
+def _nuclear(moments: RegressionMoments) -> MomentNoise:
+    """One nuclear ball for everything, the square of the target included.
+
+    A weight w on the target makes the norm of a row R + w^2 and the noise of its moments 1 / w
+    times as large: :math:`(R + w^2)^2 (1/w^2 + c)`, the predicted error, c from the public guesses,
+    is least at the solution of :math:`2 c w^4 + w^2 = R`.
+    """
+    from tightdp.shaping.nuclear_part import NuclearPart  # which knows parts
+
+    rest = 1 + len(moments.features)
+    c = LENGTH + _LEVEL
+    weight = round(64 * np.sqrt((np.sqrt(1 + 8 * c * rest) - 1) / (4 * c))) / 64
+    ball, reach = moments.nuclear(weight)
+    part = NuclearPart("moments", ball, Fraction(1), reach, _entries(moments, slice(None)))
+    return MomentNoise(moments, (part,))
+
+
+def _entries(moments: RegressionMoments, where: slice) -> tuple[tuple[int, int, int], ...]:
+    return tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
+
+
+def _splits(moments: RegressionMoments, rest: Fraction) -> list[MomentNoise]:
+    """Parts of their own for the target and the features, these in two shapes."""
+    whole = Fraction(1)
+    parts = {name: Part(name, _feasible(moments, name), whole) for name in moments.parts}
+    out = [_shared(moments, parts, rest)]
+    if len(moments.features) >= _FEWEST and moments.outcome <= MOST_SIZE:
+        from tightdp.shaping.nuclear_part import NuclearPart
+
+        ball, reach = moments.nuclear(None)
+        entries = _entries(moments, moments.where("features"))
+        own = NuclearPart("features", ball, whole, reach, entries)
+        out.append(_shared(moments, {**parts, "features": own}, rest))
+    return out
+
+
+def _shared(moments: RegressionMoments, parts: dict[str, Part], rest: Fraction) -> MomentNoise:
     """Shares that minimise v_T / s^2 + v_F / (1 - s)^2, the predicted error."""
-    balls = {part: _feasible(moments, part) for part in moments.parts}
-    each = [np.diag(orders.covariance(ball, 1.0).value) for ball in balls.values()]
-    target, features = _effects(moments, np.concatenate(each))
+    target, features = _effects(moments, MomentNoise(moments, tuple(parts.values())).variances())
     odds = (target / features) ** (1 / 3)
     share = Fraction(round(1000 * odds / (1 + odds)), 1000)
     shares = {"target": rest * share, "features": rest * (1 - share), "square": 1 - rest}
-    return MomentNoise(moments, tuple(Part(p, ball, shares[p]) for p, ball in balls.items()))
+    return MomentNoise(moments, tuple(replace(p, share=shares[p.name]) for p in parts.values()))
 
 
 def _feasible(moments: RegressionMoments, part: str) -> NormBall:
