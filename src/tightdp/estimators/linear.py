@@ -167,7 +167,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
             level,
             self.guarantee_,
             about=f"the population's coefficients, {whatever}",
-            notes=reference_notes(self.schema_),
+            notes=(*reference_notes(self.schema_), f"Noise: {self.mechanism_.bodies}."),
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -192,10 +192,12 @@ class _Factors:
         y, y_off = proposals.exponentials.minus_log()
         x, x_off = proposals.normals.minus_log()
         slots = layout.slots(proposals.kappa) + (k + 1 + other) * np.arange(count)[:, None]
-        sums, off = (
-            np.bincount(slots.ravel(), part.ravel(), count * (k + 1 + other)).reshape(count, -1)
-            for part in (y, y_off)
-        )
+
+        def added(part: FloatArray) -> FloatArray:
+            total = np.bincount(slots.ravel(), part.ravel(), count * (k + 1 + other))
+            return np.asarray(total, dtype=np.float64).reshape(count, -1)
+
+        sums, off = added(y), added(y_off)
         first, second = layout.below
         extra = np.array(layout.squared, dtype=np.intp)
         square, square_off = x[:, first + second :], x_off[:, first + second :]
@@ -212,11 +214,9 @@ class _Factors:
         )
 
     def rows(self, at: NDArray[np.intp]) -> _Factors:
-        return _Factors(
-            *(part[at] for part in (self.P, self.p_off, self.Q, self.q_off)),
-            self.more[at],
-            self.more_off[at],
-        )
+        """Some of them."""
+        own, other = (self.P[at], self.p_off[at]), (self.Q[at], self.q_off[at])
+        return _Factors(*own, *other, self.more[at], self.more_off[at])
 
     def _stretched(self) -> tuple[FloatArray, ...]:
         """tr Q, its final size over it, their mean t, and bounds on the errors of the three."""

@@ -110,7 +110,8 @@ def _pair(i: int, j: int) -> Fraction:
     if (i + j) % 2 == 0:
         return Fraction(0)
     # of Gammas of i + 1 and j + 1 the first is smaller: i + 1 heads come before j + 1 tails
-    sooner = sum(Fraction(math.comb(i + r, r), 1 << (i + 1 + r)) for r in range(j + 1))
+    terms = (Fraction(math.comb(i + r, r), 1 << (i + 1 + r)) for r in range(j + 1))
+    sooner = sum(terms, Fraction(0))
     sign = 1 if i % 2 == 0 else -1
     return 2 * (2 * sooner - 1 + sign) * math.factorial(i) * math.factorial(j)
 

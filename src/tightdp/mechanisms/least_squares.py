@@ -183,9 +183,10 @@ class LeastSquares(Reading):
         times = float((narrow / np.maximum(std, np.finfo(float).tiny)).max())
         more = f"if numeric ones fill a fifth of them, up to {times:.3g} times as much"
         said = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
+        said = f"{said}; noise: {self.bodies}"
         assumes = of_rows(self.schema, said)
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
-        noise = f"shares of epsilon: {shares}; {self.bodies}"
+        noise = f"shares of epsilon: {shares}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
     def expected_std(self, *, spread: float = 1.0) -> FloatArray:

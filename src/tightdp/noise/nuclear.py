@@ -32,7 +32,7 @@ Entry = tuple[int, int, int]
 
 _GATE = 2.0**-30  # granted to eigenvalues of moves, which are computed with floats
 _EXACT_SPECTRA = 7  # rows of matrices whose spectra are simulated without a chain
-_CHAINS, _SWEEPS, _TAKEN = 512, 160, 8
+_CHAINS, _SWEEPS, _TAKEN = 256, 160, 8
 
 
 class NuclearNoise:
@@ -187,8 +187,8 @@ def matrices_like(size: int, count: int, rng: RandomSource) -> FloatArray:
         return rotated(draw_spectra(size, count, rng), rng)[:, i, j]
     pool = _pool(size)
     spectra = pool[rng.integers(len(pool), count)]
-    dim = len(i)
-    norm = rng.gamma(dim, count) / np.abs(spectra).sum(axis=1)  # the norm has its exact law
+    # the norm has its exact law, Gamma
+    norm = rng.exponential((count, len(i))).sum(axis=1) / np.abs(spectra).sum(axis=1)
     return rotated(spectra * norm[:, None], rng)[:, i, j]
 
 

@@ -38,6 +38,7 @@ _LEVEL = 1 / 24
 _SQUARE_ERROR = 0.004
 _SQUARE_SHARES = (0.01, 0.03)
 _FEWEST = 4  # features: with fewer the other bodies are smaller than nuclear balls
+_MANY = 8  # features: one nuclear ball for all is better than parts
 _MOST_COMPARED = 40  # rows of matrices
 
 
@@ -167,11 +168,12 @@ def choose_noise(
         return _joint(moments(joint=True), noise, share)
     options = []
     if noise in ("best", "split"):
-        options += _splits(moments(joint=False), share)
+        options += _splits(moments(joint=False), share, every=noise == "split")
     if noise in ("best", "hull"):
-        options.append(_joint(moments(joint=True), "hull", share))
         if len(features) >= _FEWEST and moments(joint=True).outcome < MOST_SIZE:
             options.append(_nuclear(moments(joint=True)))
+        if len(features) < _MANY or not options:
+            options.append(_joint(moments(joint=True), "hull", share))
     return min(options, key=MomentNoise.predicted_error)
 
 
@@ -203,8 +205,13 @@ def _entries(moments: RegressionMoments, where: slice) -> tuple[tuple[int, int, 
     return tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
 
 
-def _splits(moments: RegressionMoments, rest: Fraction) -> list[MomentNoise]:
-    """Parts of their own for the target and the features, these in two shapes."""
+def _splits(moments: RegressionMoments, rest: Fraction, *, every: bool) -> list[MomentNoise]:
+    """Parts of their own for the target and the features, these in two shapes.
+
+    Many features, where one nuclear ball for everything is better, are only split if asked.
+    """
+    if not every and len(moments.features) >= _MANY and moments.outcome < MOST_SIZE:
+        return []
     whole = Fraction(1)
     parts = {name: Part(name, _feasible(moments, name), whole) for name in moments.parts}
     out = [_shared(moments, parts, rest)]
