@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +12,12 @@ import pytest
 
 import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments, measured
-from tightdp.errors import ParameterError, TightdpError
+from tightdp.errors import ParameterError, TightdpError, UncoveredMoveError
 from tightdp.estimators.linear import LinearRegression
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.randomness import SeededSource
-from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.moment_noise import MomentNoise, Part, choose_noise
+from tightdp.shaping.nuclear_part import NuclearPart
 
 NUMERIC = {f"x{j}": tdp.Interval(-1, 1) for j in range(3)}
 MIXED = {
@@ -212,3 +215,67 @@ def test_no_share_depends_on_who_measured_a_body_first():
     again = measured(moments.ball("moments")).second_moment.value
     np.testing.assert_array_equal(quick, again)
     assert not np.array_equal(quick, precise)
+
+
+# --- nuclear noise --------------------------------------------------------------------------------
+
+
+def _wide(features: int, noise: str = "best") -> MomentNoise:
+    names = [f"x{j}" for j in range(features)]
+    schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), rows=5000)
+    return choose_noise(schema, names, "y", noise, Fraction(1), square=True)
+
+
+def _with_categories() -> tuple[RegressionMoments, NuclearPart]:
+    levels = tdp.Category(["a", "b", "c"], other="a")
+    facts = {
+        "x": tdp.Interval(0, 1),
+        "k": levels,
+        "u": tdp.Interval(-3, 2),
+        "y": tdp.Interval(0, 9),
+    }
+    moments = RegressionMoments(tdp.Schema(facts, rows=50), ["x", "k", "u"], "y", joint=True)
+    ball, reach = moments.nuclear(1.5)
+    entries = tuple((int(i), int(j), int(f)) for i, j, f in moments.entries)
+    return moments, NuclearPart("moments", ball, Fraction(1), reach, entries, moments.binary)
+
+
+def test_wide_regressions_take_nuclear_noise_and_say_so() -> None:
+    for features in (8, 12):
+        chosen = _wide(features)
+        assert isinstance(chosen.parts[0], NuclearPart)
+        assert f"nuclear ball of {features + 2} x {features + 2} matrices" in chosen.words
+    assert "cylinder" in _wide(16).words
+    assert "with nuclear noise, not drawn beyond 14 rows" in _wide(16).words
+
+
+def test_nuclear_noise_covers_rows_with_categories() -> None:
+    moments, part = _with_categories()
+    made = SplitMechanism(moments, [part], epsilon=1)
+    assert part.reach == 2 * (1 + 3 + Fraction(9, 4))  # a category counts once
+    assert made.certified == "by structure"
+    scale = Fraction(made.resolution) * part.reach
+    assert made.noises[0].sensitivity == scale
+
+
+def test_a_reach_that_is_too_short_is_refused() -> None:
+    moments, part = _with_categories()
+    short = replace(part, reach=part.reach * Fraction(7, 10))
+    with pytest.raises(UncoveredMoveError):
+        SplitMechanism(moments, [short], epsilon=1)
+
+
+def test_entries_in_another_order_are_refused() -> None:
+    moments, part = _with_categories()
+    with pytest.raises(UncoveredMoveError):
+        SplitMechanism(moments, [replace(part, entries=part.entries[::-1])], epsilon=1)
+
+
+def test_nuclear_half_widths_hold_at_once(seed: int) -> None:
+    moments, part = _with_categories()
+    made = SplitMechanism(moments, [part], epsilon=1)
+    drawn = made.noises[0].sample(300, rng=seed).astype(np.float64) / made.resolution
+    half = made.half_widths(0.9) - moments.rounding(made.bits)
+    share = (np.abs(drawn) <= half).all(axis=1).mean()
+    assert share > 0.9 - 4.5 * math.sqrt(0.09 / 300)
+    assert share < 1

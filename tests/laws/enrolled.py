@@ -20,6 +20,7 @@ import numpy as np
 import tightdp as tdp
 from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.histograms import JointHistogram
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.book_parts import BookParts, GroupPart
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
@@ -51,6 +52,7 @@ from tightdp.mechanisms.table_tests import (
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.nuclear_part import NuclearPart
 
 Make = Callable[[tdp.Schema], Any]
 BOTH = ("replace-one", "add-remove")
@@ -251,6 +253,15 @@ def split(facts: tdp.Schema) -> Any:
     return SplitMechanism(sums, parts, epsilon=1)
 
 
+def nuclear_moments(facts: tdp.Schema) -> Any:
+    """The moments of a regression with nuclear noise."""
+    moments = RegressionMoments(facts, ["x", "k"], "y", joint=True)
+    ball, reach = moments.nuclear(1.5)
+    entries = tuple(map(tuple, moments.entries.tolist()))
+    part = NuclearPart("moments", ball, Fraction(1), reach, entries, moments.binary)
+    return SplitMechanism(moments, [part], epsilon=1)
+
+
 _RHO: dict[str, Any] = {"rho": Fraction(1, 8), "delta": Fraction(1, 1000)}
 _MEANS: dict[str, Any] = {
     "tables": ["t", ["t", "k"]],
@@ -290,7 +301,10 @@ MECHANISMS: dict[type, list[Case]] = {
             ("replace-one",),
         )
     ],
-    SplitMechanism: [Case("split", split)],
+    SplitMechanism: [
+        Case("split", split),
+        Case("nuclear moments", nuclear_moments, ("replace-one",), quick=False),
+    ],
     SumMechanism: [Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1))],
     MeanMechanism: [Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1))],
     VarianceMechanism: [

@@ -224,6 +224,12 @@ class RegressionMoments(Statistic):
         balls = [_ball(group, kind, 1 if self._added else 2) for group in groups]
         return balls[0] if len(balls) == 1 else Product(balls)
 
+    @property
+    def binary(self) -> tuple[int, ...]:
+        """Places of indicators in z: their squares are their sums, and not among the entries."""
+        sets = [self.places[name] for name in self.features if name not in self._numeric]
+        return tuple(place for places in sets for place in places)
+
     def nuclear(self, weight: float | None) -> tuple[NuclearBall, Fraction]:
         r"""A nuclear ball around the changes of all entries, or of those of the features alone.
 

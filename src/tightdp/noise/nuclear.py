@@ -63,6 +63,9 @@ class NuclearNoise:
     epsilon : float, Fraction or Decimal
     sensitivity : int or Fraction
     entries : sequence of (int, int, int)
+    binary : sequence of int
+        Columns of 0 and 1, whose squares are their products with column 0, a constant, and are not
+        among the entries. Other entries that are left out do not move.
 
     Examples
     --------
@@ -81,10 +84,12 @@ class NuclearNoise:
         epsilon: Number,
         sensitivity: int | Fraction,
         entries: Sequence[Entry],
+        binary: Sequence[int] = (),
     ) -> None:
         self.ball = check_instance("ball", ball, NuclearBall)
         self.epsilon, self.sensitivity = check_epsilon(epsilon), Fraction(sensitivity)
         self.entries = tuple((int(i), int(j), int(f)) for i, j, f in entries)
+        self.binary = tuple(binary)
         # epsilon / L, never above it
         self.rate = Fraction(*rate(self.epsilon, 1)) / self.sensitivity
 
@@ -122,16 +127,13 @@ class NuclearNoise:
     # --- which moves it covers ------------------------------------------------------------------
 
     def covers(self, moves: WideIntegers, rows: int = 1) -> NDArray[np.bool_]:
-        """Whether the norm of so many of each move at once is at most L.
-
-        What is not released counts as not moving, so that this asks less than the proof of the
-        statistic gives; it is a gate for entries that stand in the wrong place.
-        """
+        """Whether the norm of so many of each move at once is at most L, in floats: a gate."""
         check_length("moves", moves.shape[1], self.dim, "entries")
         i, j, factor = np.array(self.entries).T
         D = np.zeros((len(moves), self.ball.size, self.ball.size))
         D[:, i, j] = np.asarray(moves / factor, dtype=np.float64)
         D[:, j, i] = D[:, i, j]
+        D[:, self.binary, self.binary] = D[:, 0, self.binary]
         D *= np.outer(self.ball.weights, self.ball.weights)
         norm = rows * np.abs(np.linalg.eigvalsh(D)).sum(axis=1)
         return np.asarray(norm <= float(self.sensitivity) * (1 + _GATE))

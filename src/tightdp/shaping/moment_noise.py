@@ -157,7 +157,7 @@ def choose_noise(
         check_choice("noise", noise, NOISES)
     share = 1 - _square_share(schema.rows, epsilon) if square else Fraction(1)
 
-    def moments(*, joint: bool) -> RegressionMoments:
+    def moments(*, joint: bool, square: bool = square) -> RegressionMoments:
         return RegressionMoments(schema, features, target, joint=joint, square=square)
 
     if not schema.rows_known:  # they are counted, beside the moments of the features
@@ -171,7 +171,8 @@ def choose_noise(
         options += _splits(moments(joint=False), share, every=noise == "split")
     if noise in ("best", "hull"):
         if len(features) >= _FEWEST and moments(joint=True).outcome < MOST_SIZE:
-            options.append(_nuclear(moments(joint=True)))
+            # the square of the target is one of the entries that move: it comes for nothing
+            options.append(_nuclear(moments(joint=True, square=True)))
         if len(features) < _MANY or not options:
             options.append(_joint(moments(joint=True), "hull", share))
     return min(options, key=MomentNoise.predicted_error)
@@ -191,18 +192,21 @@ def _nuclear(moments: RegressionMoments) -> MomentNoise:
     times as large: :math:`(R + w^2)^2 (1/w^2 + c)`, the predicted error, c from the public guesses,
     is least at the solution of :math:`2 c w^4 + w^2 = R`.
     """
-    from tightdp.shaping.nuclear_part import NuclearPart  # which knows parts
-
     rest = 1 + len(moments.features)
     c = LENGTH + _LEVEL
     weight = round(64 * np.sqrt((np.sqrt(1 + 8 * c * rest) - 1) / (4 * c))) / 64
-    ball, reach = moments.nuclear(weight)
-    part = NuclearPart("moments", ball, Fraction(1), reach, _entries(moments, slice(None)))
+    part = _nuclear_part("moments", moments, weight)
     return MomentNoise(moments, (part,))
 
 
-def _entries(moments: RegressionMoments, where: slice) -> tuple[tuple[int, int, int], ...]:
-    return tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
+def _nuclear_part(name: str, moments: RegressionMoments, weight: float | None) -> Part:
+    """Nuclear noise for all entries, with a weight on the target, or for those of the features."""
+    from tightdp.shaping.nuclear_part import NuclearPart  # which knows parts
+
+    where = slice(None) if weight is not None else moments.where("features")
+    entries = tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
+    ball, reach = moments.nuclear(weight)
+    return NuclearPart(name, ball, Fraction(1), reach, entries, moments.binary)
 
 
 def _splits(moments: RegressionMoments, rest: Fraction, *, every: bool) -> list[MomentNoise]:
@@ -216,11 +220,7 @@ def _splits(moments: RegressionMoments, rest: Fraction, *, every: bool) -> list[
     parts = {name: Part(name, _feasible(moments, name), whole) for name in moments.parts}
     out = [_shared(moments, parts, rest)]
     if len(moments.features) >= _FEWEST and moments.outcome <= MOST_SIZE:
-        from tightdp.shaping.nuclear_part import NuclearPart
-
-        ball, reach = moments.nuclear(None)
-        entries = _entries(moments, moments.where("features"))
-        own = NuclearPart("features", ball, whole, reach, entries)
+        own = _nuclear_part("features", moments, None)
         out.append(_shared(moments, {**parts, "features": own}, rest))
     return out
 

@@ -31,13 +31,15 @@ class NuclearPart(Part):
     ball: NuclearBall
     reach: Fraction
     entries: tuple[Entry, ...]
+    binary: tuple[int, ...] = ()
 
     @property
     def dim(self) -> int:
         return len(self.entries)
 
     def noise(self, epsilon: Fraction, resolution: int) -> NuclearNoise:
-        return NuclearNoise(self.ball, epsilon * self.share, self.reach * resolution, self.entries)
+        scaled = (epsilon * self.share, self.reach * resolution)
+        return NuclearNoise(self.ball, *scaled, self.entries, self.binary)
 
     def _unit(self, epsilon: Fraction) -> NuclearNoise:
         """The noise on the scaled entries, without a lattice."""
