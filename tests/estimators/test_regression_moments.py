@@ -17,7 +17,7 @@ from tightdp.estimators.linear import LinearRegression
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.randomness import SeededSource
 from tightdp.shaping.moment_noise import MomentNoise, Part, choose_noise
-from tightdp.shaping.nuclear_part import NuclearPart
+from tightdp.shaping.nuclear_part import NuclearPart, regression_part
 
 NUMERIC = {f"x{j}": tdp.Interval(-1, 1) for j in range(3)}
 MIXED = {
@@ -235,9 +235,7 @@ def _with_categories() -> tuple[RegressionMoments, NuclearPart]:
         "y": tdp.Interval(0, 9),
     }
     moments = RegressionMoments(tdp.Schema(facts, rows=50), ["x", "k", "u"], "y", joint=True)
-    ball, reach = moments.nuclear(1.5)
-    entries = tuple((int(i), int(j), int(f)) for i, j, f in moments.entries)
-    return moments, NuclearPart("moments", ball, Fraction(1), reach, entries, moments.binary)
+    return moments, regression_part("moments", moments, 1.5)
 
 
 def test_wide_regressions_take_nuclear_noise_and_say_so() -> None:

@@ -52,7 +52,7 @@ from tightdp.mechanisms.table_tests import (
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.shaping.moment_noise import Part
-from tightdp.shaping.nuclear_part import NuclearPart
+from tightdp.shaping.nuclear_part import regression_part
 
 Make = Callable[[tdp.Schema], Any]
 BOTH = ("replace-one", "add-remove")
@@ -256,9 +256,7 @@ def split(facts: tdp.Schema) -> Any:
 def nuclear_moments(facts: tdp.Schema) -> Any:
     """The moments of a regression with nuclear noise."""
     moments = RegressionMoments(facts, ["x", "k"], "y", joint=True)
-    ball, reach = moments.nuclear(1.5)
-    entries = tuple(map(tuple, moments.entries.tolist()))
-    part = NuclearPart("moments", ball, Fraction(1), reach, entries, moments.binary)
+    part = regression_part("moments", moments, 1.5)
     return SplitMechanism(moments, [part], epsilon=1)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -27,7 +26,6 @@ from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import KINDS, MomentBody
 from tightdp.geometry.moment_hulls import K2
 from tightdp.geometry.norm_balls import MEASURING_SEED, LpBall, NormBall, SecondMoment
-from tightdp.geometry.nuclear_ball import NuclearBall
 from tightdp.geometry.row_images import Hull, RowImage
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.privacy import Neighbors
@@ -133,11 +131,6 @@ class RegressionMoments(Statistic):
         self.centred = np.array(squares, dtype=np.int64)
         self.names = tuple(self._label(*entry) for entry in entries)
 
-    def joined(self) -> RegressionMoments:
-        """The same sums in the order of one part for all."""
-        roles = (self.schema, self.features, self.target)
-        return RegressionMoments(*roles, joint=True, square=self.square)
-
     # --- layout -------------------------------------------------------------------------------
 
     multi_affine = False
@@ -223,29 +216,6 @@ class RegressionMoments(Statistic):
         groups = self.parts[check_choice("part", part, self.parts)]
         balls = [_ball(group, kind, 1 if self._added else 2) for group in groups]
         return balls[0] if len(balls) == 1 else Product(balls)
-
-    @property
-    def binary(self) -> tuple[int, ...]:
-        """Places of indicators in z: their squares are their sums, and not among the entries."""
-        sets = [self.places[name] for name in self.features if name not in self._numeric]
-        return tuple(place for places in sets for place in places)
-
-    def nuclear(self, weight: float | None) -> tuple[NuclearBall, Fraction]:
-        r"""A nuclear ball around the changes of all entries, or of those of the features alone.
-
-        ``weight`` is that of the target, beside 1 for the other columns; None leaves it out. With S
-        the weights, a row has :math:`|Sz|^2 \le R`: 1 for the constant and for every numeric
-        feature, at most 1 for all indicators of a category, the square of the weight for the
-        target. Replaced, it moves the sums by z z' - w w', of norm at most 2 R
-        (:class:`~tightdp.NuclearBall`). The second value is 2 R, exactly.
-        """
-        size = self.outcome if weight is None else self.outcome + 1
-        weights = np.ones(size)
-        squares = Fraction(1 + len(self.features))
-        if weight is not None:
-            weights[-1] = weight
-            squares += Fraction(float(weight)) ** 2
-        return NuclearBall(size, float(2 * squares), weights), 2 * squares
 
     def sensitivity_space(self) -> SensitivitySpace:
         if self.joint and not self.schema.rows_known:

@@ -55,21 +55,32 @@ class Part:
         """Number of entries."""
         return self.ball.dim
 
-    def noise(self, epsilon: Fraction, resolution: int) -> LatticeNoise | NuclearNoise:
-        """The integer noise of the part, for a release that spends epsilon in all."""
-        return lattice_noise(self.ball, epsilon * self.share, resolution=resolution)
+    def noise(
+        self, epsilon: Fraction, resolution: int, persons: int = 1
+    ) -> LatticeNoise | NuclearNoise:
+        """The integer noise of the part, for a release that spends epsilon in all.
+
+        ``persons`` is how many rows one person has: together they move so many times as far.
+        """
+        spent = epsilon * self.share
+        row = lattice_noise(self.ball, spent, resolution=resolution)
+        return row if persons == 1 else LatticeNoise(row.body, spent, persons * row.sensitivity)
 
     def covariance(self, epsilon: Fraction) -> FloatArray:
         """Covariance of the noise on the scaled entries."""
         return orders.covariance(self.ball, float(epsilon * self.share)).value
 
     def half_widths(
-        self, noise: LatticeNoise | NuclearNoise, resolution: int, confidence: float
+        self,
+        noise: LatticeNoise | NuclearNoise,
+        resolution: int,
+        confidence: float,
+        persons: int = 1,
     ) -> FloatArray:
         """What all entries of the noise are within at once, scaled."""
         assert isinstance(noise, LatticeNoise)
-        radius = lattice_radius(self.ball, noise, resolution, confidence)
-        return radius * self.ball.bounding_box()
+        ball = self.ball if persons == 1 else self.ball.scaled(float(persons))
+        return lattice_radius(ball, noise, resolution, confidence) * ball.bounding_box()
 
     def simulate(self, epsilon: Fraction, size: int, rng: RandomSource) -> FloatArray:
         """Noise of the same law on the scaled entries, for simulations.
@@ -107,7 +118,8 @@ def shape_of(ball: NormBall) -> str:
     if isinstance(ball, LpBall):
         return "cube" if ball.p == np.inf or ball.dim == 1 else f"l{ball.p:g} ball"
     if isinstance(ball, Product):
-        return "product of " + " and ".join(sorted({shape_of(part) for part in ball.balls}))
+        kinds = sorted({shape_of(part) for part in ball.balls})
+        return kinds[0] if kinds == ["cube"] else f"product of {' and '.join(kinds)}"
     return repr(ball)
 
 
@@ -130,7 +142,10 @@ class MomentNoise:
     def words(self) -> str:
         """Which bodies were taken, and what they cost beside the cube and the best body known."""
         bodies = "; ".join(f"{part.name}: {part.shape}" for part in self.parts if part.dim > 1)
-        moments = self.moments if self.moments.joint else self.moments.joined()
+        if not self.moments.schema.rows_known:
+            return bodies  # all of them in one body, the cube, is for a public number of rows
+        roles = (self.moments.schema, self.moments.features, self.moments.target)
+        moments = RegressionMoments(*roles, joint=True)
         own, cube = self.predicted_error(), _cube(moments).predicted_error()
         text = f"{bodies}; {own / cube:.2f} of the error variance of the cube's noise"
         size = moments.outcome + 1
@@ -163,14 +178,14 @@ def choose_noise(
     if not schema.rows_known:  # they are counted, beside the moments of the features
         if isinstance(noise, NormBall) or noise not in ("best", "split"):
             fail("`noise` must be 'best' or 'split' where the number of rows is private.")
-        return _split(moments(joint=False), share)
+        return _splits(moments(joint=False), share, every=True)[0]
     if isinstance(noise, NormBall) or noise in LP_NAMES:
         return _joint(moments(joint=True), noise, share)
     options = []
     if noise in ("best", "split"):
         options += _splits(moments(joint=False), share, every=noise == "split")
     if noise in ("best", "hull"):
-        if len(features) >= _FEWEST and moments(joint=True).outcome < MOST_SIZE:
+        if _nuclear_fits(moments(joint=True), 1):
             # the square of the target is one of the entries that move: it comes for nothing
             options.append(_nuclear(moments(joint=True, square=True)))
         if len(features) < _MANY or not options:
@@ -199,14 +214,20 @@ def _nuclear(moments: RegressionMoments) -> MomentNoise:
     return MomentNoise(moments, (part,))
 
 
-def _nuclear_part(name: str, moments: RegressionMoments, weight: float | None) -> Part:
-    """Nuclear noise for all entries, with a weight on the target, or for those of the features."""
-    from tightdp.shaping.nuclear_part import NuclearPart  # which knows parts
+def _nuclear_fits(moments: RegressionMoments, target: int) -> bool:
+    """Whether nuclear noise can be drawn, and is worth a try; with the target or without it.
 
-    where = slice(None) if weight is not None else moments.where("features")
-    entries = tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
-    ball, reach = moments.nuclear(weight)
-    return NuclearPart(name, ball, Fraction(1), reach, entries, moments.binary)
+    It is made for rows that are replaced, of a public number: counts of rows, and squares that are
+    less by one for every row, are none of its entries.
+    """
+    enough = len(moments.features) >= _FEWEST and moments.outcome + target <= MOST_SIZE
+    return enough and moments.schema.rows_known
+
+
+def _nuclear_part(name: str, moments: RegressionMoments, weight: float | None) -> Part:
+    from tightdp.shaping.nuclear_part import regression_part  # which knows parts
+
+    return regression_part(name, moments, weight)
 
 
 def _splits(moments: RegressionMoments, rest: Fraction, *, every: bool) -> list[MomentNoise]:
@@ -214,12 +235,12 @@ def _splits(moments: RegressionMoments, rest: Fraction, *, every: bool) -> list[
 
     Many features, where one nuclear ball for everything is better, are only split if asked.
     """
-    if not every and len(moments.features) >= _MANY and moments.outcome < MOST_SIZE:
+    if not every and len(moments.features) >= _MANY and _nuclear_fits(moments, 1):
         return []
     whole = Fraction(1)
     parts = {name: Part(name, _feasible(moments, name), whole) for name in moments.parts}
     out = [_shared(moments, parts, rest)]
-    if len(moments.features) >= _FEWEST and moments.outcome <= MOST_SIZE:
+    if _nuclear_fits(moments, 0):
         own = _nuclear_part("features", moments, None)
         out.append(_shared(moments, {**parts, "features": own}, rest))
     return out

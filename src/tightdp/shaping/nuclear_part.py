@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.data.regression_moments import RegressionMoments
+from tightdp.errors import FloatArray, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.geometry.nuclear_ball import NuclearBall
@@ -37,8 +38,8 @@ class NuclearPart(Part):
     def dim(self) -> int:
         return len(self.entries)
 
-    def noise(self, epsilon: Fraction, resolution: int) -> NuclearNoise:
-        scaled = (epsilon * self.share, self.reach * resolution)
+    def noise(self, epsilon: Fraction, resolution: int, persons: int = 1) -> NuclearNoise:
+        scaled = (epsilon * self.share, self.reach * resolution * persons)
         return NuclearNoise(self.ball, *scaled, self.entries, self.binary)
 
     def _unit(self, epsilon: Fraction) -> NuclearNoise:
@@ -49,7 +50,11 @@ class NuclearPart(Part):
         return self._unit(epsilon).covariance() - np.eye(self.dim) / 12
 
     def half_widths(
-        self, noise: LatticeNoise | NuclearNoise, resolution: int, confidence: float
+        self,
+        noise: LatticeNoise | NuclearNoise,
+        resolution: int,
+        confidence: float,
+        persons: int = 1,
     ) -> FloatArray:
         assert isinstance(noise, NuclearNoise)
         std = np.sqrt(np.diag(noise.covariance()))
@@ -84,3 +89,30 @@ def matrix_reach(size: int, confidence: float) -> float:
     norm = orders.concentration_radius(ball, 1.0, confidence)
     by_norm = norm * float((ball.bounding_box() / std).max())
     return min(by_norm, float((simultaneous(draws, std, confidence) / std).max()))
+
+
+def regression_part(
+    name: str, moments: RegressionMoments, weight: float | None, share: Fraction = Fraction(1)
+) -> NuclearPart:
+    r"""Nuclear noise for all moments of a regression, or for those of the features alone.
+
+    ``weight`` is that of the target, beside 1 for the other columns; None leaves the target out.
+    With S the weights, a row z has :math:`|Sz|^2 \le R`: 1 for the constant and for every numeric
+    feature, at most 1 for all indicators of a category, the square of the weight for the target.
+    Replaced, it moves the sums by z z' - w w', of norm at most 2 R
+    (:class:`~tightdp.NuclearBall`). Entries that are not released do not move (the constant,
+    products of indicators that exclude each other), or are told by others (their squares).
+    """
+    if not moments.schema.rows_known or (weight is not None and not moments.square):
+        fail("Nuclear noise needs replaced rows of a public number, and the target's square.")
+    size = moments.outcome if weight is None else moments.outcome + 1
+    weights, squares = np.ones(size), Fraction(1 + len(moments.features))
+    if weight is not None:
+        weights[-1] = weight
+        squares += Fraction(float(weight)) ** 2
+    where = slice(None) if weight is not None else moments.where("features")
+    entries = tuple((int(i), int(j), int(f)) for i, j, f in moments.entries[where])
+    squared = {i for i, j, _ in entries if i == j}
+    binary = tuple(place for place in range(1, moments.outcome) if place not in squared)
+    ball = NuclearBall(size, float(2 * squares), weights)
+    return NuclearPart(name, ball, share, 2 * squares, entries, binary)
