@@ -10,7 +10,7 @@ from tightdp.data.histograms import Histogram
 from tightdp.errors import InfeasibleSamplingError, UncoveredMoveError
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.shaping.ball_noise import BallNoise
-from tightdp.shaping.cell_noise import FEW_CELLS, CellNoise
+from tightdp.shaping.cell_noise import FEW_CELLS, SymmetricNoise
 
 CELLS = FEW_CELLS + 88
 
@@ -33,7 +33,7 @@ def test_many_cells_have_the_law_and_the_variance_of_the_hull(neighbors):
 
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_half_widths_hold_for_all_cells_at_once(neighbors, seed):
-    noise = CellNoise(statistic(neighbors), "hull", 1.0)
+    noise = SymmetricNoise(statistic(neighbors), "hull", 1.0)
     worst = np.abs(noise.draws.sample(2_000, rng=seed)).max(axis=1)
     outside = np.mean(worst > noise.widths(0.9)[0])
     assert outside < 0.1 + 5 * np.sqrt(0.09 / 2_000)

@@ -41,7 +41,7 @@ _SHIFT = 16  # factorials from here on follow Stirling's series to a part in 2**
 _UNIT = 2.0**-52
 _CELLS = 1 << 17  # entries drawn at a time: they stay in the cache
 _WORD = 1 << 61
-_LONGEST = 1 << 54  # about where totals and levels lie, at most
+_LONGEST = 1 << 50  # about where totals and levels lie, at most
 _FAST = 1 << 32  # bounds of integers_within
 
 
@@ -178,8 +178,14 @@ def level_law(dim: int, half: int, rate: Fraction) -> LogConcaveLaw:
     mode = max(0, math.floor(dim / eta - 1 / (2 * h)))
     spread = (mode + 1 / (2 * h)) / math.sqrt(dim)
     at = 2 * h * mode + 1
+
+    def logs(t: NDArray[np.int64]) -> FloatArray:
+        x = (t - mode).astype(np.float64) * (2 * h) / at
+        far = np.log(2.0 * h * t + 1) - math.log(at)  # where 1 + x would lose its digits
+        return dim * np.where(x > -0.5, np.log1p(np.maximum(x, -0.5)), far)
+
     counted = Counted(
-        lambda t: dim * np.log1p((t - mode).astype(np.float64) * (2 * h) / at),
+        logs,
         # |ln((2ht + 1)/(2hs + 1))| <= |t - s| / (s + 1/2h) upwards, and downwards at most 44 times
         # as much, as no number of 64 bits has a longer logarithm
         32 * _UNIT * (44 * math.sqrt(dim) + 44 * dim * (mode == 0)),

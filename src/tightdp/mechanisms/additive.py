@@ -40,7 +40,7 @@ from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
-from tightdp.shaping.cell_noise import CELL_NOISES, FEW_CELLS, CellNoise
+from tightdp.shaping.cell_noise import CELL_NOISES, FEW_CELLS, SymmetricNoise
 from tightdp.shaping.coordinate_noise import (
     FAMILIES,
     LOSSY,
@@ -233,7 +233,7 @@ class AdditiveMechanism(Mechanism):
     @property
     def ball(self) -> NormBall:
         """The ball that shapes the noise."""
-        if isinstance(self._choice, (BallNoise, CellNoise)):
+        if isinstance(self._choice, (BallNoise, SymmetricNoise)):
             return self._choice.ball
         fail("This mechanism draws its noise entry by entry: there is no ball.")
 
@@ -260,7 +260,7 @@ class AdditiveMechanism(Mechanism):
         return covariance.copy(), half.copy()
 
     def _find_errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        if isinstance(self._choice, CellNoise):  # counts are in their own units
+        if isinstance(self._choice, SymmetricNoise):  # counts are in their own units
             return self._choice.covariance(), self._choice.widths(confidence)
         if type(self.statistic).recover is Statistic.recover:  # in the units of the noise
             whole = np.eye(len(self.statistic))
@@ -388,7 +388,7 @@ def choose_noise(
         )
     plain = not check_share(delta) and rho is None and wishes is None
     if statistic.one_cell and len(statistic) > FEW_CELLS and plain and _is_one(noise, CELL_NOISES):
-        return CellNoise(statistic, str(noise), epsilon)
+        return SymmetricNoise(statistic, str(noise), epsilon)
     if len(statistic) > MOST_ENTRIES:
         fail(
             f"`noise` must be one of {quoted(CELL_NOISES)}, with no `delta`, `rho`, `weights` or "

@@ -36,7 +36,7 @@ _LEAST_VARIANCE = 1e-40  # who weighs by it must not divide by zero
 _FLOATS = 1 + 1e-9
 
 
-class CellNoise:
+class SymmetricNoise:
     r"""Lattice noise for counts of cells, in the shape of the hull of all moves, or of an l1 ball.
 
     **Privacy.**
@@ -123,7 +123,7 @@ class CellNoise:
 
 
 def _excess(cells: int, rate: float) -> float:
-    r""":math:`\rho` of :class:`CellNoise` for entries with weights :math:`r^{|z|}, r = e^{-rate}`.
+    r""":math:`\rho` of :class:`SymmetricNoise` for entries with weights :math:`r^{|z|}, r = e^{-rate}`.
 
     Chances of sums to be 0 are Legendre polynomials: with :math:`\lambda = (1+r)/(1-r)` and
     :math:`x = (\lambda + 1/\lambda)/2`, that of m entries is :math:`\lambda^{-m} P_{m-1}(x)`. So

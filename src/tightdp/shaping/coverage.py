@@ -33,7 +33,7 @@ from tightdp.data.public_rows import (
 from tightdp.data.statistics import Statistic
 from tightdp.errors import UncoveredMoveError, WideIntegers, fail
 from tightdp.privacy import Neighbors
-from tightdp.shaping.cell_noise import CellNoise
+from tightdp.shaping.cell_noise import SymmetricNoise
 
 _SINGLE = 9  # rows that are measured each by itself, where there are many cells
 EXACT, BY_STRUCTURE = "exact", "by structure"
@@ -72,7 +72,7 @@ def certify_moves(statistic: Statistic, noise: Covering) -> Coverage:
         Naming the entries of a move that is not covered. Nothing has been spent by then.
     """
     paired = statistic.schema.neighbors is Neighbors.REPLACE_ONE
-    if isinstance(noise, CellNoise):
+    if isinstance(noise, SymmetricNoise):
         return _certify_cells(statistic, noise, paired)
     some = _steps(sampled_images(statistic, noise.bits), noise.factor)
     optional = paired and statistic.schema.drops  # a row may come or go: its moves are images
