@@ -123,7 +123,7 @@ class SymmetricNoise:
 
 
 def _excess(cells: int, rate: float) -> float:
-    r""":math:`\rho` of :class:`SymmetricNoise` for entries with weights :math:`r^{|z|}, r = e^{-rate}`.
+    r""":math:`\rho` of the class above, for entries with weights :math:`r^{|z|}, r = e^{-rate}`.
 
     Chances of sums to be 0 are Legendre polynomials: with :math:`\lambda = (1+r)/(1-r)` and
     :math:`x = (\lambda + 1/\lambda)/2`, that of m entries is :math:`\lambda^{-m} P_{m-1}(x)`. So
