@@ -14,12 +14,14 @@ no code of a cell's own class runs.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import zoneinfo
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -34,7 +36,7 @@ EPOCH = date(1970, 1, 1).toordinal()
 _DAY, _HOUR = 86_400, 3_600
 _FIRST, _LAST = (date.min.toordinal() - EPOCH) * _DAY, (date.max.toordinal() - EPOCH + 1) * _DAY - 1
 _NO_TIME = np.iinfo(np.int64).min  # of numpy's datetimes: NaT
-_MOST_DIGITS = 20
+_MOST_DIGITS = 100  # as many as a format has letters
 _OFFSET = r"(?P<z>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _MONTHS = "january february march april may june july august september october november december"
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday"
@@ -83,7 +85,7 @@ class Clock:
         return self._counted(np.array([s or 0 for s in found], dtype=np.int64), gone)
 
     def of_instants(
-        self, ticks: NDArray[Any], missing: NDArray[np.bool_] | None, zone: str | None
+        self, ticks: NDArray[Any], missing: NDArray[np.bool_] | None, zone: str | tzinfo | None
     ) -> FloatArray:
         """The same of numpy's datetimes; with a zone they are instants, without one wall clocks."""
         seconds, gone = _seconds(ticks)
@@ -160,6 +162,13 @@ def _of_python(cell: Any, zone: str) -> int | None:
         getattr(datetime, part).__get__(cell)
         for part in ("hour", "minute", "second", "fold", "tzinfo")
     )
+    stamp: Any = getattr(sys.modules.get("pandas"), "Timestamp", None)
+    if any(base is stamp for base in type.mro(type(cell))):
+        instant, gone = _seconds(np.array([stamp.to_datetime64(cell)]))
+        if gone[0] or not date.min.year <= stamp.year.__get__(cell) <= date.max.year:
+            return None  # of a year that is none of Python's, its base class stores another
+        if zone and clock is not None:  # an instant, whatever class its clock is of
+            return _on_clock(int(instant[0]), 0, zone)
     second += hour * _HOUR + minute * 60 + rest
     if clock is None or not zone:
         return second
@@ -290,7 +299,7 @@ def _pattern(form: str) -> re.Pattern[str]:
         seen.append(name)
         before = True
     _check_directives(seen)
-    return re.compile(out)
+    return re.compile(out, re.ASCII)  # else a long s, which no month has, would be an s
 
 
 def _check_directives(seen: list[str]) -> None:
@@ -313,25 +322,46 @@ def _check_directives(seen: list[str]) -> None:
 
 
 def _seconds(ticks: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
-    """Whole seconds of numpy's datetimes of any unit, rounded down, and which are no dates here."""
-    if np.datetime_data(ticks.dtype)[0] in ("fs", "as"):  # from which numpy has no way to seconds
-        ticks = ticks.astype("M8[ns]")
-    gone = np.isnat(ticks)
-    # to years first, which no unit overflows; seconds of far years would wrap
-    years = np.where(gone, 0, ticks.astype("M8[Y]").astype(np.int64)) + 1970
-    gone = gone | (years < date.min.year) | (years > date.max.year)
-    near = np.where(gone, np.zeros(1, ticks.dtype), ticks)
-    return near.astype("M8[s]").astype(np.int64), gone
+    """Whole seconds of numpy's datetimes of any unit, rounded down, and which are no dates here.
+
+    By integers: numpy's own way wraps round at the ends of what a unit holds.
+    """
+    unit, count = np.datetime_data(ticks.dtype)
+    gone, whole = np.isnat(ticks), ticks.astype(np.int64)
+    if unit in _MONTHS_OF:
+        months = [12 * (year - 1970) for year in (date.min.year, date.max.year + 1)]
+        gone = gone | ~_between(whole, Fraction(_MONTHS_OF[unit] * count), *months)
+        near = np.where(gone, 0, whole).view(ticks.dtype)  # of which the calendar is numpy's
+        return near.astype("M8[s]").astype(np.int64), gone
+    size = _SECONDS_OF.get(unit, Fraction(0)) * count  # of no unit: they are NaT, all of them
+    gone = gone | ~_between(whole, size or Fraction(1), _FIRST, _LAST + 1)
+    near = np.where(gone, 0, whole)
+    if size.numerator > 1 < size.denominator:  # such as 7 ms, whose products are long
+        near = near.astype(object)
+    return (near * size.numerator // size.denominator).astype(np.int64), gone
 
 
-def wall_seconds(instants: Integers, zone: str) -> Integers:
+_MONTHS_OF = {"Y": 12, "M": 1}
+_SECONDS_OF = {
+    **{"W": Fraction(7 * _DAY), "D": Fraction(_DAY), "h": Fraction(_HOUR), "m": Fraction(60)},
+    **{f"{part}s": Fraction(1, 1000**k) for k, part in enumerate(["", *"munpfa"])},
+}
+
+
+def _between(whole: Integers, size: Fraction, low: int, high: int) -> NDArray[np.bool_]:
+    """Which integers, times the size, are at least one bound and below the other."""
+    first, last = math.ceil(low / size), math.ceil(high / size) - 1
+    return np.asarray((whole >= max(first, -(2**63))) & (whole <= min(last, 2**63 - 1)))
+
+
+def wall_seconds(instants: Integers, zone: str | tzinfo) -> Integers:
     """What a clock of the zone shows at these instants, in seconds since its 1970-01-01.
 
     >>> (wall_seconds(np.array([0, 1_400_000_000]), "Europe/Berlin") - [0, 1_400_000_000]).tolist()
     [3600, 7200]
     """
     hours, places = np.unique(instants // _HOUR, return_inverse=True)
-    clock = find_zone(zone)
+    clock = find_zone(zone) if isinstance(zone, str) else zone
     ends = [[_ahead(clock, int(h) * _HOUR + s) for s in (0, _HOUR - 1)] for h in hours]
     offsets = np.array(ends, dtype=np.int64).reshape(-1, 2)[places.reshape(-1)]
     out = instants + offsets[:, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import json
 import random
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tightdp as tdp
@@ -231,6 +232,58 @@ def test_instants_are_put_on_the_stated_clock_or_are_as_written(seed):
         if name != "DuckDB":  # whose clock is that of its session
             assert days(table) == [should_be(d) for d in written], name
     assert days({"sold": cells}, ZONED) == [should_be(c and c.date(), ZONED) for c in cells]
+
+
+def test_a_column_of_pandas_whose_zone_has_no_name_here_holds_instants():
+    """Its clock may be an offset, or of a class of somebody's own; pandas has no room at the ends
+    of nanoseconds, and no far years on clocks of the machine."""
+    late = datetime(2014, 1, 3, 21, tzinfo=timezone(timedelta(hours=-5)))
+    ends = np.array([2**63 - 1, 1 - 2**63, 0]).view("M8[ns]")
+    far = np.array(["20000-01-01", "-5000-01-01", "1970-01-01"], dtype="M8[s]")
+    for clock in (late.tzinfo, Hourly()):
+        column = pd.Series([late]).dt.tz_convert(clock)
+        for rule, day in ((SOLD, 3), (Date(FIRST, LAST, zone="Europe/Berlin"), 4)):
+            assert days({"sold": column}, rule) == [should_be(date(2014, 1, day))]
+            assert days({"sold": column.astype(object)}, rule) == days({"sold": column}, rule)
+            for ticks, found in ((ends, (LAST, FIRST, FIRST)), (far, (None, None, FIRST))):
+                zoned = pd.Series(pd.DatetimeIndex(ticks).tz_localize("UTC").tz_convert(clock))
+                assert days({"sold": zoned}, rule) == [*map(should_be, found)]
+
+
+class Hourly(tzinfo):
+    """A clock five hours behind, of which the machine knows no name."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        return timedelta(hours=-5)
+
+    def dst(self, when: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, when: datetime | None) -> str:
+        return "hourly"
+
+
+def test_old_timestamps_of_parquet_do_not_wrap_round(tmp_path):
+    """In nanoseconds 9999-12-31, which many tables have for "never", would be of the year 1816."""
+    cells = [datetime(9999, 12, 31), datetime(1, 1, 1), datetime(2014, 2, 3, 23), None]
+    table = pa.table({"sold": pa.array(cells, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+    assert days(tmp_path / "old.parquet") == days({"sold": cells})
+    pq.write_table(table, tmp_path / "new.parquet")
+    assert days(tmp_path) == days({"sold": [*cells, *cells]})
+
+
+def test_datetimes_of_numpy_are_read_in_every_unit():
+    for unit in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"):
+        ticks = np.array([-1, 0, 1, -(2**63)]).view(f"M8[{unit}]")
+        found = Clock(0).of_instants(ticks, None, None)
+        np.testing.assert_array_equal(found, Clock(0).numbers(list(ticks)))
+        assert found[0] < found[1] == 0 <= found[2]
+        ends = np.array([2**63 - 1, 1 - 2**63]).view(f"M8[7{unit}]")
+        late, early = Clock(0).of_instants(ends, None, None)
+        assert not late < 0 < early  # nothing wraps round
+    lowest = pd.Timestamp.min
+    assert Clock(0).numbers([lowest, lowest.to_datetime64()]).tolist() == [-106752.0] * 2
 
 
 def test_clocks_that_change_within_an_hour_are_followed_to_the_second():

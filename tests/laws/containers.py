@@ -208,6 +208,7 @@ KINDS: dict[str, Kind] = {
             *(datetime(2014, 2, 3, 23, tzinfo=UTC), np.datetime64(2**62, "Y")),
             *(Calendar(2014, 2, 3), datetime(2014, 2, 3, tzinfo=Deaf()), time(12), timedelta(1)),
             *(np.array(1.0), pd.NA, pd.NaT, np.str_("a"), range(3), Decimal("sNaN")),
+            *(np.datetime64(1, "ps"), pd.Timestamp(np.datetime64("20000-01-01", "s"))),
         )
     ),
 }

@@ -16,8 +16,10 @@ ROWS = 12
 CELLS = [
     cell for kind in ("object", "instant", "time", "date", "text") for cell in KINDS[kind].cells
 ]
+CELLS += ["13 \u017fep 2014", "13 SEP 2014", "13 sept 2014"]  # a long s, which is an s to some
 RULES = {
     "as written": tdp.Date("2014-01-01", "2014-03-31"),
+    "in words": tdp.Date("2014-01-01", "2014-03-31", "day", format="%d %b %Y"),
     "stated": tdp.Date("2014-01-01", "2014-03-31", "week", format="%d.%m.%Y", zone="Asia/Tokyo"),
 }
 

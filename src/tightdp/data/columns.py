@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -232,7 +233,7 @@ class InstantCells(Cells):
         self,
         values: NDArray[Any],
         missing: NDArray[np.bool_] | None = None,
-        zone: str | None = None,
+        zone: str | tzinfo | None = None,
     ) -> None:
         self._values, self._missing, self._zone = values, missing, zone
 

@@ -385,7 +385,14 @@ def _stamps(files: Iterable[str | Path]) -> list[tuple[int, ...] | None]:
 
 def _kind(file: str) -> Any:
     """Names and types of the columns of a Parquet file."""
-    return require("pyarrow.parquet", "pyarrow").read_schema(file).remove_metadata()
+    with open(file, "rb") as opened:
+        return _format().inspect(opened).remove_metadata()
+
+
+def _format() -> Any:
+    """Old timestamps, of 96 bits, in milliseconds: nanoseconds of 9999-12-31 would wrap round."""
+    make = require("pyarrow.dataset", "pyarrow").ParquetFileFormat
+    return make(coerce_int96_timestamp_unit="ms")
 
 
 def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> Engine:
@@ -395,7 +402,7 @@ def _parquet_alike(files: list[str], kind: Any, absent: Mapping[str, Any]) -> En
 
     def fresh() -> Any:  # a dataset that was asked before would trust the footers that it saw
         make = require("pyarrow.dataset", "pyarrow").dataset
-        return make(files, schema=full, format="parquet")
+        return make(files, schema=full, format=_format())
 
     def check() -> None:
         if not all(Path(file).is_file() and _kind(file) == kind for file in files):

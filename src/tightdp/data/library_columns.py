@@ -105,11 +105,13 @@ def _pandas_cells(array: Any) -> Cells:
 
 
 def _zoned_cells(array: Any) -> Cells:
-    """Instants of a zone that has a name here; of others what their clock shows."""
-    zone, instants = str(array.dtype.tz), array.tz_convert(None)
-    if known_zone(zone):
-        return InstantCells(np.asarray(instants), zone=zone)
-    return InstantCells(np.asarray(array.tz_localize(None)))
+    """Instants on the clock of their zone; by its name, where it has one that is known here.
+
+    pandas itself would raise on instants for which its clocks have no room.
+    """
+    clock = array.dtype.tz
+    zone = str(clock) if known_zone(str(clock)) else clock
+    return InstantCells(np.asarray(array.tz_convert(None)), zone=zone)
 
 
 def _sparse_cells(array: Any) -> Cells:

@@ -7,6 +7,7 @@ public; what a row holds is asked for when a release has been paid for.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import sqlite3
@@ -68,7 +69,10 @@ class ExcelFile:
 
     A cell is what Excel last stored in it: of a formula its result. Dates are what Excel shows as
     dates, errors such as #DIV/0! are missing, and of merged cells the first has the value and the
-    others are missing. A row without any cell is none.
+    others are missing. Every row counts down to the last one in which anything stands, in whatever
+    column: somebody of whom nothing is known is a row of missing cells, as in a list. Behind that
+    row there is none: if all cells of the last one may be empty, give it something, such as a
+    number, or state add-remove neighbours, under which the number of rows is private.
 
     Parameters
     ----------
@@ -112,15 +116,23 @@ def excel_table(file: ExcelFile) -> RowTable:
         if stated is None and _excel_header(excel, file) != header:
             fail("The header of the sheet has changed since its names were checked.", DataError)
         places = [header.index(name) for name in names]
+        empty = 0
         for row in itertools.islice(_excel_rows(excel, file), 1 if stated is None else 0, None):
-            if any(cell is not None for cell in row):
-                yield [row[place] if place < len(row) else None for place in places]
+            if all(cell is None for cell in row):
+                empty += 1  # a row, if another one follows
+                continue
+            yield from itertools.repeat([None] * len(places), empty)
+            yield [row[place] if place < len(row) else None for place in places]
+            empty = 0
 
     return RowTable(header, rows)
 
 
 def _excel_rows(excel: Any, file: ExcelFile) -> Generator[list[Any], None, None]:
-    """The cells of the rows, each by itself; nothing of them is warned about."""
+    """The cells of the rows, each by itself; nothing of them is warned about.
+
+    An error is NaN, which is missing, but something: nothing is None.
+    """
     try:
         book = _quietly(lambda: excel.load_workbook(file.path, read_only=True, data_only=True))
     except Exception:  # of a zip file, of XML, of openpyxl itself
@@ -131,7 +143,7 @@ def _excel_rows(excel: Any, file: ExcelFile) -> Generator[list[Any], None, None]
         rows = book[file.sheet].iter_rows()
         while part := _quietly(lambda: list(itertools.islice(rows, _ROWS))):
             for row in part:
-                yield [None if cell.data_type == "e" else cell.value for cell in row]
+                yield [math.nan if cell.data_type == "e" else cell.value for cell in row]
 
 
 def _quietly(step: Callable[[], T]) -> T:
