@@ -14,6 +14,7 @@ import pytest
 
 from tightdp.cli import main
 from tightdp.cli.output import Exit
+from tightdp.data.sources import from_sql
 from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
 from tightdp.options import amount
@@ -234,6 +235,17 @@ GUESSING = {
     ),
     "automatic": f"SELECT * FROM read_csv_auto('{{folder}}/table.csv', {_CSV})",
     "a query in a text": "SELECT * FROM query('FROM ''{folder}/table.csv''')",
+    "no rows of it": "SELECT * FROM '{folder}/table.csv' LIMIT 0",
+    "none of its rows": "SELECT * FROM read_csv_auto('{folder}/table.csv') WHERE false",
+    "a name in quotes beside a call": (
+        f"SELECT age FROM read_csv('{{folder}}/table.csv', {_CSV}) "
+        "UNION ALL SELECT age FROM \\\"read_csv\\\"('{folder}/table.csv')"
+    ),
+    "a query in a text beside a call": (
+        f"SELECT age FROM read_csv('{{folder}}/table.csv', {_CSV}) "
+        "UNION ALL SELECT age FROM query('FROM read_csv(''{folder}/table.csv'')')"
+    ),
+    "JSON that is none": "SELECT * FROM read_json('{folder}/table.csv')",
     "the guess itself": "SELECT 1 AS age FROM sniff_csv('{folder}/table.csv')",
     "a common table": "WITH t AS (FROM '{folder}/table.csv') SELECT a.age FROM t a, t b",
     "JSON": "SELECT * FROM '{folder}/table.json'",
@@ -250,6 +262,22 @@ def test_a_query_does_not_guess_from_cells(name, folder, plan, capsys):
     query = GUESSING[name].format(folder=folder.as_posix())
     said = refused(plan(head=HEAD.replace('file = "table.csv"', f'sql = "{query}"')), capsys)
     assert "would guess types" in said
+
+
+def test_a_query_of_names_and_types_is_none_of_rows(folder, plan, capsys):
+    """What DESCRIBE says of a file was guessed from its cells."""
+    pytest.importorskip("duckdb")
+    for query in ("DESCRIBE FROM '{}'", "SELECT * FROM (DESCRIBE '{}')"):
+        asked = query.format((folder / "table.csv").as_posix())
+        said = refused(plan(head=HEAD.replace('file = "table.csv"', f'sql = "{asked}"')), capsys)
+        assert "one SELECT of rows" in said
+
+
+def test_a_table_that_is_stated_once_may_be_named_twice(folder):
+    pytest.importorskip("duckdb", minversion="1.5")  # older ones write it into the plan twice
+    table = f"read_csv('{(folder / 'table.csv').as_posix()}', {STATED})"
+    query = f"WITH t AS (FROM {table}) SELECT a.age FROM t a, t b UNION ALL SELECT age FROM {table}"
+    assert from_sql(query, files=folder).columns == ["age"]
 
 
 def test_a_view_does_not_guess_from_cells(folder, plan, capsys):

@@ -302,6 +302,19 @@ def test_a_database_is_asked_again_and_again(ask, folder):
     assert [one.columns[0] for one in held] == ["age", "age"]
 
 
+def test_names_of_a_query_are_no_record_and_no_levels(ask, folder):
+    """Before: the first record of a file stood as names where none of its rows was asked for."""
+    duckdb = pytest.importorskip("duckdb")
+    (folder / "bare.csv").write_text("Alice,Berlin\nBob,Paris\n")
+    with duckdb.connect(str(folder / "t.duckdb")) as base:
+        base.execute("CREATE TABLE t (s STRUCT(who ENUM('Alice', 'Bob')), x DECIMAL(9, 2))")
+    bare = (folder / "bare.csv").as_posix()
+    for query in (f"FROM '{bare}' LIMIT 0", f"SELECT * FROM '{bare}' WHERE false"):
+        assert "Alice" not in ask("header", 422, data={"sql": query})["error"]
+    found = ask("header", data={"sql": "FROM t", "database": "t.duckdb"})["columns"]
+    assert [column["kind"] for column in found] == ["struct", "number"]
+
+
 def test_a_long_preview_is_short(ask):
     wide = {"name": "h", "kind": "histogram", "column": "pay", "bins": 200, "epsilon": 1}
     found = ask("preview", plan=plan(wide), name="h", epsilon=1)

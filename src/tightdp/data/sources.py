@@ -6,13 +6,15 @@ its rows are read when a release has been paid for.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from tightdp.data.csv_files import CsvFile, read_first
 from tightdp.data.engines import parquet_files
@@ -30,13 +32,16 @@ _CLOSED = (  # settings of DuckDB by which a query could reach beyond what is st
 _CLOSING = threading.Lock()
 _SEEN: dict[str, str | None] = {}  # of a database that was closed off: the files beside it
 
+# before DuckDB 1.5 a relation could not be read any more when its connection was gone
+_KEPT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
 _ASIDE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _READ_CSV = re.compile(r"\bread_csv\s*\(((?:[^()]|\([^()]*\))*)\)", re.IGNORECASE)
 _STATED = (
     re.compile(r"\bauto_detect\s*(=|:=|=>)\s*false\b", re.IGNORECASE),
     re.compile(r"\bignore_errors\s*(=|:=|=>)\s*true\b", re.IGNORECASE),
 )
-_GUESSES = re.compile("READ_CSV_AUTO|SNIFF_CSV|READ_(ND)?JSON")  # in a plan of DuckDB
+_GUESSES = re.compile("READ_CSV_AUTO|SNIFF_CSV|READ_(ND)?JSON")  # steps of a plan of DuckDB
 
 _LONGEST = 500  # characters of a name
 _NO_NAMES = frozenset({"na", "n/a", "nan", "null", "none", "true", "false", "yes", "no", "-"})
@@ -160,9 +165,13 @@ def from_sql(
         if len(found) == 1 and str(found[0].type).rsplit(".", 1)[-1].startswith("SELECT"):
             connection = _closed_off(duckdb, database, seen)
             _check_stated(query, connection)
-            return connection.sql(query)
+            relation = connection.sql(query)
+            _KEPT[relation] = connection
+            return relation
     except duckdb.Error as error:
-        if re.search("CSV Error|sniff", str(error)):  # a view would guess, and could not
+        if re.search(
+            "CSV Error|sniff|Malformed JSON", str(error)
+        ):  # a view would guess, and could not
             fail(_NOT_STATED)
         # binding a query quotes names of tables and columns, not cells
         fail(
@@ -190,9 +199,21 @@ def _check_stated(query: str, connection: Any) -> None:
     calls = _READ_CSV.findall(_ASIDE.sub(" ", query))
     if not all(option.search(call) for call in calls for option in _STATED):
         fail(_NOT_STATED)
-    plan = str(connection.execute(f"EXPLAIN {query}").fetchall())
-    if _GUESSES.search(plan) or ("READ_CSV" in plan and not calls):
+    # the plan as it was bound: an optimised one leaves out files whose rows are not asked for, and
+    # whose names and types were guessed all the same
+    plan = connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()[0][1]
+    steps = [step.strip().upper() for step in _names_in(json.loads(plan))]
+    if any(map(_GUESSES.match, steps)) or steps.count("READ_CSV") > len(calls):
         fail(_NOT_STATED)
+    if "CHUNK_GET" in steps:  # rows that DuckDB made while it read the query
+        fail("`sql` must be one SELECT of rows: DESCRIBE tells of columns.")
+
+
+def _names_in(plan: Any) -> Iterator[str]:
+    """What is done in a plan of DuckDB, step by step."""
+    for step in plan if isinstance(plan, list) else [plan]:
+        yield str(step["name"])
+        yield from _names_in(step.get("children", []))
 
 
 def _closed_off(duckdb: Any, database: str | Path | None, files: str | None) -> Any:
@@ -208,10 +229,19 @@ def _closed_off(duckdb: Any, database: str | Path | None, files: str | None) -> 
         if files is not None:
             setting = "allowed_directories" if os.path.isdir(files) else "allowed_paths"
             connection.execute(f"SET {setting} = ['{files.replace(chr(39), 2 * chr(39))}']")
+        _show_bound_plans(duckdb, connection)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         _SEEN[base] = files
     return connection
+
+
+def _show_bound_plans(duckdb: Any, connection: Any) -> None:
+    """Let EXPLAIN begin with the plan as it was bound, before anything is left out of it."""
+    try:
+        connection.execute("SET GLOBAL explain_output = 'all'")
+    except duckdb.Error:  # of older ones every connection has its own, until the first is locked
+        connection.execute("SET explain_output = 'all'")
 
 
 def from_spark(table: str) -> Any:

@@ -228,7 +228,9 @@ def _kind(type_name: str) -> str:
     if type_name.startswith(("TINYINT", "SMALLINT", "INT", "BIGINT", "HUGEINT", "U", "FLOAT",
                              "DOUBLE", "DECIMAL")) and type_name != "UUID":  # fmt: skip
         return "number"
-    return "text" if type_name.startswith(("VARCHAR", "ENUM", "BOOL")) else type_name.lower()
+    if type_name.startswith(("VARCHAR", "ENUM", "BOOL")):
+        return "text"
+    return type_name.partition("(")[0].lower()  # a structure may list the levels of its parts
 
 
 def _name_of(place: Path, base: Path) -> str:
