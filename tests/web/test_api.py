@@ -302,6 +302,17 @@ def test_a_database_is_asked_again_and_again(ask, folder):
     assert [one.columns[0] for one in held] == ["age", "age"]
 
 
+def test_a_folder_that_is_called_a_file_shows_no_links(ask, folder, tmp_path_factory):
+    """Before: names of columns of a file elsewhere were told by way of a link."""
+    away = tmp_path_factory.mktemp("away") / "away.parquet"
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pytest.importorskip("pyarrow").table({"secret": [1]}), away)
+    (folder / "links").mkdir()
+    (folder / "links" / "a.parquet").symlink_to(away)
+    for key in ("file", "folder"):
+        assert "outside" in ask("header", 422, data={key: "links"})["error"]
+
+
 def test_names_of_a_query_are_no_record_and_no_levels(ask, folder):
     """Before: the first record of a file stood as names where none of its rows was asked for."""
     duckdb = pytest.importorskip("duckdb")

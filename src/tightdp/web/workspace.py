@@ -68,7 +68,7 @@ class Workspace:
             fail(f"`{what}` must be a text.")
         place = check_path(what, (self.home if base is None else base) / name)
         found = Path(os.path.realpath(place))
-        parts = [found, *(map(Path, _parquet(found)) if what == "folder" else ())]
+        parts = [found, *(map(Path, _parquet(found)) if what in ("folder", "file") else ())]
         if not all(self._allowed(Path(os.path.realpath(part))) for part in parts):
             fail(
                 f"`{what}`: {visible(name, 120)!r} is outside of the folders that this page may "
