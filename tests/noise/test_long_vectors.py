@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -14,7 +15,7 @@ from tightdp.errors import ParameterError
 from tightdp.exact.lattice_bodies import BoxBody, RoundBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.log_concave import Counted, LogConcaveLaw
-from tightdp.exact.long_vectors import box_draws, histogram_draws, total_law
+from tightdp.exact.long_vectors import box_draws, histogram_draws, level_law, total_law
 from tightdp.exact.round_draws import RoundLaw
 from tightdp.exact.undecided_bits import below_exp
 from tightdp.exact.uniform_points import subsets
@@ -168,3 +169,83 @@ def test_coins_with_growing_exponentials():
     for word, x, den in [(1 << 63, -1, 5), (1 << 62, -3, 90), ((1 << 64) - 1, -2, 8)]:
         truth = word / 2**64 < math.exp(-x) / den
         assert below_exp(word, Fraction(x), SeededSource(1), den=den) == truth
+
+
+# --- bounds that proofs rest on -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [3, 128, 1024])
+@pytest.mark.parametrize("fineness", [100, 10**5])
+def test_no_row_of_a_round_ball_is_kept_more_often_than_always(dim, fineness):
+    """Rows whose entries are the least of their cells, at both ends of every window."""
+    rate = Fraction(1, fineness)
+    law = RoundLaw(dim, rate)
+    assert law.feasible
+    for k, (sigma, m) in enumerate(law.tables):
+        low, high = law.squares[k : k + 2]
+        table = law.table(sigma, m, math.sqrt(high))
+        assert table.total <= 1 << 32
+        assert -table.first * m > math.isqrt(high)
+        for square in (low, high - 1):
+            c = int(math.sqrt(square / dim) / m)
+            a = np.arange(0, dim + 1, max(1, dim // 128))  # so many entries are one cell further
+            sizes = (a * (c + 1) ** 2 + (dim - a) * c * c) * m * m
+            a, sizes = a[inside := (sizes >= low) & (sizes < high)], sizes[inside]
+            level = np.ceil(np.sqrt(sizes.astype(float)))
+            heights = a * table.logs[c + 1 - table.first] + (dim - a) * table.logs[c - table.first]
+            free = dim * math.log(table.total * m) + law.places * math.log(2)
+            logs = free - math.log(law.weights[k]) - heights - float(rate) * level
+            assert logs.max(initial=-1.0) < 0
+
+
+FINE = [
+    *(("histogram", cells, 1, 10**k) for cells in (2, 5, 20, 600) for k in (0, 4, 6)),
+    *(("box", dim, half, 10**k) for dim in (3, 50) for half in (1, 1 << 20) for k in (0, 4)),
+    *(("box", dim, 1 << 40, Fraction(1, 50)) for dim in (3, 31, 64)),
+]
+
+
+@pytest.mark.parametrize(("kind", "dim", "half", "fineness"), FINE)
+def test_totals_and_levels_are_bounded_from_one_end_to_the_other(kind, dim, half, fineness):
+    """Errors of floats in cells, and chances to be kept in cells and beyond, to 200 bits."""
+    rate = 1 / Fraction(fineness)
+    box = kind == "box"
+    law = level_law(dim, half, rate) if box else total_law(dim, rate)
+    assert law.feasible
+    first, last = int(law._edges[0]), int(law._edges[-1])
+    with mpmath.workprec(200):
+
+        def number(t):
+            """ln N(t)."""
+            if box:
+                return dim * mpmath.log(2 * half * t + 1)
+            return 2 * (mpmath.loggamma(t + dim) - mpmath.loggamma(t + 1))
+
+        start = number(law.mode)
+        near = {first, first + 1, first + 3, first + 17, first + 1000, law.mode, law.mode + 1, last}
+        near |= set(law._edges[:: max(1, len(law._edges) // 40)].tolist())
+        for t in sorted(t for t in near if t <= last):
+            off = abs(float(law.counted.logs(np.array([t]))[0]) - (number(t) - start))
+            assert off <= law.counted.error * (1 + abs(t - law.mode) / law.spread)
+
+        def log_keep(t, cell, block):
+            weight = (
+                number(t) - start - mpmath.mpf(rate.numerator) / rate.denominator * (t - law.mode)
+            )
+            share = mpmath.mpf(law._sizes[cell]) / law._weights[cell]
+            return weight + mpmath.log(share) + (law._places + block) * mpmath.log(2)
+
+        for cell in range(0, len(law._edges) - 1, 1 if box else 3):
+            a, b = (int(edge) for edge in law._edges[cell : cell + 2])
+            for t in {a, b - 1, min(max(law.mode, a), b - 1)}:
+                assert log_keep(t, cell, 0) <= 0
+        for cell in (len(law._edges) - 1, len(law._edges)):
+            if law._weights[cell]:
+                for block, place in itertools.product((0, 1, 7, 60), (0, law._lengths[cell] - 1)):
+                    t = law._far(cell, block, int(place))
+                    assert t < 0 or log_keep(t, cell, block) <= 0
+
+
+def test_what_floats_cannot_follow_is_not_drawn_by_them():
+    for law in (total_law(20, Fraction(1, 10**9)), total_law(2, Fraction(1, 10**12))):
+        assert not law.feasible

@@ -23,7 +23,7 @@ from tightdp.exact.nuclear_draws import (
     settled,
 )
 from tightdp.exact.rejection import WeightTable
-from tightdp.exact.undecided_normals import normals
+from tightdp.exact.undecided_normals import Uniforms, normals
 from tightdp.geometry.nuclear_spectrum import mixture, spectrum
 from tightdp.noise.nuclear import matrices_like
 from tightdp.randomness import SeededSource, source
@@ -258,3 +258,35 @@ def test_moves_are_covered_up_to_the_sensitivity() -> None:
     noise = tdp.NuclearNoise(tdp.NuclearBall(3), 1, 200, [(0, 0, 1), (0, 1, 1), (1, 1, 2)])
     moves = np.array([[100, 0, -200], [101, 0, -200], [0, 100, 0], [0, 101, 0]])
     assert noise.covers(moves).tolist() == [True, False, True, False]
+
+
+# --- doubles that tell nothing --------------------------------------------------------------------
+
+
+def test_numbers_whose_known_bits_are_all_zero_have_no_bound() -> None:
+    """U may be 2**-200 then: -ln U is anything above 43."""
+    y, off = Uniforms(np.array([[0, 1, 2]], dtype=np.uint64)).minus_log()
+    assert np.isinf(off[:2]).all()
+    assert off[2] < 1
+    assert y[2] - off[2] <= -math.log(2 * 2.0**-63)
+    assert y[2] + off[2] >= 63 * math.log(2)
+
+
+@pytest.mark.parametrize("word", [0, 1, 2, 3, (1 << 64) - 1, (1 << 64) - 2, (1 << 64) - 300])
+@pytest.mark.parametrize("layout", [Layout(2, 2), Layout(3, 2)], ids=["2+2", "3+2"])
+def test_words_at_the_ends_are_left_to_integers(layout: Layout, word: int, seed: int) -> None:
+    """One exponential after the other is 0 or endless, as far as doubles see, or all of them."""
+    rng = SeededSource(seed)
+    kappa = np.zeros((8, layout.k), dtype=np.int64)
+    proposals = Proposals.draw(layout, kappa, rng)
+    words = proposals.exponentials.words
+    for place in range(words.shape[2]):
+        words[0, place % 7, place] = np.uint64(word)
+    words[0, 7, :] = np.uint64(word)
+    yes, open_ones = nuclear_draws._filter(proposals)
+    assert not (yes & open_ones).any()
+    for i in np.flatnonzero(~open_ones):
+        keep, _ = settled(proposals.row(int(i)), rng, nuclear_draws._accepts)
+        assert keep == yes[i]
+    if word < 2:  # no bits but zeros: everything is open
+        assert open_ones[7]

@@ -27,6 +27,7 @@ from tightdp.randomness import RandomSource
 _CELLS, _REACH = 128, 8.0  # cells between so many standard deviations around the mode
 _PLACES = 40  # bits of a weight
 _MARGIN = 2.0**-10  # of caps above the floats they come from
+_SLOW, _HIGH = 1e-9, 700.0  # least fall over the last cell, and largest logarithm of a weight
 _MOST = 1 << 58  # integers that are drawn, at most: sums of a few stay 64-bit integers
 _TINY = np.uint64(1 << 52)
 _LOG = 2.0**-45  # twice the error of the logarithm of a word that is not tiny
@@ -41,7 +42,7 @@ class Counted:
     logs : callable
         From an array of integers t to doubles near :math:`\ln N(t)/N(s)`, s the mode.
     error : float
-        They err by at most this times 1 + :math:`|t - s|/` spread.
+        In cells they err by at most this times 1 + :math:`|t - s|/` spread.
     exact : callable
         From an integer t to the fraction :math:`N(t)/N(s)`.
     """
@@ -68,8 +69,9 @@ class LogConcaveLaw:
     are at most :math:`f(a) - j \ln 2`; a block has half the weight of the one before, and all
     together they have the weight W with
     :math:`W \ge 2 M 2^{40} e^{cap}`, of which :math:`2^{-j-1}/M` is that of t. Below the cells it
-    is the same, and what is negative is refused. 4. The last coin is decided by floats only where
-    they keep twice the stated error away from it, and else by integers, with the same word.
+    is the same, and what is negative is refused. 4. The last coin is decided by floats only in
+    cells, where they keep twice the stated error away from it, and else by integers, with the same
+    word.
 
     Parameters
     ----------
@@ -100,14 +102,17 @@ class LogConcaveLaw:
         self._edges, self._width = edges, width
         f = self.floats(edges)
         # [3] f falls faster beyond an end than within the cell before it
-        falls = max(f[1] - f[0], 0.0), f[-2] - f[-1]
-        self._blocks = [math.ceil(1.01 * width * math.log(2) / max(fall, 1e-9)) for fall in falls]
+        lost = 2 * float(self._error(edges).max())
+        falls = f[1] - f[0] - lost, f[-2] - f[-1] - lost
+        self._least_fall = falls[1] if edges[0] == 0 else min(falls)
+        self._blocks = [math.ceil(1.01 * width * math.log(2) / max(fall, _SLOW)) for fall in falls]
         tops = np.append(self._caps(f), [f[0], f[-1]]) + _MARGIN
+        self._top = float(tops.max())
         sizes = [*[width] * (len(edges) - 1), 2 * self._blocks[0], 2 * self._blocks[1]]
         if edges[0] == 0:
             sizes[-2] = 0  # nothing is below the cells
         weights = [  # at least 1, where doubles underflow
-            max(math.ceil(size * math.ldexp(math.exp(top), _PLACES)), min(size, 1))
+            max(math.ceil(size * math.ldexp(math.exp(min(top, _HIGH)), _PLACES)), min(size, 1))
             for size, top in zip(sizes, tops, strict=True)
         ]
         spare = max(0, sum(weights).bit_length() - 62)
@@ -117,7 +122,8 @@ class LogConcaveLaw:
         self._starts = np.append(edges[:-1], [0, 0])
         self._lengths = np.array([*sizes[:-2], *self._blocks])
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0: never drawn
-            self._free = np.log(sizes) - np.log(self._weights) + self._places * math.log(2)
+            logs = np.log(np.array([sizes, self._weights], dtype=np.float64))
+            self._free = logs[0] - logs[1] + self._places * math.log(2)
 
     def _caps(self, f: FloatArray) -> FloatArray:
         """Bounds on f in every cell, from its values at the edges.
@@ -138,7 +144,8 @@ class LogConcaveLaw:
     def feasible(self) -> bool:
         """Whether all that is likely fits 64-bit integers, and errors of floats fit the margin."""
         far = int(self._edges[-1]) + 100 * max(self._blocks)
-        return far < _MOST and 4 * float(self._error(self._edges).max()) < _MARGIN
+        certain = self._least_fall > _SLOW and self._top < _HIGH
+        return certain and far < _MOST and 4 * float(self._error(self._edges).max()) < _MARGIN
 
     def floats(self, t: NDArray[np.int64]) -> FloatArray:
         """f, roughly."""
@@ -166,10 +173,10 @@ class LogConcaveLaw:
             t[i] = far
         near = np.clip(t, 0, _MOST).astype(np.int64)
         x = self._free[cell] + self.floats(near)
-        x[beyond] += np.array(block, dtype=np.float64) * math.log(2)
         gap = np.log(np.maximum(words, _TINY).astype(np.float64) * 2.0**-64) - x  # ln U - ln p
         keep = gap < 0
-        close = (np.abs(gap) <= 2 * self._error(near) + _LOG) | (words < _TINY) | (t >= _MOST)
+        close = (np.abs(gap) <= 2 * self._error(near) + _LOG) | (words < _TINY)
+        close[beyond] = True
         steps = dict(zip(beyond, block, strict=True))
         for i in np.flatnonzero(close & (t >= 0)).tolist():
             keep[i] = self._decide(int(words[i]), int(t[i]), int(cell[i]), steps.get(i, 0), rng)

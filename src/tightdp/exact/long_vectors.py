@@ -104,23 +104,23 @@ class _StirlingRatio:
         a = float(self.at + (_SHIFT if low else 0))
         out = self._curved(a + self.n, d) - self._curved(a, d) + d * np.log1p(self.n / (a + d))
         for i in range(1, _SHIFT + 1) if low else ():
-            out += np.log1p(d / (self.at + i)) - np.log1p(d / (self.at + self.n + i))
+            out += _log_ratio(self.at + i, d) - _log_ratio(self.at + self.n + i, d)
         return np.asarray(out)
 
     def error(self, spread: float) -> float:
-        """Of :meth:`logs`, times 1 + |d| / spread.
+        """Of :meth:`logs`, times 1 + |d| / spread, up to 8 spreads below s and anywhere above it.
 
-        Terms are at most 2 |d| in size where t exceeds s/2, and |d| ln(s + n) below; each is
+        Terms are at most 2 |d| in size where t exceeds s/2, and 2 |d| ln(s + n) below; each is
         rounded a few times, logarithms to 8 units. The factors that are taken off are at most 64
         in logarithms.
         """
-        longest = 4 if self.at > 16 * spread else 2 + math.log(self.at + self.n + _SHIFT)
+        longest = 4 if self.at > 16 * spread else 4 + 2 * math.log(self.at + self.n + _SHIFT)
         longest += math.log1p(self.n / max(self.at, 1))
         return 32 * _UNIT * (spread * longest + 64 * _SHIFT * (self.at < 1 << 20)) + 2.0**-36
 
     @staticmethod
     def _curved(a: float, d: FloatArray) -> FloatArray:
-        return (a + 0.5) * np.log1p(d / a) + (_correction(a + d) - _correction(a))
+        return (a + 0.5) * _log_ratio(a, d) + (_correction(a + d) - _correction(a))
 
     def exact(self, t: int) -> Fraction:
         low, high = min(t, self.at), max(t, self.at)
@@ -129,6 +129,13 @@ class _StirlingRatio:
         else:
             ratio = Fraction(_product(high + 1, high + self.n), _product(low + 1, low + self.n))
         return ratio if t >= self.at else 1 / ratio
+
+
+def _log_ratio(a: float, d: FloatArray) -> FloatArray:
+    """ln((a + d) / a), of integers below 2**53, a + d >= 1."""
+    x = d / a
+    far = np.log(np.maximum(a + d, 1.0)) - math.log(a)  # where 1 + x would lose its digits
+    return np.asarray(np.where(x > -0.5, np.log1p(np.maximum(x, -0.5)), far))
 
 
 def _correction(x: FloatArray | float) -> FloatArray:
@@ -176,19 +183,16 @@ def level_law(dim: int, half: int, rate: Fraction) -> LogConcaveLaw:
     r"""The law of the level: :math:`q^l (2hl + 1)^m`, log-concave."""
     eta, h = float(rate), half
     mode = max(0, math.floor(dim / eta - 1 / (2 * h)))
-    spread = (mode + 1 / (2 * h)) / math.sqrt(dim)
+    if dim * math.log1p(2 * h / (2 * h * mode + 1)) > eta:  # the level after it has more points
+        mode += 1
     at = 2 * h * mode + 1
-
-    def logs(t: NDArray[np.int64]) -> FloatArray:
-        x = (t - mode).astype(np.float64) * (2 * h) / at
-        far = np.log(2.0 * h * t + 1) - math.log(at)  # where 1 + x would lose its digits
-        return dim * np.where(x > -0.5, np.log1p(np.maximum(x, -0.5)), far)
-
+    own = (mode + 1 / (2 * h)) / math.sqrt(dim)
+    spread = max(own, 1 / eta, 0.5)
     counted = Counted(
-        logs,
+        lambda t: dim * _log_ratio(at, (t - mode).astype(np.float64) * (2 * h)),
         # |ln((2ht + 1)/(2hs + 1))| <= |t - s| / (s + 1/2h) upwards, and downwards at most 44 times
         # as much, as no number of 64 bits has a longer logarithm
-        32 * _UNIT * (44 * math.sqrt(dim) + 44 * dim * (mode == 0)),
+        32 * _UNIT * 44 * (math.sqrt(dim) * spread / own if mode else 2 * dim),
         lambda t: Fraction(2 * h * t + 1, at) ** dim,
     )
-    return LogConcaveLaw(rate, mode, max(spread, 1 / eta), counted)
+    return LogConcaveLaw(rate, mode, spread, counted)

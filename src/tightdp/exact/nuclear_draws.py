@@ -159,12 +159,18 @@ def _filter(proposals: Proposals) -> tuple[Mask, Mask]:
     t is the mean of the b_j; the logarithm of the ratio is :math:`\sum_i f(a_i)`, at most
     :math:`\sum_i f(p_{ii})`, because eigenvalues majorise the diagonal (Schur), and f is at most
     what it is with the diagonal of Q instead of the b_j. Eigenvalues are found for the others.
+    Bounds are infinite where doubles tell nothing, and then it is open.
     """
+    with np.errstate(divide="ignore", over="ignore"):
+        return _filtered(proposals)
+
+
+def _filtered(proposals: Proposals) -> tuple[Mask, Mask]:
     factors = _Factors.of(proposals)
     coin = (proposals.coin.words[0] >> np.uint64(1)).astype(np.float64) * 2.0**-63
     coin_off = coin * _MASS + 2.0**-62
     yes = np.zeros(len(coin), dtype=np.bool_)
-    open_ones = coin - coin_off <= factors.ratio_of_diagonals() * (1 + _MASS)
+    open_ones = ~(coin - coin_off > factors.ratio_of_diagonals() * (1 + _MASS))
     rows = np.flatnonzero(open_ones)
     if len(rows):
         low, high = factors.rows(rows).ratios()
@@ -224,8 +230,11 @@ class _Factors:
         size = _frobenius(self.Q)
         trace = size * size  # of T T'
         trace_off = self.q_off * (2 * size + self.q_off) + 2.0**-38 * trace
-        stretch = 1 + self.more / trace
-        stretch_off = (self.more_off + stretch * trace_off) / (trace - trace_off)
+        known = trace > 2 * trace_off  # else anything can be
+        stretch = 1 + np.divide(self.more, trace, out=np.zeros_like(trace), where=known)
+        stretch_off = np.full_like(trace, np.inf)
+        lost = self.more_off + stretch * trace_off
+        np.divide(lost, trace - trace_off, out=stretch_off, where=known)
         stretch_off += 4 * _UNIT * stretch
         t = (trace + self.more) / other
         return trace, trace_off, stretch, stretch_off, t, (trace_off + self.more_off) / other

@@ -49,13 +49,13 @@ class _Table:
     ``weight[c + C]`` is at least ``scale * exp(-z**2 / (2 sigma**2))`` for every z of the cell.
     """
 
-    def __init__(self, sigma: float, m: int, reach: int) -> None:
-        half = -(-reach // m) + 1
+    def __init__(self, sigma: float, m: int, half: int) -> None:
         nearest = np.abs(np.arange(-half, half, dtype=np.float64))
         nearest[:half] -= m > 1  # a cell below zero of several integers ends next to the one above
         shape = np.exp(-0.5 * (nearest * (m / sigma)) ** 2)
-        scale = (_TABLE - 2 * len(shape) - 64) / float(shape.sum()) * (1 - 2.0**-30)
-        self.weight = np.ceil(shape * (scale * (1 + 2.0**-40))).astype(np.int64) + 1
+        scale = (_TABLE - len(shape) - 64) / float(shape.sum()) * (1 - 2.0**-30)
+        # what exceeds 1 has errors below a part in 2**38; smaller weights are 1 anyway
+        self.weight = np.maximum(np.ceil(shape * (scale * (1 + 2.0**-38))), 1).astype(np.int64)
         self.total, self.log_scale = int(self.weight.sum()), math.log(scale)
         self.first, self.logs = -half, np.log(self.weight.astype(np.float64))
         full = self.weight >> _SPARE
@@ -163,14 +163,21 @@ class RoundLaw:
         # H m / s: by Poisson's formula a sum over all integers is the integral, up to a factor of
         # 1 + 2 exp(-2 pi^2 sigma^2); cells of several integers count the one at zero twice
         whole = math.sqrt(2 * math.pi) * best * (1 + 2.0**-30) + (m if m > 1 or best < 1.3 else 0)
-        return best, m, top + d * (math.log(whole) + 3 * (2 * high / m + 200) / _TABLE)
+        # weights are rounded up by less than 1 for every cell of the table
+        rounded = 1.01 * (2 * self._half(best, m, high) + 64) / _TABLE
+        return best, m, top + d * (math.log(whole) + rounded)
+
+    def _half(self, sigma: float, m: int, high: float) -> int:
+        """Number of cells on each side of zero: they reach beyond all radii of the window."""
+        if m < 64:
+            return -(-math.ceil(high) // m) + 1
+        # high is below 2.52 sigma sqrt(d), by the choice of sigma
+        return math.ceil(2.6 * math.sqrt(self.dim) * round(sigma / m)) + 1
 
     def table(self, sigma: float, m: int, high: float) -> _Table:
         """Long cells, whose number does not depend on their length, share one."""
-        if m < 64:
-            return _table(sigma, m, math.ceil(high))
-        cells = round(sigma / m)
-        return _table(64.0 * cells, 64, math.ceil(64 * cells * 2.6 * math.sqrt(self.dim)))
+        half = self._half(sigma, m, high)
+        return _table(sigma, m, half) if m < 64 else _table(64.0 * round(sigma / m), 64, half)
 
     def draw(self, size: int, rng: RandomSource) -> WideIntegers:
         """So many independent rows: int64, or Python integers where one is long."""

@@ -60,11 +60,12 @@ class Uniforms:
         return values, 64 * len(self.words) - 1
 
     def minus_log(self) -> tuple[FloatArray, FloatArray]:
-        """-ln U in doubles, and a bound on the distance."""
-        lead = (self.words[0] >> np.uint64(1)).astype(np.float64) + 0.5
+        """-ln U in doubles, and a bound on the distance: none where all bits known are 0."""
+        known = self.words[0] >> np.uint64(1)
+        lead = known.astype(np.float64) + 0.5
         y = -np.log(lead * 2.0**-63)
         # U is within 1/2 of the lead (relative 1 / lead), whose conversion and logarithm round
-        return y, 2.0**-48 * (1 + y) + 1 / lead
+        return y, np.where(known == 0, np.inf, 2.0**-48 * (1 + y) + 1 / lead)
 
     def exponentials(self, places: int) -> Fixed:
         """-ln U in fixed point."""
