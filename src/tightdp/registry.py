@@ -16,7 +16,7 @@ from tightdp.data.histograms import Histogram, group_cells, group_items, group_n
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
-from tightdp.errors import check_choice, fail
+from tightdp.errors import check_choice, check_list, fail
 from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
@@ -252,7 +252,9 @@ _register_columns("variance", VarianceMechanism, GroupVariances, counts=False)
 def _missing_rates(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
     """Means of flags that are 1 where a cell is missing."""
     columns, by = given.get("columns"), given.get("by")
-    names = KINDS["missing_rate"].columns({}, check_schema(schema)) if columns is None else columns
+    stated = [columns] if isinstance(columns, str) else columns
+    every = KINDS["missing_rate"].columns({}, check_schema(schema))
+    names = every if stated is None else check_list("columns", stated)
     flagged = {name: MissingFlag(of=schema[name]) for name in names if name not in group_names(by)}
     facts = schema.ruled({**schema.columns, **flagged})
     if by is None:

@@ -63,7 +63,7 @@ def schema(rng: Generator, neighbors: str, rows_per_person: int = 1, bits: int =
     for name in rng.permutation(["a", "b", "c", "j", "k", "l"]).tolist():
         if name in "abc" and not rng.integers(3):
             first = date(2014, 1, 1) + timedelta(days=int(rng.integers(365)))
-            last = first + timedelta(days=16 * int(rng.integers(1, 3)))
+            last = first + timedelta(days=2 ** (bits - 1) * int(rng.integers(1, 3)))  # whole steps
             unit = str(rng.choice(["day", "week", "weekday", "month"]))
             columns[name] = tdp.Date(first, last, unit)
         elif name in "abc":

@@ -159,6 +159,8 @@ WITH: dict[str, dict[str, Any]] = {
     "audit_pmf": {"p": [0.6, 0.4]},
     "hockey_stick": {"p": [0.6, 0.4]},
     "Category": {"other": "a"},
+    "NuclearBall": {"size": 2, "weights": 1.0},
+    "NuclearNoise": {"ball": tdp.NuclearBall(2), "entries": [(0, 1, 1)], "binary": ()},
     "KNormQuantiles": {"taus": [0.5]},
     "quantiles": {"taus": [0.5]},
     "design_noise": {"cells": 8},

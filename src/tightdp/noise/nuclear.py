@@ -15,8 +15,11 @@ from tightdp.errors import (
     InfeasibleSamplingError,
     WideIntegers,
     check_count,
+    check_filled,
     check_instance,
     check_length,
+    check_list,
+    exact_amount,
     fail,
 )
 from tightdp.exact.discrete_draws import rate
@@ -87,11 +90,30 @@ class NuclearNoise:
         binary: Sequence[int] = (),
     ) -> None:
         self.ball = check_instance("ball", ball, NuclearBall)
-        self.epsilon, self.sensitivity = check_epsilon(epsilon), Fraction(sensitivity)
-        self.entries = tuple((int(i), int(j), int(f)) for i, j, f in entries)
-        self.binary = tuple(binary)
+        self.epsilon = check_epsilon(epsilon)
+        self.sensitivity = exact_amount("sensitivity", sensitivity)
+        if not self.sensitivity > 0:
+            fail(f"`sensitivity` must be above 0. Got {self.sensitivity}.")
+        self.entries = tuple(
+            map(self._entry, check_list("entries", entries, "(row, column, factor)"))
+        )
+        check_filled("entries", self.entries)
+        last = self.ball.size - 1
+        self.binary = tuple(
+            check_count("binary", column, least=0, most=last)
+            for column in check_list("binary", binary, "columns")
+        )
         # epsilon / L, never above it
         self.rate = Fraction(*rate(self.epsilon, 1)) / self.sensitivity
+
+    def _entry(self, entry: object) -> Entry:
+        """Row, column and factor of what is released."""
+        if not isinstance(entry, (list, tuple)) or len(entry) != 3:
+            fail("`entries` must be triples: row, column and factor.")
+        i, j = (
+            check_count("entries", place, least=0, most=self.ball.size - 1) for place in entry[:2]
+        )
+        return i, j, check_count("entries", entry[2])
 
     @property
     def dim(self) -> int:
