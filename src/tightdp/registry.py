@@ -164,11 +164,12 @@ def _register_columns(
     """
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
+        check_schema(schema)
         columns, by = given.get("columns"), given.get("by")
         private = _private(given, keyed is not None)
         if columns is None:
             groups = group_names(by)
-            columns = [c for c in KINDS[name].columns({}, check_schema(schema)) if c not in groups]
+            columns = [c for c in KINDS[name].columns({}, schema) if c not in groups]
         left_out = _left_out(given)
         if private:
             assert keyed is not None
