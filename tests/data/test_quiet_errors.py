@@ -101,7 +101,9 @@ def test_messages_name_the_column_and_the_remedy(to_engine):
     with pytest.raises(ParameterError, match=r"no column 'income'\." + hint):
         check_frame(to_engine(table), schema, ["income"])
     if to_engine.kind not in ("csv", "mapping", "structured", "pandas-object"):
-        with pytest.raises(ParameterError, match=r"Column 'when' has the type .*state it as a Date"):
+        with pytest.raises(
+            ParameterError, match=r"Column 'when' has the type .*state it as a Date"
+        ):
             check_frame(to_engine(table), schema, ["when"])
 
 

@@ -166,7 +166,7 @@ BAD_REQUESTS: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("`bins`", "finite"),
     ),
     "bins too fine": (
-        lambda o: tdp.histogram(TABLE, "x", bins=10**6, schema=SCHEMA, **o),
+        lambda o: tdp.histogram(TABLE, "x", bins=10**8, schema=SCHEMA, **o),
         ("`bins`", "fewer"),
     ),
     "shape": (lambda o: tdp.sum(TABLE, ["x"], schema=SCHEMA, noise="hul", **o), ("Did you mean",)),
@@ -183,9 +183,9 @@ BAD_REQUESTS: dict[str, tuple[Any, tuple[str, ...]]] = {
         ).release({c: [1.0] for c in "abcd"}, ledger=o["ledger"]),
         ("do not fit", "`bits`"),
     ),
-    "variance under add-remove": (
-        lambda o: tdp.variance(
-            TABLE, ["x"], schema=tdp.Schema(FACTS, rows=4, neighbors="add-remove"), **o
+    "share under add-remove": (
+        lambda o: tdp.share(
+            TABLE, "x", low=3, schema=tdp.Schema(FACTS, rows=4, neighbors="add-remove"), **o
         ),
         ("replace-one",),
     ),

@@ -36,9 +36,11 @@ CASES = {
     ).fit(column(X)),
     "bins": lambda o: tdp.histogram({"x": X}, "x", schema=SCHEMA, epsilon=1, bins=10**9, **o),
     "edges": lambda o: tdp.histogram(
-        {"x": X}, "x", schema=SCHEMA, epsilon=1, bins=np.linspace(0, 10, 10**6), **o
+        {"x": X}, "x", schema=SCHEMA, epsilon=1, bins=np.linspace(0, 10, 2 * 10**6), **o
     ),
-    "entries": lambda o: tdp.histogram({"x": X}, "x", schema=SCHEMA, epsilon=1, bins=10**4, **o),
+    "entries": lambda o: tdp.histogram(
+        {"x": X}, "x", schema=SCHEMA, epsilon=1, bins=10**4, noise="l2", **o
+    ),
     "cells of a path": lambda o: tdp.KolmogorovSample(SCHEMA, "x", 10**9, epsilon=1),
     "cells of a density": lambda o: tdp.Density(1, (0, 10), bins=10**9, **o).fit(column(X)),
     "cells of a table": lambda o: tdp.Counts(WIDE, ["a:b"]),

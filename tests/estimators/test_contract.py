@@ -344,11 +344,11 @@ def test_what_is_not_in_memory_needs_names_and_a_schema(tmp_path, seed):
         LinearRegression(bounds=SCHEMA).fit(pd.DataFrame(X, columns=["a", "zzz"]), y)
 
 
-def test_add_remove_is_refused_before_it_costs():
+def test_a_body_that_needs_a_public_number_of_rows_is_refused_before_it_costs():
     ledger = tdp.Ledger(epsilon=1, neighbors="add-remove")
     schema = tdp.Schema(SCHEMA.columns, rows=300, neighbors="add-remove")
-    with pytest.raises(ParameterError, match="replace-one"):
-        LinearRegression(bounds=schema, ledger=ledger).fit(*rows(0))
+    with pytest.raises(ParameterError, match="where the number of rows is private"):
+        LinearRegression(bounds=schema, ledger=ledger, noise="hull").fit(*rows(0))
     assert ledger.spent.epsilon == 0
 
 

