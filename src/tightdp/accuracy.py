@@ -200,8 +200,8 @@ def epsilon_for(
     >>> from tightdp import Histogram, KNormQuantile
     >>> ages = Histogram(Schema({"age": Interval(0, 100)}, rows=5000), "age", 5)
     >>> epsilon_for(ages, error=20)
-    0.3343
-    >>> AdditiveMechanism(ages, noise="best", epsilon=0.3343).preview().half_width[0] <= 20
+    0.3328
+    >>> AdditiveMechanism(ages, noise="best", epsilon=0.3328).preview().half_width[0] <= 20
     np.True_
     >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
     >>> epsilon_for(lambda e: KNormQuantile(schema, "age", 0.5, epsilon=e), ranks=50)  # 1 %

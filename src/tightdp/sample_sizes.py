@@ -92,7 +92,7 @@ def sample_size(
     >>> from tightdp import Interval, ProportionTest, Schema
     >>> test = ProportionTest(Schema({"age": Interval(0, 100)}, rows=9), "age", low=18, epsilon=1)
     >>> sample_size(test, 0.6), sample_size(test, 0.6, epsilon=0.1)
-    (206, 446)
+    (201, 500)
     """
     return _planned(test, epsilon).rows_for(effect, power, alpha)
 

@@ -37,7 +37,7 @@ def fit_statistic(
 
     >>> shares = np.array([0.5, 0.3, 0.2])
     >>> fit_statistic(np.array([20.0, 20.0, 10.0]), 50, shares, 0.0, "chi-square").round(4)
-    array(2.6667)
+    np.float64(2.6667)
     """
     away = entries - rows * shares
     if look == KOLMOGOROV:  # the share of the total that is noise is taken off
@@ -61,7 +61,7 @@ def table_statistic(
 
     >>> table = np.array([30.0, 30.0, 40.0, 20.0, 40.0, 40.0])
     >>> table_statistic(table, 200, (2, 3), 0.0, "chi-square").round(4)
-    array(3.4286)
+    np.float64(3.4286)
     """
     table = entries.reshape(*entries.shape[:-1], *shape)
     left = interaction(table, rows)
