@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from containers import CONTAINERS, KINDS, in_spark
 
 import tightdp as tdp
 from tightdp.data.key_counts import KeyColumn
+from tightdp.data.table import Table
 from tightdp.mechanisms.key_totals import KeyTotals
 
 # 1.0 and the text "1.0" are two keys: a CSV file, which holds texts, has the second
+DATES = ("date", "time", "instant")  # as types, they are refused before anything is read
 ALIKE = ("integer", "unsigned", "huge", "text", "coded", "coded_integer", "bytes")
 FACTS = tdp.Schema({"y": tdp.Interval(0, 1)}, rows=9, neighbors="add-remove")
 
@@ -23,13 +26,27 @@ def of_matrix() -> tdp.Schema:
     return tdp.Schema({"x": tdp.Category(["a", "b"])}, rows=9, neighbors="add-remove")
 
 
+def refuses(frame: Any) -> bool:
+    """Whether the type of the column is refused, before anything is read or paid."""
+    try:
+        Table.open(frame, of_matrix()).columns(of_matrix(), ["x"])
+    except tdp.ParameterError as error:
+        return "state it as a Date" in str(error)
+    return False
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_counts_of_keys_are_sums_over_rows(kind, tmp_path):
     rows = [{"x": cell} for cell in KINDS[kind].cells] * 2
     keys, found = KeyColumn(of_matrix(), "x"), {}
     for name, container in CONTAINERS.items():
         if kind in container.holds:
-            counted = keys.counts(container.build(rows, {"x": kind}, tmp_path))
+            frame = container.build(rows, {"x": kind}, tmp_path)
+            if kind in DATES and refuses(frame):
+                for row in rows[: len(rows) // 2]:  # by its type, whatever its cells
+                    assert refuses(container.build([row], {"x": kind}, tmp_path)), (name, row)
+                continue
+            counted = keys.counts(frame)
             alone: Counter[str] = Counter()
             for row in rows[: len(rows) // 2]:
                 alone.update(keys.counts(container.build([row], {"x": kind}, tmp_path)))

@@ -82,6 +82,15 @@ class ExcelFile:
         Its name, as on the tab.
     names : sequence of str, optional
         The names of the columns of a sheet whose first row is a record.
+
+    Examples
+    --------
+    >>> from tightdp import ExcelFile
+    >>> ExcelFile("survey.xlsx", "Answers", names=["age", "region"]).sheet
+    'Answers'
+    >>> ExcelFile("survey.xls", "Answers")
+    Traceback (most recent call last):
+    tightdp.errors.ParameterError: `path` must end in .xlsx or .xlsm. Got 'survey.xls'.
     """
 
     path: Path
