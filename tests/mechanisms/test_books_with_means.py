@@ -300,7 +300,7 @@ def test_rows_are_read_once(seed):
         ({"weights": [1, 2]}, "one for each table"),
         ({"targets": [1, 2]}, "one for each table"),
         ({"noise": "gaussian"}, "`delta` > 0"),
-        ({"means": [("pay", [("hours", 10**6)])]}, "hours|cells|bins"),
+        ({"means": [("pay", [("hours", 10**6)])]}, "`means` .* at most 1048576 entries"),
     ],
 )
 def test_bad_input_is_one_error(options, words):

@@ -453,7 +453,7 @@ def test_levels_of_moves_count_every_class():
         (["sex", "sex"], "distinct"),
         ([("age",)], "pairs of a name"),
         ([("age", [1, 2])], "at least 3"),
-        ([("age", 1 << 17)], "at most 65536"),
+        ([("age", 1 << 20)], "at most 1048576"),
         ([("pay", 3)], "distinct"),
         ({"sex": 1}, "list of names"),
     ],
