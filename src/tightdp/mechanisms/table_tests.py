@@ -196,6 +196,21 @@ class IndependenceTest(TableTest):
         self.shape = _both_sides(cells.shape[0], cells.shape[1])
         self._count(cells, "independence_test", noise, epsilon, delta)
 
+    def _compare(
+        self,
+        schema: Schema,
+        column: str,
+        by: Any,
+        bins: object,
+        what: str,
+        **paid: Any,
+    ) -> None:
+        """The table of a test that asks if a column has one distribution in all groups."""
+        inner = _divided(schema, column, bins)
+        cells = group_cells(schema, [*group_items(by), inner])
+        self.shape = _both_sides(len(cells) // cells.shape[-1], cells.shape[-1])
+        self._count(cells, what, **paid)
+
     shape: tuple[int, int]
 
     def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
@@ -226,25 +241,7 @@ class IndependenceTest(TableTest):
         return partial(cell_counts, rows, null.ravel()), partial(cell_counts, rows, shares.ravel())
 
 
-class GroupsTest(IndependenceTest):
-    """Base: whether a column has one distribution in all groups, from a noisy table of its bins."""
-
-    def _compare(
-        self,
-        schema: Schema,
-        column: str,
-        by: Any,
-        bins: object,
-        what: str,
-        **paid: Any,
-    ) -> None:
-        inner = _divided(schema, column, bins)
-        cells = group_cells(schema, [*group_items(by), inner])
-        self.shape = _both_sides(len(cells) // cells.shape[-1], cells.shape[-1])
-        self._count(cells, what, **paid)
-
-
-class KolmogorovTest(GroupsTest):
+class KolmogorovTest(IndependenceTest):
     """Tests whether groups have one distribution, by distances of distribution functions.
 
     The column is divided into public bins, and groups times bins are counted with noise. Looked at
@@ -293,7 +290,7 @@ class KolmogorovTest(GroupsTest):
         self._compare(schema, column, by, bins, "kolmogorov_test", **paid)
 
 
-class RankTest(GroupsTest):
+class RankTest(IndependenceTest):
     """Tests whether a column tends to be larger in some groups, by ranks within public bins.
 
     Wilcoxon's test (two groups), that of Kruskal and Wallis (more), or of a trend over groups in
