@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,7 @@ def run_block(block: Block, namespace: dict[str, Any], where: str) -> None:
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
+    plt.close("all")  # what the pages before have drawn
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
