@@ -239,6 +239,52 @@ def test_two_points_have_the_moments_that_are_asked_for():
         assert np.isclose(found, exact)
 
 
+def test_no_law_within_the_bounds_is_more_skewed_than_those_that_are_tried(seed):
+    rng, points = np.random.default_rng(seed), np.linspace(-1, 1, 9)
+    for chances in rng.dirichlet(np.full(9, 0.3), 200):
+        mean = float(chances @ points)
+        second, third = (float(chances @ (points - mean) ** k) for k in (2, 3))
+        if second < 1e-6:
+            continue
+        least, most = moment_nulls.skewness(
+            np.full(2, mean), np.full(2, second), np.array([-1.0, 1.0])
+        )
+        assert least - 1e-6 <= third / second**1.5 <= most + 1e-6
+        law = moment_nulls.TwoPoints.of(np.full(2, second), np.array([least, most]))
+        assert np.allclose([mean + law.lower[0], mean + law.upper[1]], [-1, 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("base", [-0.8, -0.5, 0.0])
+@pytest.mark.parametrize("alternative", ["less", "two-sided"])
+def test_rows_that_were_not_drawn_are_no_proof(base, alternative, seed):
+    """One row in 50 is at the bound, in both groups: 100 rows have none with a chance of 0.13."""
+    schema = tdp.Schema({"x": tdp.Interval(-1, 1), "t": FACTS["t"]}, rows=1000)
+    test = tdp.MeansTest(schema, "x", "t", alternative=alternative, epsilon=10)
+    table = {"x": [1.0] * 18 + [base] * 982, "t": ["no"] * 900 + ["yes"] * 100}
+    found = [test.release(table, rng=seed + k)["p-value"] for k in range(3)]
+    assert np.median(found) > 0.05
+
+
+@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
+def test_one_row_is_no_proof_of_a_correlation(alternative, seed):
+    """Five rows of 500 are at the bound of either column: one is at both with a chance of 0.05."""
+    schema = tdp.Schema({"x": tdp.Interval(-1, 1), "y": tdp.Interval(-1, 1)}, rows=500)
+    test = tdp.CorrelationTest(schema, ["x", "y"], alternative=alternative, epsilon=20)
+    table = {"x": [1.0] * 5 + [0.0] * 495, "y": [0.0] * 4 + [1.0] * 5 + [0.0] * 491}
+    found = [test.release(table, rng=seed + k)["p-value"] for k in range(3)]
+    assert np.median(found) > 0.04  # the chance of such a row is 0.05
+
+
+def test_a_statistic_that_is_not_a_number_proves_nothing():
+    def point(bits, size):
+        return np.zeros((size, 2))
+
+    found = simulated.p_value(
+        [1, 2], np.array([1.0, 2.0]), lambda bits: [point], point, lambda x: np.sum(x, -1) * np.nan
+    )
+    assert found == 1
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
