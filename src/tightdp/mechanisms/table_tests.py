@@ -85,7 +85,7 @@ class GoodnessOfFit(TableTest):
     column : str
     null : list of shares, optional
         One for each level or bin, with sum 1; by default even ones.
-    bins : int or edges, for a numeric column
+    bins : int or sequence of float, for a numeric column
     statistic : {"chi-square", "kolmogorov"}
         The second is for cells that have an order.
     noise, epsilon, delta :
@@ -259,7 +259,7 @@ class KolmogorovTest(IndependenceTest):
         A number, or a category whose levels are in order.
     by : str, or list of names and of pairs (name, bins)
         The groups.
-    bins : int or edges, for a number
+    bins : int or sequence of float, for a number
     noise, epsilon, delta :
         As for :class:`~tightdp.AdditiveMechanism`.
 
@@ -307,7 +307,7 @@ class RankTest(IndependenceTest):
         A number, or a category whose levels are in order.
     by : str, or list of names and of pairs (name, bins)
         The groups.
-    bins : int or edges, for a number
+    bins : int or sequence of float, for a number
     pattern : {"any", "trend"}
         Any difference of groups, or one that grows with their order.
     alternative : {"two-sided", "greater", "less"}
