@@ -5,10 +5,10 @@ from tightdp.audit import AuditReport, Finding, audit, audit_exact, audit_pmf, h
 from tightdp.data.checks import TableCheck
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.csv_files import CsvFile
+from tightdp.data.excel_sheets import ExcelFile
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
-from tightdp.data.row_tables import ExcelFile
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.design.certificate import Certificate

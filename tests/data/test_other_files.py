@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import warnings
+import zipfile
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.laws.containers import excel_cell, excel_file
 
 import tightdp as tdp
 from tightdp.cli.main import main
+from tightdp.data import excel_sheets
 from tightdp.data.one_pass import quantized_matrix
-from tightdp.data.table import check_frame
+from tightdp.data.table import Table, check_frame
 from tightdp.errors import DataError, ParameterError
 
 SCHEMA = tdp.Schema(
@@ -108,6 +111,81 @@ def test_what_is_wrong_with_a_sheet_is_said_before_payment(tmp_path):
     for path_, sheet, names in (("a.csv", "s", None), ("a.xlsx", 1, None), ("a.xlsx", "s", [""])):
         with pytest.raises(ParameterError):
             tdp.ExcelFile(path_, sheet, names)
+
+
+DAMAGED = (
+    "<c><v>many</v></c>",
+    "<c><v></v></c>",
+    f"<c><v>{'9' * 5000}</v></c>",
+    '<c t="s"><v>7</v></c>',  # a text that is not in the list of texts
+    '<c t="s"><v>x</v></c>',
+    '<c t="b"><v>maybe</v></c>',
+    '<c t="d"><v>2014-02-30</v></c>',
+    '<c t="inlineStr"><is><odd/></is></c>',
+    '<c t="unheard of"><v>1</v></c>',
+    '<c s="none"><v>1</v></c>',
+    '<c s="99"><v>1</v></c>',
+    '<c r="A0"><v>1</v></c>',
+    '<c r="ZZZ9"><v>1</v></c>',
+    '<c r="??"><v>1</v></c>',
+    '<c r="A99999999999999999999"><v>1</v></c>',
+    "<other/>",
+)
+
+
+@pytest.mark.parametrize("cell", DAMAGED)
+def test_a_damaged_cell_of_a_sheet_stops_nothing_and_moves_no_other_row(cell, tmp_path):
+    pytest.importorskip("openpyxl")
+    header = [excel_cell("x"), excel_cell("y")]
+    plain = [[excel_cell(x), excel_cell(1)] for x in (3, 4, 5)]
+    one = tdp.Schema({"x": SCHEMA["x"]}, 4, neighbors="add-remove")
+    sums = tdp.Sums(one, ["x"])
+    without, with_it, alone = (
+        sums.measure(tdp.ExcelFile(excel_file(tmp_path / f"{i}.xlsx", [header, *rows]), "t"))[0]
+        for i, rows in enumerate(([*plain], [*plain[:1], [cell], *plain[1:]], [[cell]]))
+    )
+    assert with_it == without + alone
+
+
+def test_a_damaged_archive_is_refused_before_payment(tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    path = excel_file(tmp_path / "a.xlsx", [[excel_cell("x")], *[[excel_cell(3)]] * 2000])
+    whole = path.read_bytes()
+    at = whole.index(b"s.xml") + 20  # within the packed sheet
+    broken = {
+        "flipped": whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :],
+        "cut": whole[: len(whole) // 2],
+        "unclosed": excel_file(tmp_path / "u.xlsx", [[excel_cell("x")], ["<c>"]]).read_bytes(),
+    }
+    for name, raw in broken.items():
+        (tmp_path / f"{name}.xlsx").write_bytes(raw)
+        error, spent = paid(tdp.ExcelFile(tmp_path / f"{name}.xlsx", "t"))
+        assert (type(error), spent) == (ParameterError, 0), name
+        assert "no Excel file" in str(error)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("more.xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+    assert paid(tdp.ExcelFile(path, "t"))[1] == 0
+    monkeypatch.setattr(excel_sheets, "MOST_BYTES", 1000)
+    path.write_bytes(whole)
+    error, spent = paid(tdp.ExcelFile(path, "t"))
+    assert spent == 0
+    assert "more than 1000 bytes" in str(error)
+
+
+def test_a_sheet_that_is_another_after_it_was_checked_keeps_the_charge(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = excel_file(tmp_path / "a.xlsx", [[excel_cell("x")], [excel_cell(3)]])
+    file = tdp.ExcelFile(path, "t")
+    one = tdp.Schema({"x": SCHEMA["x"]}, 4, neighbors="add-remove")
+    table = Table.open(file, one)
+    for change in (
+        lambda: excel_file(path, [[excel_cell("z")], [excel_cell(3)]]),
+        lambda: path.write_bytes(path.read_bytes()[:300]),
+    ):
+        change()
+        error, spent = paid(table, one)
+        assert spent == 1
+        assert isinstance(error, DataError | ParameterError)
 
 
 # --- databases ------------------------------------------------------------------------------------

@@ -21,14 +21,17 @@ import gzip
 import io
 import itertools
 import sqlite3
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -40,6 +43,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
+import tightdp as tdp
 from tightdp.data import columns, engines, row_tables
 from tightdp.data.spark import SparkTable
 
@@ -179,6 +183,9 @@ KINDS: dict[str, Kind] = {
         f"datetime64[us, {_CLOCK}]",
     ),
     "text": Kind((*_TEXTS, None), pa.string(), "O", "string"),
+    "trimmed": Kind(  # texts in files of fixed widths, which have blanks around them
+        (*(text for text in _TEXTS if text == text.strip(" ")), None), pa.string(), "O", "string"
+    ),
     "coded": Kind((*_TEXTS, None), pa.dictionary(pa.int32(), pa.string()), "O", "category"),
     "coded_integer": Kind(
         (*_INTEGERS, None), pa.dictionary(pa.int32(), pa.int64()), "O", "category"
@@ -406,6 +413,25 @@ def _csv(rows: Rows, kinds: Kinds, folder: Path | None) -> Path:
     return path
 
 
+def _fixed(rows: Rows, kinds: Kinds, folder: Path | None) -> tdp.CsvFile:
+    """Cells that nothing divides; an odd one may have other bytes than letters."""
+    assert folder is not None
+    path, cells = folder / "rows.txt", [[_written(row[name]) for name in kinds] for row in rows]
+    widths = [max([9, *map(len, column)]) for column in zip(*cells, strict=True)] or [9] * len(
+        kinds
+    )
+    lines = [
+        "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in cells
+    ]
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    return tdp.CsvFile(path, list(kinds), widths=widths)
+
+
+def _written(cell: Any) -> str:
+    return "" if cell is None else str(cell)
+
+
 def _csv_gz(rows: Rows, kinds: Kinds, folder: Path | None) -> Path:
     assert folder is not None
     path = folder / "rows.csv.gz"
@@ -446,6 +472,50 @@ def _sqlite(rows: Rows, kinds: Kinds, folder: Path | None) -> str:
     return f"sqlite:///{path}?table=t"
 
 
+_PARTS = {  # what an Excel file has beside its sheet
+    "[Content_Types].xml": '<Types xmlns="{0}/package/2006/content-types"><Override PartName="/xl/'
+    'workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+    '.main+xml"/></Types>',
+    "xl/workbook.xml": '<workbook xmlns="{0}/spreadsheetml/2006/main" xmlns:r="{0}/officeDocument/'
+    '2006/relationships"><sheets><sheet name="t" sheetId="1" r:id="a"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": '<Relationships xmlns="{0}/package/2006/relationships">'
+    '<Relationship Id="a" Type="{0}/officeDocument/2006/relationships/worksheet" '
+    'Target="worksheets/s.xml"/></Relationships>',
+}
+_OFFICE = "http://schemas.openxmlformats.org"
+
+
+def excel_file(path: Path, rows: Iterable[Iterable[str]]) -> Path:
+    """An Excel file with these cells, each as its XML, on a sheet "t"."""
+    lines = "".join(f"<row>{''.join(row)}</row>" for row in rows)
+    sheet = f'<worksheet xmlns="{_OFFICE}/spreadsheetml/2006/main"><sheetData>{lines}</sheetData>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in _PARTS.items():
+            archive.writestr(name, text.replace("{0}", _OFFICE))
+        archive.writestr("xl/worksheets/s.xml", f"{sheet}</worksheet>")
+    return path
+
+
+def excel_cell(cell: Any) -> str:
+    """The XML of a cell; a number that is none has no value."""
+    if isinstance(cell, str):
+        text = escape(cell, {"\r": "&#13;"})
+        return f'<c t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
+    if isinstance(cell, bool):
+        return f'<c t="b"><v>{int(cell)}</v></c>'
+    if cell is None or cell != cell:
+        return "<c/>"
+    return f"<c><v>{str(cell).replace('inf', '1E400')}</v></c>"
+
+
+def _excel(rows: Rows, kinds: Kinds, folder: Path | None) -> tdp.ExcelFile:
+    """With a column of ones, because a row without a cell is none."""
+    assert folder is not None
+    cells = [["ones", *kinds], *([1, *(row[name] for name in kinds)] for row in rows)]
+    path = folder / f"rows {next(_NUMBERED)}.xlsx"
+    return tdp.ExcelFile(excel_file(path, (map(excel_cell, line) for line in cells)), "t")
+
+
 class Stream:
     """An object of no known library that gives an Arrow stream."""
 
@@ -458,6 +528,7 @@ class Stream:
 
 _NUMBERS = frozenset({"integer", "unsigned", "real", "single", "boolean", "decimal"})
 _SPARSE = frozenset({"real", "single"})  # types that know a missing cell
+_PLAIN = frozenset({"integer", "real", "text", "trimmed"})
 _IN_CSV = VALID | {"bytes", "huge"}
 
 _ALL_CONTAINERS = (
@@ -498,7 +569,9 @@ _ALL_CONTAINERS = (
     ("DuckDB", _duckdb, engines.DuckTable, VALID - {"instant"}),
     ("csv", _csv, engines.CsvTable, _IN_CSV),
     ("csv.gz", _csv_gz, engines.CsvTable, _IN_CSV),
-    ("SQLite", _sqlite, row_tables.RowTable, frozenset({"integer", "real", "text", "bytes"})),
+    ("fixed widths", _fixed, engines.CsvTable, (_IN_CSV | {"trimmed"}) - {"text", "coded"}),
+    ("SQLite", _sqlite, row_tables.RowTable, _PLAIN | {"bytes"}),
+    *([("Excel", _excel, row_tables.RowTable, _PLAIN)] if find_spec("openpyxl") else []),
     ("Parquet", _parquet, engines.Stack, TYPED),
     ("Parquet folder", _parquet_folder, engines.Stack, TYPED),
 )

@@ -11,6 +11,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -58,6 +59,7 @@ Make = Callable[[tdp.Schema], Any]
 BOTH = ("replace-one", "add-remove")
 REPLACED = ("replace-one",)
 ROWS = 24
+FIRST_DAY = date(2014, 1, 1)
 NUMBERS, LEVELS = ("x", "y"), {"k": ("a", "b", "c"), "t": ("no", "yes")}
 
 
@@ -85,9 +87,16 @@ def plain_rows(rng: np.random.Generator, rows: int = ROWS) -> list[dict[str, Any
     ]
 
 
+def date_of(number: Any) -> date | None:
+    """A number of the common rows as a date of :func:`dated`, from its first day to its last."""
+    fits = type(number) is float and 0 <= number <= 10
+    return FIRST_DAY + timedelta(days=round(number)) if fits else None
+
+
 def mapping(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The plainest container: a list for every column."""
-    return {name: [row[name] for row in rows] for name in ("x", "y", "k", "t")}
+    """The plainest container: a list for every column, and of x as a date."""
+    columns = {name: [row[name] for row in rows] for name in ("x", "y", "k", "t")}
+    return columns | {"d": [date_of(x) for x in columns["x"]]}
 
 
 @dataclass(frozen=True)
@@ -193,6 +202,11 @@ def same_bounds(facts: tdp.Schema) -> tdp.Schema:
     return facts.ruled({**facts.columns, "x": amount, "y": amount})
 
 
+def dated(facts: tdp.Schema) -> tdp.Schema:
+    """The common schema with a date."""
+    return facts.ruled({**facts.columns, "d": tdp.Date(FIRST_DAY, FIRST_DAY + timedelta(days=10))})
+
+
 STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
     "sums": lambda facts: tdp.Sums(facts, ["y", "x"]),
     "counts": lambda facts: tdp.Counts(facts, ["t", "k"]),
@@ -229,6 +243,11 @@ def additive_cases() -> Iterator[Case]:
     for name in ("sums", "table", "products"):
         for noise in ("l2", "best"):
             yield Case(f"{name}, {noise} with delta", additive(noise, STATISTICS[name], 1e-3))
+    for noise in ("best", "hull"):
+        yield Case(
+            f"days of the week of a date, {noise}",
+            additive(noise, lambda facts: tdp.Histogram(dated(facts), "d", "weekday")),
+        )
     yield Case(
         "products, own gaussian",
         lambda facts: tdp.AdditiveMechanism(
@@ -304,7 +323,10 @@ MECHANISMS: dict[type, list[Case]] = {
         Case("nuclear moments", nuclear_moments, ("replace-one",), quick=False),
     ],
     SumMechanism: [Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1))],
-    MeanMechanism: [Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1))],
+    MeanMechanism: [
+        Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1)),
+        Case("mean of a date", lambda facts: MeanMechanism(dated(facts), ["d", "y"], epsilon=1)),
+    ],
     VarianceMechanism: [
         Case(
             "variance",
@@ -402,6 +424,10 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "least squares of rows that are there",
             lambda facts: LeastSquares(facts, ["x", "k"], "y", epsilon=1, missing="drop"),
+        ),
+        Case(
+            "least squares of a date",
+            lambda facts: LeastSquares(dated(facts), ["d"], "y", epsilon=1, noise="split"),
         ),
     ],
     ClassTables: [
@@ -681,7 +707,10 @@ MECHANISMS: dict[type, list[Case]] = {
         )
         for interval in ("none", "sample")
     ],
-    tdp.KNormMedian: [Case("median", lambda facts: tdp.KNormMedian(facts, "x", epsilon=1))],
+    tdp.KNormMedian: [
+        Case("median", lambda facts: tdp.KNormMedian(facts, "x", epsilon=1)),
+        Case("median of a date", lambda facts: tdp.KNormMedian(dated(facts), "d", epsilon=1)),
+    ],
     tdp.KNormQuantiles: [
         Case("quantiles", lambda facts: tdp.KNormQuantiles(facts, "x", [0.25, 0.5], epsilon=1))
     ],

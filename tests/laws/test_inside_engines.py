@@ -268,7 +268,7 @@ class TestSpark:
         assert wrong == []
 
     def test_nothing_but_sums_of_groups_is_moved(self, spark, seed, tmp_path):
-        """One exchange, after the sums of every part; of persons one, too."""
+        """One exchange, after the sums of every part."""
         schema = facts(RULES[2], LEVELS[0])
         rows = odd_rows("real", "integer", RULES[2], seed, schema.bits)
         frame = in_spark(spark).build(rows, {"x": "real", "y": "real", "k": "integer"}, tmp_path)

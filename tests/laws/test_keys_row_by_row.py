@@ -17,7 +17,7 @@ from tightdp.mechanisms.key_totals import KeyTotals
 
 # 1.0 and the text "1.0" are two keys: a CSV file, which holds texts, has the second
 DATES = ("date", "time", "instant")  # as types, they are refused before anything is read
-ALIKE = ("integer", "unsigned", "huge", "text", "coded", "coded_integer", "bytes")
+ALIKE = ("integer", "unsigned", "huge", "text", "trimmed", "coded", "coded_integer", "bytes")
 FACTS = tdp.Schema({"y": tdp.Interval(0, 1)}, rows=9, neighbors="add-remove")
 
 

@@ -20,6 +20,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from containers import CONTAINERS, KINDS, Kinds, Row
-from enrolled import BOTH, CASES, ESTIMATORS, ROWS, plain_rows, schema
+from enrolled import BOTH, CASES, ESTIMATORS, ROWS, date_of, mapping, plain_rows, schema
 
 import tightdp as tdp
 from tightdp.data import columns, one_pass
@@ -377,21 +378,27 @@ def complaints(first: Seen, second: Seen) -> list[str]:
 # --- tables, and their neighbours -----------------------------------------------------------------
 
 
+FITTING = {"real": float, "text": str, "coded": str, "date": date}
+
+
 def random_row(rng: np.random.Generator, kinds: Kinds) -> Row:
     """A row of odd cells, or of one that is odd, or of none."""
     row = plain_rows(rng, 1)[0]
+    row["d"] = date_of(row["x"])
     share = rng.choice([0.0, 0.3, 1.0])
     out: Row = {}
     for name, kind in kinds.items():
         odd = KINDS[kind].cells
-        fits = type(row[name]) is {"real": float, "text": str, "coded": str}.get(kind, object)
+        fits = type(row[name]) is FITTING.get(kind)
         out[name] = row[name] if fits and rng.random() >= share else odd[rng.integers(len(odd))]
     return out
 
 
-def random_kinds(rng: np.random.Generator, holds: frozenset[str]) -> dict[str, str]:
-    """A type for every column: what fits it, or any other."""
-    usual = {"x": "real", "y": "real", "k": "text", "t": "text"}
+def random_kinds(
+    rng: np.random.Generator, holds: frozenset[str], *, dated: bool = False
+) -> dict[str, str]:
+    """A type for every column: what fits it, or any other; of matrices none is too many."""
+    usual = {"x": "real", "y": "real", "k": "text", "t": "text"} | ({"d": "date"} if dated else {})
     kinds = sorted(holds)
     return {
         name: kind if kind in holds and rng.random() < 0.5 else kinds[rng.integers(len(kinds))]
@@ -416,7 +423,7 @@ def random_pair(reader: Reader, rng: np.random.Generator, folder: Path) -> Pair:
     fault = str(rng.choice(reader.faults)) if reader.faults and rng.random() < 1 / 8 else ""
     names = ["lists"] if reader.lists or fault else sorted(CONTAINERS)
     name = str(rng.choice(names))
-    kinds = random_kinds(rng, CONTAINERS[name].holds)
+    kinds = random_kinds(rng, CONTAINERS[name].holds, dated="of a date" in reader.name)
     whole = ROWS if reader.relation == "replace-one" else int(rng.integers(1, ROWS + 1))
     rows = [random_row(rng, kinds) for _ in range(whole)]
     place = int(rng.integers(whole))
@@ -479,7 +486,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 def check_wrong_parameters(reader: Reader, wrong: list[str], seed: int) -> None:
     rows = plain_rows(np.random.default_rng(seed))
-    table = {name: [row[name] for row in rows] for name in COLUMNS}
+    table = mapping(rows)
     for what in wrong:
         if reader.name.startswith("estimator") and what.startswith("confidence"):
             continue  # estimators are asked for intervals afterwards
@@ -501,9 +508,7 @@ def test_wrong_parameters_spend_nothing(reader, seed):
 @pytest.mark.parametrize("reader", WITH_TABLES, ids=str)
 def test_any_wrong_parameter_spends_nothing(reader, seed):
     check_wrong_parameters(reader, list(BAD), seed)
-    table = {
-        name: [row[name] for row in plain_rows(np.random.default_rng(seed))] for name in "xykt"
-    }
+    table = mapping(plain_rows(np.random.default_rng(seed)))
     small = tdp.Ledger(0.01, 0.5, neighbors=reader.relation, allow_seeded=True)
     assert observe(reader, table, seed, ledger=small).outcome[0] == "BudgetError"
     assert not small.history()

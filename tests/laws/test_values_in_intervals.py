@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enrolled import RELATED, ROWS, plain_rows
+from enrolled import RELATED, ROWS, mapping, plain_rows
 
 import tightdp as tdp
 from tightdp.errors import FloatArray
@@ -24,8 +24,7 @@ ENDS = re.compile(r"\[(\S+) to (\S+)\]")
 
 def alike() -> dict[str, list[Any]]:
     """The first of the common rows, over and over."""
-    first = plain_rows(np.random.default_rng(0), 1)[0]
-    return {name: [cell] * ROWS for name, cell in first.items()}
+    return mapping(plain_rows(np.random.default_rng(0), 1) * ROWS)
 
 
 def outside(names: Any, values: Any, ends: Any, unknown: Any) -> list[str]:

@@ -18,15 +18,15 @@ from tightdp.cli.arguments import (
 )
 from tightdp.cli.output import Exit, Speaker
 from tightdp.data.csv_files import DELIMITERS, CsvFile, is_text_file
+from tightdp.data.excel_sheets import ExcelFile, excel_table
 from tightdp.data.row_tables import (
-    ExcelFile,
     absolute_address,
     database_table,
-    excel_table,
     is_address,
 )
 from tightdp.data.sources import HeaderColumn, check_names, read_header
 from tightdp.errors import check_choice, fail
+from tightdp.paths import check_file
 from tightdp.plans.toml_text import quoted, toml_key
 from tightdp.privacy import Neighbors
 from tightdp.schema import Schema, has_groups
@@ -104,6 +104,12 @@ _HEADER = (  # whether the first line of a CSV file has the names of the columns
         action="store_true",
         help="the first line is a header, although it looks like a record",
     ),
+    argument(
+        "--widths",
+        metavar="N,N,...",
+        help="nothing divides the cells: each column has so many characters of a line, from the "
+        "left; the file has no header",
+    ),
     argument("--sheet", metavar="NAME", help="the sheet of an Excel file"),
     argument(
         "--delimiter",
@@ -162,9 +168,14 @@ def add(commands: Commands) -> None:
 def _header(given: argparse.Namespace) -> list[HeaderColumn]:
     """The columns of a file; of the first line of one without a header, only their number."""
     stated = None if given.names is None else [name.strip() for name in given.names.split(",")]
-    given.no_header = given.no_header or stated is not None
+    given.no_header = given.no_header or stated is not None or given.widths is not None
     if given.header and given.no_header:
         fail("`--header` is not allowed with `--no-header` or `--names`: say which of them is so.")
+    if given.widths is not None:
+        names = stated or [f"c{i}" for i in range(1, len(_widths(given)) + 1)]
+        _ = CsvFile(given.data, names, widths=_widths(given))
+        check_file("data", given.data)
+        return [HeaderColumn(name, "") for name in names]
     if is_address(given.data) or given.sheet is not None:
         return _other_columns(given, stated)
     columns = read_header(given.data, _delimiter(given), given.encoding)
@@ -194,6 +205,15 @@ def _other_columns(given: argparse.Namespace, stated: list[str] | None) -> list[
     return columns
 
 
+def _widths(given: argparse.Namespace) -> list[int]:
+    parts = [part.strip() for part in given.widths.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        fail("`--widths` must be positive integers with commas between them, such as 8,3,12.")
+    if given.delimiter is not None or given.sheet is not None:
+        fail("`--widths` is not allowed with `--delimiter` or `--sheet`.")
+    return [int(part) for part in parts]
+
+
 def _delimiter(given: argparse.Namespace) -> str | None:
     """What divides cells, where it is said, and where no header shows it."""
     if given.delimiter is None:
@@ -207,7 +227,9 @@ def _text_facts(given: argparse.Namespace, known: list[str]) -> str:
     facts = "" if given.sheet is None else f"\nsheet = {quoted(given.sheet)}"
     if given.no_header:
         facts += f"\nnames = {json.dumps(known)}   # its first line is a record"
-    if (given.no_header and given.sheet is None) or given.delimiter is not None:
+    if given.widths is not None:
+        facts += f"\nwidths = {json.dumps(_widths(given))}"
+    elif (given.no_header and given.sheet is None) or given.delimiter is not None:
         facts += f"\ndelimiter = {json.dumps(_delimiter(given))}"
     if given.encoding != "utf-8":
         facts += f"\nencoding = {quoted(given.encoding)}"
@@ -223,6 +245,7 @@ def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     place = write_file(given.out, text, force=given.force)
     said = "--no-header" if given.names is None else "--names"
     said += "" if given.delimiter is None else " and --delimiter"
+    said += "" if given.widths is None else " and --widths"
     more = f"; and say {said} to `tightdp plan init`, too" if given.no_header else ""
     speaker.remark(f"Fill it in, then: tightdp schema check {place}{more}")
     speaker.say(

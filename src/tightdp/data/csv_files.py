@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tightdp.accepted import PathLike
+from tightdp.data.fixed_widths import Lines, check_widths
 from tightdp.errors import DataError, check_choice, fail, quoted
 from tightdp.paths import check_path
 from tightdp.values import LONGEST_TEXT
@@ -75,6 +76,10 @@ class CsvFile:
         How letters are stored: "utf-8", or an encoding with one byte for every letter, such as
         "latin-1" and "cp1252". In others, such as UTF-16, one byte may change how all that follow
         are read.
+    widths : sequence of int, optional
+        How many characters of a line each column has, in a file whose cells nothing divides; with
+        ``names``. A character is a letter after decoding, or a byte that is none. Blanks around a
+        cell are left out.
 
     Examples
     --------
@@ -92,6 +97,7 @@ class CsvFile:
     names: tuple[str, ...] | None
     delimiter: str | None
     encoding: str
+    widths: tuple[int, ...] | None
 
     def __init__(
         self,
@@ -99,26 +105,34 @@ class CsvFile:
         names: Any = None,
         delimiter: str | None = None,
         encoding: str = "utf-8",
+        *,
+        widths: Any = None,
     ) -> None:
         place = check_path("path", path)
         if not is_text_file(place):
             fail(f"`path` must end in {TEXT_FILES}. Got {place.name!r}.")
+        if widths is not None and delimiter is not None:
+            fail("`delimiter` must be left out with `widths`: nothing divides the cells.")
         tabs = delimiter is None and _unpacked_name(place).endswith(".tsv")
         mark = "\t" if tabs else delimiter
         if mark is not None:
             check_choice("delimiter", mark, DELIMITERS)
         elif names is not None:
             mark = ","
+        known = None if names is None else checked_names(names)
+        cut = None if widths is None else check_widths(widths, known)
         object.__setattr__(self, "path", place)
-        object.__setattr__(self, "names", None if names is None else _checked_names(names))
+        object.__setattr__(self, "names", known)
         object.__setattr__(self, "delimiter", mark)
         object.__setattr__(self, "encoding", _checked_encoding(encoding))
+        object.__setattr__(self, "widths", cut)
 
     def __fspath__(self) -> str:
         return str(self.path)
 
 
-def _checked_names(names: object) -> tuple[str, ...]:
+def checked_names(names: object) -> tuple[str, ...]:
+    """Names of columns, each once."""
     plain = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
     listed: list[Any] = list(names) if plain else []  # type: ignore[call-overload]
     if not listed or not all(isinstance(name, str) and name for name in listed):
@@ -192,6 +206,7 @@ class OpenedCsv:
     mark: str
     width: int
     places: tuple[int, ...]
+    widths: tuple[int, ...] | None = None  # of cells that no mark divides
 
     @classmethod
     def open(cls, file: CsvFile, names: Sequence[str]) -> OpenedCsv:
@@ -203,7 +218,7 @@ class OpenedCsv:
             else:
                 header, mark = [*file.names], file.delimiter or ","
             places = tuple(_place(name, header, file.path) for name in names)
-            return cls(opened, mark, len(header), places)
+            return cls(opened, mark, len(header), places, file.widths)
         except BaseException:
             opened.close()
             raise
@@ -309,13 +324,6 @@ def _mark(header: str) -> str:
 
 
 # --- records --------------------------------------------------------------------------------------
-
-
-class Lines(Protocol):
-    """Text that is read line by line."""
-
-    def readline(self, size: int, /) -> str:
-        """Up to a line feed, or so many characters; nothing at the end."""
 
 
 def records(file: Lines, mark: str, width: int) -> Iterator[tuple[list[str], int]]:

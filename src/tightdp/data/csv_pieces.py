@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.data.columns import Chunk, ListedCells, Part
-from tightdp.data.csv_files import CsvFile, Lines, OpenedCsv, TextLines, records
+from tightdp.data.csv_files import CsvFile, OpenedCsv, TextLines, records
+from tightdp.data.fixed_widths import Lines, cut_lines
 from tightdp.data.library_columns import batch_cells
 
 _PIECE = 1 << 22  # bytes that are split at a time
@@ -50,7 +51,8 @@ def read_parts(source: CsvFile, rows: int, names: Sequence[str]) -> Iterator[Par
     """
     opened = OpenedCsv.open(source, names)
     with opened.file as file:
-        arrow = None if opened.mark == " " else _arrow(source.path)  # who knows no runs of blanks
+        own = opened.mark == " " or opened.widths is not None  # of which Arrow knows nothing
+        arrow = None if own else _arrow(source.path)
         if arrow is None:
             text = io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline="\n")
             yield from _ready(_listed(text, opened, names, rows))
@@ -88,7 +90,11 @@ def _listed(
     """All records; of a piece its own, and the rest of one that goes on in the next."""
     part: list[list[str | None]] = []
     size = 0
-    for cells, length in records(lines, opened.mark, opened.width):
+    if opened.widths is None:
+        found = records(lines, opened.mark, opened.width)
+    else:
+        found = cut_lines(lines, opened.widths)
+    for cells, length in found:
         if cells or opened.width == 1:
             part.append([(cells[j] or None) if j < len(cells) else None for j in opened.places])
             size += length

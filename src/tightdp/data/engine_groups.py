@@ -6,7 +6,7 @@ turn into the same doubles; other columns are read in blocks, and which of the t
 from the schema and from names and types alone. No expression here can fail on a cell: comparisons
 come before arithmetic, which sees numbers between public bounds only, and casts see integers.
 
-Where engines differ, and what is done about it (measured; ``tests/data/test_engine_groups.py``):
+Where engines differ, and what is done about it (measured; ``tests/laws/test_inside_engines.py``):
 
 - NaN is larger than all numbers in DuckDB and Spark, and is asked for by name; null is ELSE.
 - polars divides by a constant by multiplying with its reciprocal, which rounds twice: the divisor

@@ -1,4 +1,4 @@
-"""Tables that are read row by row as Python objects: sheets of Excel, tables of SQLite.
+"""Tables that are read row by row as Python objects, such as those of SQLite.
 
 Every cell is an object, whatever stands beside it, and is read as in a list. Names and places are
 public; what a row holds is asked for when a release has been paid for.
@@ -7,33 +7,25 @@ public; what a row holds is asked for when a release has been paid for.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import sqlite3
 import urllib.parse
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tightdp.accepted import PathLike
 from tightdp.data.columns import Chunk, Engine, ListedCells
 from tightdp.data.engines import DuckTable
 from tightdp.data.sources import from_sql
-from tightdp.errors import DataError, check_choice, check_instance, fail, quoted, require
-from tightdp.paths import check_file, check_path
+from tightdp.errors import check_choice, fail, quoted
+from tightdp.paths import check_file
 
 ADDRESSES = ("sqlite", "duckdb")
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*)://(.*)", re.DOTALL)
-_BOOKS = (".xlsx", ".xlsm")
-
-_ROWS = 1000  # of a sheet that are read at a time
 
 Row = Sequence[Any]
-T = TypeVar("T")
 
 
 class RowTable(Engine):
@@ -58,130 +50,6 @@ class RowTable(Engine):
         found = iter(self._rows(names))
         while part := list(itertools.islice(found, rows)):
             yield {name: ListedCells([row[j] for row in part]) for j, name in enumerate(names)}
-
-
-# --- Excel ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class ExcelFile:
-    """A sheet of an Excel file, whose first row has the names of the columns; it is only read.
-
-    A cell is what Excel last stored in it: of a formula its result. Dates are what Excel shows as
-    dates, errors such as #DIV/0! are missing, and of merged cells the first has the value and the
-    others are missing. Every row counts down to the last one in which anything stands, in whatever
-    column: somebody of whom nothing is known is a row of missing cells, as in a list. Behind that
-    row there is none: if all cells of the last one may be empty, give it something, such as a
-    number, or state add-remove neighbours, under which the number of rows is private.
-
-    Parameters
-    ----------
-    path : path
-        A file that ends in .xlsx or .xlsm.
-    sheet : str
-        Its name, as on the tab.
-    names : sequence of str, optional
-        The names of the columns of a sheet whose first row is a record.
-
-    Examples
-    --------
-    >>> from tightdp import ExcelFile
-    >>> ExcelFile("survey.xlsx", "Answers", names=["age", "region"]).sheet
-    'Answers'
-    >>> ExcelFile("survey.xls", "Answers")
-    Traceback (most recent call last):
-    tightdp.errors.ParameterError: `path` must end in .xlsx or .xlsm. Got 'survey.xls'.
-    """
-
-    path: Path
-    sheet: str
-    names: tuple[str, ...] | None
-
-    def __init__(self, path: PathLike, sheet: str, names: Sequence[str] | None = None) -> None:
-        place = check_path("path", path)
-        if not is_excel_file(place):
-            fail(f"`path` must end in {' or '.join(_BOOKS)}. Got {place.name!r}.")
-        object.__setattr__(self, "path", place)
-        object.__setattr__(self, "sheet", check_instance("sheet", sheet, str, words="a text"))
-        object.__setattr__(self, "names", None if names is None else _checked_names(names))
-
-    def __fspath__(self) -> str:
-        return str(self.path)
-
-
-def is_excel_file(path: Path) -> bool:
-    """Whether a name is that of an Excel file that can be read."""
-    return path.suffix.lower() in _BOOKS
-
-
-def excel_table(file: ExcelFile) -> RowTable:
-    """The sheet as a table; its name and the header are looked at, and no other row."""
-    check_file("path", file.path)
-    excel = require("openpyxl", "excel")
-    stated = file.names
-    header = _excel_header(excel, file) if stated is None else [*stated]
-
-    def rows(names: Sequence[str]) -> Iterator[Row]:
-        if stated is None and _excel_header(excel, file) != header:
-            fail("The header of the sheet has changed since its names were checked.", DataError)
-        places = [header.index(name) for name in names]
-        empty = 0
-        for row in itertools.islice(_excel_rows(excel, file), 1 if stated is None else 0, None):
-            if all(cell is None for cell in row):
-                empty += 1  # a row, if another one follows
-                continue
-            yield from itertools.repeat([None] * len(places), empty)
-            yield [row[place] if place < len(row) else None for place in places]
-            empty = 0
-
-    return RowTable(header, rows)
-
-
-def _excel_rows(excel: Any, file: ExcelFile) -> Generator[list[Any], None, None]:
-    """The cells of the rows, each by itself; nothing of them is warned about.
-
-    An error is NaN, which is missing, but something: nothing is None.
-    """
-    try:
-        book = _quietly(lambda: excel.load_workbook(file.path, read_only=True, data_only=True))
-    except Exception:  # of a zip file, of XML, of openpyxl itself
-        fail(f"{str(file.path)!r} is no Excel file that can be read: open and save it again.")
-    with closing(book):
-        if file.sheet not in book.sheetnames:
-            fail(f"{file.path.name!r} has no sheet {quoted(file.sheet)}: name it as on its tab.")
-        rows = book[file.sheet].iter_rows()
-        while part := _quietly(lambda: list(itertools.islice(rows, _ROWS))):
-            for row in part:
-                yield [math.nan if cell.data_type == "e" else cell.value for cell in row]
-
-
-def _quietly(step: Callable[[], T]) -> T:
-    """Do a step of a library whose warnings may quote cells."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return step()
-
-
-def _excel_header(excel: Any, file: ExcelFile) -> list[str]:
-    with closing(_excel_rows(excel, file)) as rows:
-        first = next(rows, [])
-    while first and first[-1] is None:
-        first.pop()
-    if not first or not all(isinstance(name, str) and name for name in first):
-        fail(
-            f"The first row of sheet {quoted(file.sheet)} must have the names of its columns, as "
-            "texts, one in every cell and none merged: if it is a record, state `names`."
-        )
-    return first
-
-
-def _checked_names(names: object) -> tuple[str, ...]:
-    listed = list(names) if isinstance(names, (list, tuple)) else []
-    if not listed or not all(isinstance(name, str) and name for name in listed):
-        fail("`names` must be a list of texts: the names of the columns, from the left.")
-    if len(set(listed)) != len(listed):
-        fail("`names` must differ: rename one.")
-    return tuple(listed)
 
 
 # --- databases ------------------------------------------------------------------------------------

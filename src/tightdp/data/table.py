@@ -17,7 +17,8 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.data.columns import ColumnTable, DateType, Engine
 from tightdp.data.engines import CsvTable, recognise_engine
-from tightdp.data.row_tables import ExcelFile, database_table, excel_table
+from tightdp.data.excel_sheets import ExcelFile, excel_table
+from tightdp.data.row_tables import database_table
 from tightdp.data.sources import looks_like_data
 from tightdp.data.spark import SparkTable
 from tightdp.errors import DataError, TightdpError, fail

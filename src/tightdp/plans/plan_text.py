@@ -17,7 +17,8 @@ from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
 from tightdp.budget_split import shares
 from tightdp.data.csv_files import CsvFile
-from tightdp.data.row_tables import ExcelFile, absolute_address, excel_table
+from tightdp.data.excel_sheets import ExcelFile, excel_table
+from tightdp.data.row_tables import absolute_address
 from tightdp.data.sources import from_spark, from_sql, read_header
 from tightdp.data.table import Table
 from tightdp.errors import (
@@ -48,7 +49,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOP = ("title", "data", "schema", "budget", "releases")
-TEXT_FACTS = ("names", "delimiter", "encoding")  # facts about a text file
+TEXT_FACTS = ("names", "delimiter", "encoding", "widths")  # facts about a text file
 _SOURCES = ("file", "folder", "sql", "spark", "address")  # one of which has the rows
 _DATA = (*_SOURCES, *TEXT_FACTS, "sheet", "database", "files")
 _SCHEMA = ("file", "rows", "neighbors", "bits", "person", "rows_per_person", "columns")
@@ -229,7 +230,7 @@ def _read_data(found: PlanText) -> None:
         if key in section and kinds != ["file"]:
             found.complain(("data", key), f"`{key}` goes with a `file` of text, such as CSV.")
     for key, value in section.items():
-        if key != "names" and not isinstance(value, str):
+        if key not in ("names", "widths") and not isinstance(value, str):
             found.complain(("data", key), f"`{key}` must be a text. Got {value!r}.")
             return
     found.data = section

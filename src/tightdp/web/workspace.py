@@ -199,7 +199,9 @@ class Workspace:
             fail(f"`{kinds[0]}`: there is no {kinds[0]} {visible(str(data[kinds[0]]), 120)!r}.")
         mark, encoding = data.get("delimiter"), data.get("encoding") or "utf-8"
         if data.get("names"):  # then the first line is a record, and is not looked at
-            stated = CsvFile(place, data["names"], mark or None, encoding)
+            stated = CsvFile(
+                place, data["names"], mark or None, encoding, widths=data.get("widths")
+            )
             return [HeaderColumn(name, "") for name in stated.names or ()]
         columns = read_header(place, mark or None, encoding)
         if kinds == ["file"] and is_text_file(place):
