@@ -167,11 +167,29 @@ class PolarsTable(Engine):
             column(name).cast(pl.String) if name in wide else column(name) for name in names
         )
         if isinstance(frame, pl.LazyFrame):
-            parts = frame.collect_batches(chunk_size=rows, engine="streaming")
+            parts = _to_the_end(pl, frame, rows)
         else:
             parts = frame.iter_slices(rows)
         for part in parts:
             yield from batch_cells(part.to_arrow().to_batches(), names, rows, wide)
+
+
+def _to_the_end(pl: Any, frame: Any, rows: int) -> Iterator[Any]:
+    """The batches of a lazy frame, all of them, or an error.
+
+    If a scan panics, for instance on a file that is shorter than it was, polars ends its batches as
+    if there were no more rows. So a last row is put below all others: without it, something is
+    missing.
+    """
+    mark = max(["", *frame.collect_schema().names()], key=len) + "!"  # no column has this name
+    last = pl.LazyFrame({mark: [True]})
+    marked = pl.concat([frame.with_columns(pl.lit(False).alias(mark)), last], how="diagonal")
+    ended = False
+    for part in marked.collect_batches(chunk_size=rows, engine="streaming", maintain_order=True):
+        ended = part.height > 0 and bool(part[mark][-1])
+        yield part.drop(mark)[: part.height - ended]
+    if not ended:
+        fail("polars ended before the last row.", DataError)
 
 
 class DuckTable(Engine):

@@ -256,8 +256,8 @@ def _place(coordinate: str | None, following: int) -> int:
 def _cell(reader: Any, element: Any) -> Any:
     """What is stored in a cell; NaN of an error, and of what cannot be: no cell stops a release.
 
-    NaN is missing, but something: nothing is None. Its own mistakes, such as a number that is none or a text that is not in the list of texts, are
-    those of one person.
+    NaN is missing, but something: nothing is None. The mistakes of a cell, such as a number that is
+    none or a text that is not in the list of texts, are those of one person.
     """
     try:
         found = reader.parse_cell(element)
