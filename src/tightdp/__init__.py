@@ -45,6 +45,7 @@ from tightdp.functions import (
     capped_sum,
     correlation_test,
     count,
+    find_rows_per_person,
     flags,
     goodness_of_fit,
     histogram,
@@ -96,6 +97,7 @@ from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansTest
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
@@ -169,6 +171,7 @@ __all__ = [  # noqa: RUF022
     "Guarantee",
     "TableCheck",
     "find_bounds",
+    "find_rows_per_person",
     # Statistics in one line
     "sum",
     "mean",
@@ -267,6 +270,7 @@ __all__ = [  # noqa: RUF022
     "KNormQuantileRegression",
     "KolmogorovSample",
     "PrivateKeys",
+    "RowsPerPerson",
     "ObjectivePerturbation",
     "SquaredLossMean",
     # Noise by optimisation

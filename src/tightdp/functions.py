@@ -18,6 +18,7 @@ __all__ = [
     "capped_sum",
     "correlation_test",
     "count",
+    "find_rows_per_person",
     "flags",
     "goodness_of_fit",
     "histogram",
@@ -209,6 +210,19 @@ empty cell in a category. The mean over such flags, with the noise and intervals
 >>> release = missing_rate({"x": [1, 2, 3, 4, None] * 200}, "x", schema=schema, epsilon=10)
 >>> bool(abs(release["x"] - 0.2) < 0.01)
 True
+""",
+)
+find_rows_per_person = function_of(
+    KINDS["find_rows_per_person"],
+    """For ``rows_per_person`` of a schema, where nobody knows how many rows persons have: what is
+released with that schema is paid for by itself. See :class:`RowsPerPerson`.
+
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 9)}, rows=10**4, neighbors="add-remove", person="id")
+>>> table = {"id": [i % 1000 for i in range(3000)], "x": [5] * 3000}
+>>> found = find_rows_per_person(table, 50, schema=schema, epsilon=0.5)
+>>> int(found["rows_per_person"])
+3
 """,
 )
 count = function_of(

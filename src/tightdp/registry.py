@@ -29,6 +29,7 @@ from tightdp.mechanisms.least_squares import POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
@@ -381,6 +382,13 @@ _register_quantiles(
     "several quantiles of a numeric column for one payment",
     KNormQuantiles,
     taus=Option("numbers", "increasing shares", required=True),
+)
+_register(
+    "find_rows_per_person",
+    "a number of rows that most persons do not exceed",
+    RowsPerPerson,
+    most=Option("integer", "the largest number that may be released", required=True),
+    share=Option("number", "of the persons all of whose rows it holds", default=Fraction(19, 20)),
 )
 _register(
     "sample",

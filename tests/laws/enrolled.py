@@ -38,6 +38,7 @@ from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
 from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansAndSquares, MeansTest
+from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.ranks import BoundsFinder
@@ -205,6 +206,12 @@ def same_bounds(facts: tdp.Schema) -> tdp.Schema:
 def dated(facts: tdp.Schema) -> tdp.Schema:
     """The common schema with a date."""
     return facts.ruled({**facts.columns, "d": tdp.Date(FIRST_DAY, FIRST_DAY + timedelta(days=10))})
+
+
+def of_persons(facts: tdp.Schema, person: str = "x") -> tdp.Schema:
+    """The common schema where a column of it names persons: of x every row is another."""
+    columns = {name: rule for name, rule in facts.columns.items() if name != person}
+    return tdp.Schema(columns, facts.rows, neighbors=facts.neighbors, person=person)
 
 
 STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
@@ -725,6 +732,13 @@ MECHANISMS: dict[type, list[Case]] = {
                 smallest=0.01,
                 largest=100,
             ),
+        )
+    ],
+    RowsPerPerson: [
+        Case(
+            "rows per person",
+            lambda facts: RowsPerPerson(of_persons(facts), 5, share=0.9, epsilon=1),
+            ("add-remove",),
         )
     ],
     tdp.KNormLinearRegression: [

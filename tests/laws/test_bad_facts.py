@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enrolled import mapping, plain_rows, schema, utilities
+from enrolled import mapping, of_persons, plain_rows, schema, utilities
 
 import tightdp as tdp
 from tightdp.errors import TightdpError, fail
@@ -137,6 +137,8 @@ WITH: dict[str, dict[str, Any]] = {
     "ExcelFile": {"path": "t.xlsx", "sheet": "1"},
     "JointHistogram": {"columns": ["x", "k"]},
     "count": {"columns": ["k"]},
+    "find_rows_per_person": {"schema": of_persons(schema("add-remove")), "most": 5},
+    "RowsPerPerson": {"schema": of_persons(schema("add-remove")), "most": 5},
     "Flags": {"columns": ["t"], "implies": []},
     "flags": {"columns": ["t"], "at_most": 1},
     "CappedSums": {"columns": ["x"], "at_most": 10},
@@ -365,6 +367,7 @@ def test_all_rubbish_is_refused_in_one_way(name, tmp_path, monkeypatch):
 
 
 NEEDED = {"column": "x", "target": "y", "taus": [0.25, 0.5], "tau": 0.5, "terms": ["x:k"]}
+NEEDED["most"] = 5
 NEEDED["tables"] = ["t", ["t", "k"]]
 LABELS = {"logistic_regression", "naive_bayes"}
 
@@ -386,12 +389,13 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["by"] = ["k", "t"]
     if kind == "correlation_test":
         given["columns"] = ["x", "y"]
-    request(kind, SCHEMA, epsilon=1, **given)  # right so far
+    facts = of_persons(schema("add-remove")) if kind == "find_rows_per_person" else SCHEMA
+    request(kind, facts, epsilon=1, **given)  # right so far
     found = []
     for words, mutant in mutants({"epsilon": 1} | given, ["epsilon", *options], few):
 
         def ask(ledger: tdp.Ledger, mutant: dict[str, Any] = mutant) -> None:
-            request(kind, SCHEMA, **mutant).rehearse(ROWS)
+            request(kind, facts, **mutant).rehearse(ROWS)
 
         wrong = complaint(ask, folder)
         found += [f"{kind}({words}): {wrong}"] if wrong else []

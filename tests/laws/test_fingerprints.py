@@ -76,6 +76,7 @@ OTHERS: dict[str, list[Any]] = {
     "rounds": [3],
     "most_cells": [1 << 10],
     "most": [4],
+    "share": [0.5],
     "most_points": [1 << 24],
     "most_steps": [1 << 33],
     "most_work": [1 << 44],
@@ -160,6 +161,8 @@ def schemas(facts: tdp.Schema) -> Iterator[tdp.Schema]:
         "neighbors": "add-remove" if str(facts.neighbors) == "replace-one" else "replace-one",
         "bits": facts.bits - 1,
     }
+    if facts.person is not None:  # who needs add-remove
+        options |= {"neighbors": "add-remove", "rows_per_person": 2, "person": "who"}
     for name, value in options.items():
         yield rebuilt(facts, **{name: value})
     rules = {
@@ -172,8 +175,8 @@ def schemas(facts: tdp.Schema) -> Iterator[tdp.Schema]:
             tdp.Category(["no", "yes"], other="no", loose=True),
         ],
     }  # fmt: skip
-    for name, changed in rules.items():
-        for rule in changed:
+    for name in rules.keys() - {facts.person}:
+        for rule in rules[name]:
             yield rebuilt(facts, columns={**facts.columns, name: rule})
 
 

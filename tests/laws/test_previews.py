@@ -158,7 +158,8 @@ def foreseen(asked: Asked, relation: str, found: Any, factor: float) -> bool:
 
 
 def test_every_kind_is_enrolled():
-    assert {asked.kind for asked in ASKED} == set(KINDS)
+    in_persons = {"find_rows_per_person"}  # whose error is not in the units of what is released
+    assert {asked.kind for asked in ASKED} | in_persons == set(KINDS)
 
 
 @pytest.mark.parametrize(("asked", "relation"), ALL, ids=str)

@@ -28,7 +28,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from containers import CONTAINERS, KINDS, Kinds, Row
-from enrolled import BOTH, CASES, ESTIMATORS, ROWS, date_of, mapping, plain_rows, schema
+from enrolled import (
+    BOTH,
+    CASES,
+    ESTIMATORS,
+    ROWS,
+    date_of,
+    mapping,
+    of_persons,
+    plain_rows,
+    schema,
+)
 
 import tightdp as tdp
 from tightdp.data import columns, one_pass
@@ -157,6 +167,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "sum": (["x"],),
     "variance": (["x"],),
     "find_bounds": ("x",),
+    "find_rows_per_person": (5,),
 }
 
 
@@ -175,6 +186,8 @@ def _function(name: str, relation: str) -> Reader:
     facts: dict[str, Any] = {"schema": schema(relation)}
     if name == "find_bounds":
         facts = {"rows": ROWS, "neighbors": relation}
+    if name in NEED_PERSONS:
+        facts["schema"] = of_persons(schema(relation))
     if name in ("share", "proportion_test"):
         facts["levels"] = ["a"]
     return Reader(
@@ -217,11 +230,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "density": {"columns": ["x"], "bins": 5},
     "synthetic_rows": {"columns": ["k", "t"], "rounds": 1},
     "tables": {"tables": ["t", ["k", "t"]]},
+    "find_rows_per_person": {"most": 5, "share": 0.9},
 }
 
 
 def _kind(name: str, relation: str) -> Reader:
-    build = cache(lambda: request(name, schema(relation), epsilon=1, **REQUESTS[name]))
+    facts = of_persons(schema(relation)) if name in NEED_PERSONS else schema(relation)
+    build = cache(lambda: request(name, facts, epsilon=1, **REQUESTS[name]))
     return Reader(
         f"kind {name}",
         relation,
@@ -233,6 +248,7 @@ def _kind(name: str, relation: str) -> Reader:
 # kinds whose number of rows must be public
 TESTS = tuple(test.name for test in HYPOTHESES)
 NEED_ROWS = ("share", *TESTS)
+NEED_PERSONS = ("find_rows_per_person",)  # who come and go
 
 
 def readers() -> Iterator[Reader]:
@@ -244,7 +260,7 @@ def readers() -> Iterator[Reader]:
             yield _estimator(name, relation)
             yield _x_and_y(name, relation)
     for relation in BOTH:
-        refused = NEED_ROWS if relation == "add-remove" else ()
+        refused = NEED_ROWS if relation == "add-remove" else NEED_PERSONS
         yield from (_function(name, relation) for name in FUNCTIONS if name not in refused)
         yield from (_kind(name, relation) for name in REQUESTS if name not in refused)
 

@@ -45,10 +45,10 @@ def folder(tmp_path: Path) -> Path:
     messy = ["", "n/a", "1e9", '"12,5"', "-7"]
     rows = [
         f"{messy[i % 5] if i % 11 == 0 else i / 2},{i % 10}.5,{regions[i % 6]},"
-        f"{'yes' if i % 3 else 'no'}"
+        f"{'yes' if i % 3 else 'no'},p{i % 70}"
         for i in range(200)
     ]
-    (tmp_path / "table.csv").write_text("age,pay,region,answer\n" + "\n".join(rows) + "\n")
+    (tmp_path / "table.csv").write_text("age,pay,region,answer,who\n" + "\n".join(rows) + "\n")
     return tmp_path
 
 

@@ -66,7 +66,7 @@ ASKED = {
 
 
 def test_every_kind_is_here():
-    assert set(ASKED) == set(KINDS)
+    assert {*ASKED, "find_rows_per_person"} == set(KINDS)  # a matrix has no column of persons
 
 
 @pytest.mark.parametrize("kind", ASKED)

@@ -65,6 +65,46 @@ class FewRows:
         return kept
 
 
+class RowsOfPersons:
+    """How many rows each person has, up to ``most``; memory for about twice the persons.
+
+    Examples
+    --------
+    >>> counted = RowsOfPersons(most=3)
+    >>> counted.add(np.array([[0, 7], [0, 7], [0, 9], [-1, -1]]))
+    >>> counted.persons()  # with one row, with two, with three or more
+    array([1, 1, 0])
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[Integers] = [np.empty((0, 3), dtype=np.int64)]
+        self._held, self._room = 0, _LEAST_BUFFER
+
+    def add(self, keys: Integers) -> None:
+        """Take in a row of each of the persons with the given keys, shape (m, 2)."""
+        known = keys[keys[:, 0] != -1]
+        self._parts.append(np.column_stack([known, np.ones(len(known), dtype=np.int64)]))
+        self._held += len(known)
+        if self._held > self._room:
+            self._settle()
+            self._room = max(_LEAST_BUFFER, 2 * self._held)
+
+    def persons(self) -> Integers:
+        """Persons with 1, 2, ... rows, those with more among the last; shape (most,)."""
+        return np.bincount(self._settle()[:, 2], minlength=self._most + 1)[1:]
+
+    def _settle(self) -> Integers:
+        table = np.concatenate(self._parts)
+        table = table[np.lexsort(table[:, :2].T[::-1])]
+        starts = _starts(table[:, :2])
+        # at most the rows in memory times ``most``; a number that is cut grows no further
+        rows = np.add.reduceat(table[:, 2], starts) if len(starts) else table[:, 2]
+        kept = np.column_stack([table[starts, :2], np.minimum(rows, self._most)])
+        self._parts, self._held = [kept], len(kept)
+        return kept
+
+
 def side_by_side(tables: Sequence[Integers]) -> Integers:
     """Rows of several choices in one table; where some kept fewer rows, the rest are missing."""
     longest = max(map(len, tables))
@@ -77,12 +117,16 @@ def side_by_side(tables: Sequence[Integers]) -> Integers:
 def _lowest(table: Integers, limit: int, of: int = 2) -> NDArray[np.intp]:
     """Places of the ``limit`` rows of lowest rank of each person, or of what ``of`` cells tell."""
     order = np.lexsort((_ranks(table), *table[:, :of].T[::-1]))
-    keys = table[order, :of]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    starts = np.flatnonzero(first)
+    starts = _starts(table[order, :of])
     position = np.arange(len(order)) - np.repeat(starts, np.diff([*starts, len(order)]))
     return order[position < limit]
+
+
+def _starts(keys: Integers) -> NDArray[np.intp]:
+    """Where another key begins, of keys that are in order."""
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    return np.flatnonzero(first)
 
 
 def _ranks(table: Integers) -> NDArray[np.uint64]:

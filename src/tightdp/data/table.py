@@ -95,6 +95,15 @@ class Table:
         guard(lambda: engine.check_ready(wanted))
         return engine, names
 
+    def persons(self, schema: Schema) -> tuple[Engine, str]:
+        """The engine, and the column that names persons, after all checks that need no row."""
+        person = check_schema(schema).person
+        assert person is not None
+        engine = self.engine(schema)
+        _check_columns(engine, [person], schema)
+        guard(lambda: engine.check_ready([person]))
+        return engine, person
+
     def __repr__(self) -> str:  # neither cells nor their number
         return f"<{type(self).__name__} of {type(self.frame).__name__}>"
 

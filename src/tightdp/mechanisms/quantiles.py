@@ -338,12 +338,12 @@ class KNormMedian(KNormQuantile):
 # --- shared by the order statistics ---------------------------------------------------------------
 
 
-def check_tau(tau: Number) -> Fraction:
+def check_tau(tau: Number, name: str = "tau") -> Fraction:
     """A share strictly between 0 and 1, as a fraction with a denominator up to 2**20."""
-    given = amount_within("tau", tau, "(0, 1)", "extremes have no private answer")
+    given = amount_within(name, tau, "(0, 1)", "extremes have no private answer")
     near = given.limit_denominator(_FINEST)
     if not 0 < near < 1:
-        fail(f"`tau` must lie at least 2**-20 inside (0, 1). Got {tau}.")
+        fail(f"`{name}` must lie at least 2**-20 inside (0, 1). Got {tau}.")
     return near
 
 
