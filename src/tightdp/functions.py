@@ -219,7 +219,7 @@ released with that schema is paid for by itself. See :class:`RowsPerPerson`.
 
 >>> from tightdp import Interval, Schema
 >>> schema = Schema({"x": Interval(0, 9)}, rows=10**4, neighbors="add-remove", person="id")
->>> table = {"id": [i % 1000 for i in range(3000)], "x": [5] * 3000}
+>>> table = {"id": [i % 2000 for i in range(6000)], "x": [5] * 6000}
 >>> found = find_rows_per_person(table, 50, schema=schema, epsilon=0.5)
 >>> int(found["rows_per_person"])
 3

@@ -77,7 +77,7 @@ class RowsPerPerson(Mechanism):
     >>> from tightdp import Interval
     >>> schema = Schema({"x": Interval(0, 1)}, rows=10**4, neighbors="add-remove", person="id")
     >>> finder = RowsPerPerson(schema, 50, epsilon=0.5)
-    >>> table = {"id": [i % 1000 for i in range(3000)] + [7] * 500}  # three rows each, one has 503
+    >>> table = {"id": [i % 2000 for i in range(6000)] + [7] * 500}  # three rows each, one has 503
     >>> finder.release(table).value
     array([3.])
     >>> round(finder.rank_error(0.95), 1)
