@@ -155,7 +155,8 @@ def main() -> None:
         *linear([1000, 10_000] if few else [300, 1000, 10_000, 100_000, 1_000_000]),
         "",
         "The chain is one-at-a-time Metropolis in numpy on sums of the rows; the ratio is that of "
-        "the chain to the first exact draw. A compiled chain is faster, and equally not private.",
+        "the chain to the first exact draw. A compiled chain is faster, and equally not private. "
+        "A release takes up to four coefficients: beyond, a draw need not end.",
         "",
         "## Median regression",
         "",

@@ -135,6 +135,8 @@ def main() -> None:
     schema = public_facts()
     made = previews(schema)
     draw(made, releases(schema, made_up_table()))
+    title("And now")
+    say("The same in a browser: make web. With a table of your own: docs/start.md.")
 
 
 if __name__ == "__main__":
