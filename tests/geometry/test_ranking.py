@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,9 +24,15 @@ SPACES = {
 }
 
 
+@cache
+def ranked(name: str):  # type: ignore[no-untyped-def]
+    """The table of a space, which takes seconds."""
+    return tdp.rank_norms(SPACES[name], 1.0)
+
+
 @pytest.fixture(scope="module", params=SPACES, ids=list(SPACES))
 def ranking(request: pytest.FixtureRequest) -> tdp.NormRanking:
-    return tdp.rank_norms(SPACES[request.param], 1.0)
+    return ranked(request.param)
 
 
 @pytest.mark.slow_for("regression moments")
@@ -143,7 +150,7 @@ def test_bad_input(call, error, text) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_sensitivities_of_the_table_are_exact_where_known() -> None:
-    table = tdp.rank_norms(SPACES["regression moments"], 1.0)
+    table = ranked("regression moments")
     assert [float(table[n].sensitivity) for n in ("l1", "linf")] == [32.0, 2.0]
     assert table["l2"].sensitivity == pytest.approx(np.sqrt(48))
     assert all(table[n].sensitivity.exact for n in ("l1", "l2", "linf"))

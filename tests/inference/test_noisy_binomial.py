@@ -68,6 +68,7 @@ def size(count: NoisyBinomial, null: float, alternative: str, alpha: float) -> f
     return float(mass[rejects].sum())
 
 
+@pytest.mark.slow_for("9-0.1-less", "9-0.1-two-sided", "15-0.8-greater", "15-0.8-two-sided")
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
 @pytest.mark.parametrize(("rows", "null"), [(4, 0.5), (9, 0.1), (15, 0.8)])
 def test_type_one_error_is_at_most_alpha_and_nearly_all_of_it(alternative, rows, null):

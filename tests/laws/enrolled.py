@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
@@ -111,11 +112,20 @@ class Case:
     """Whether a release takes a few milliseconds: laws that need hundreds leave out the others."""
 
     def build(self, neighbors: str, **facts: Any) -> Any:
-        """The mechanism or estimator for the common schema."""
-        return self.make(schema(neighbors, **facts))
+        """The mechanism or estimator for the common schema: a copy of one that is made once."""
+        return copy(_made(self, neighbors, tuple(facts.items())))
+
+    def build_anew(self, neighbors: str) -> Any:
+        """One that shares nothing with others."""
+        return self.make(schema(neighbors))
 
     def __str__(self) -> str:
         return self.name
+
+
+@cache
+def _made(case: Case, neighbors: str, facts: tuple[tuple[str, Any], ...]) -> Any:
+    return case.make(schema(neighbors, **dict(facts)))
 
 
 # --- functions of a user --------------------------------------------------------------------------

@@ -266,6 +266,7 @@ def attempt(kind: type, given: dict[str, Any], change: dict[str, Any]) -> Any:
     return None
 
 
+@pytest.mark.slow_for("CorrelationTest")
 @pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
 def test_every_parameter_is_part_of_the_question(kind, asked):
     case = MECHANISMS[kind][0]

@@ -180,10 +180,21 @@ CASES = [
 ]
 
 
-@pytest.mark.slow_for("tuned", "squared loss", "together", "split", "row gradient", "joint sample")
+@pytest.mark.slow_for(
+    "tuned",
+    "squared loss",
+    "together",
+    "split",
+    "row gradient",
+    "joint sample",
+    "test of means",
+    "correlation",
+    "rank test",
+    "kolmogorov test",
+)
 @pytest.mark.parametrize("case", CASES)
 def test_threads_share_a_mechanism(case):
-    assert same_law(lambda: second(lambda: case.build(case.relations[0])), release)
+    assert same_law(lambda: second(lambda: case.build_anew(case.relations[0])), release)
 
 
 def words_of_threads() -> Any:

@@ -140,6 +140,7 @@ def covered(neighbors, budget, tables, seed, books):
     assert np.mean(short, axis=0).min() < 0.95 - slack  # planted: half of an interval
 
 
+@pytest.mark.slow_for("add-remove")
 @pytest.mark.parametrize("neighbors", BOTH)
 def test_errors_are_as_foreseen(neighbors, seed):
     """Of counts and sums; of means in groups of equal size they are at most that."""
@@ -281,6 +282,7 @@ def test_rows_are_read_once(seed):
     assert len(book(epsilon=1).release(stream, rng=1).names) == 28
 
 
+@pytest.mark.slow_for("options16-*")  # labels of a million bins
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -442,6 +442,7 @@ def test_levels_of_moves_count_every_class():
 # --- bad input ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_for("by8-*")  # labels of a million bins
 @pytest.mark.parametrize(
     ("by", "text"),
     [

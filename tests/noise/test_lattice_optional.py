@@ -47,6 +47,7 @@ def test_every_move_is_inside_and_some_reach_the_surface(columns, squares):
     assert int(level.max()) == UNIT
 
 
+@pytest.mark.slow_for("2-True")
 @pytest.mark.parametrize(("columns", "squares"), SHAPES)
 def test_levels_are_gauges_of_the_hull(columns, squares, seed):
     """Against linear programs over moves of a fine grid, which lie inside the hull."""
