@@ -12,7 +12,7 @@ from tightdp.plots.gradient_pictures import (
     plot_quantile_law,
     plot_rates,
 )
-from tightdp.plots.hypothesis_pictures import plot_null_law, plot_test_power
+from tightdp.plots.hypothesis_pictures import plot_coverage, plot_null_law, plot_test_power
 from tightdp.plots.key_pictures import plot_key_chances
 from tightdp.plots.ranking_pictures import plot_cautionary_example, plot_ranking
 from tightdp.plots.release_pictures import (
@@ -38,6 +38,7 @@ __all__ = [
     "plot_cautionary_example",
     "plot_coefficients",
     "plot_conversions",
+    "plot_coverage",
     "plot_density",
     "plot_design",
     "plot_design_bounds",

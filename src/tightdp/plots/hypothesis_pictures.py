@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tightdp.errors import DimensionError, check_instance, fail
+from tightdp.errors import DimensionError, check_array, check_instance, check_real, fail
 from tightdp.mechanisms.hypothesis_tests import P_VALUE, HypothesisTest
-from tightdp.plots.canvas import STYLES, axes_for, finish
+from tightdp.plots.canvas import INK, STYLES, axes_for, finish
 from tightdp.printed import short
 from tightdp.release import Release
 from tightdp.sample_sizes import power
@@ -74,3 +75,33 @@ def plot_test_power(
         ax.plot(places, found, color=colour, linestyle=style, linewidth=2, label=name)
     ax.set_ylim(0.0, 1.02)
     return finish(ax, "effect", f"power at level {alpha:g}", "What a test detects")
+
+
+def plot_coverage(intervals: Mapping[str, ArrayLike], truth: float, ax: Axes | None = None) -> Axes:
+    """Intervals of many simulated tables, one method beside the other, and what they should hold.
+
+    Parameters
+    ----------
+    intervals : mapping of names to arrays, shape (tables, 2)
+    truth : float
+
+    Examples
+    --------
+    >>> plot_coverage({"short": [[0, 1], [2, 3]], "long": [[0, 3], [1, 4]]}, 1.5).get_xlabel()
+    'interval'
+    """
+    if not isinstance(intervals, Mapping) or not 1 <= len(intervals) <= len(STYLES):
+        fail(f"`intervals` must be one to {len(STYLES)} arrays by name.", DimensionError)
+    value = check_real("truth", truth)
+    ax = axes_for(ax, (6.4, 4.0))
+    start = 0
+    for (name, given), (colour, style) in zip(intervals.items(), STYLES, strict=False):
+        ends = check_array("intervals", given, 2, width=2)
+        places = start + np.arange(len(ends))
+        held = np.mean((ends[:, 0] <= value) & (value <= ends[:, 1]))
+        label = f"{name}: {held:.0%} hold it"
+        ax.hlines(places, *ends.T, color=colour, linestyle=style, linewidth=1.5, label=label)
+        start += len(ends) + 1
+    ax.axvline(value, color=INK, linewidth=1.0)
+    ax.set_yticks([])
+    return finish(ax, "interval", "simulated tables", "What intervals hold")
