@@ -31,8 +31,8 @@ import numpy as np
 
 import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments
-from tightdp.inference import Line, Normal, Poisson, repro
-from tightdp.inference.repro_ends import Search, overview
+from tightdp.inference import Normal, Poisson, StraightLine, repro
+from tightdp.inference.repro_ends import EndSearch, overview
 from tightdp.inference.repro_points import Points, Simulated
 from tightdp.inference.simulated_models import entries_at
 
@@ -40,7 +40,7 @@ ALPHA, SEEDS, PILOT = 0.05, 199, 200
 NORMAL = Normal("x", mean=(-10, 10), std=(1e-3, 10))
 WIDE = (-5.0, 5.0)
 SPREAD = (1e-3, 5.0)
-LINE = Line(
+LINE = StraightLine(
     "x", "y", slope=WIDE, intercept=WIDE, feature_mean=WIDE, feature_std=SPREAD, error_std=SPREAD
 )
 
@@ -61,7 +61,7 @@ def searched(points: Points, place: int, thorough: bool) -> tuple[float, float]:
     spread = np.linalg.pinv(points.pilot_at(best).information(), hermitian=True)
     width = points.high - points.low
     std = np.clip(np.sqrt(np.maximum(np.diag(spread), 0)), 1e-6 * width, width)
-    return Search(points, place, ALPHA, thorough, quiet).ends(best, float(std[place]))
+    return EndSearch(points, place, ALPHA, thorough, quiet).ends(best, float(std[place]))
 
 
 # --- normal rows ----------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def line_table(slope: float, rows: int, seed: int) -> tuple[bool, bool, float]:
     points = their_line(seed, slope, rows)
     best = points.estimate(list(overview(points, 64)))
     best[0] = 0.0
-    theirs = Search(points, 0, ALPHA, False, quiet).likely(best) is None
+    theirs = EndSearch(points, 0, ALPHA, False, quiet).likely(best) is None
     rng, mechanism = np.random.default_rng([17, seed]), line_mechanism(rows)
     x = rng.normal(TRUTH["feature_mean"], TRUTH["feature_std"], rows)
     y = TRUTH["intercept"] + slope * x + TRUTH["error_std"] * rng.standard_normal(rows)

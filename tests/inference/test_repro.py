@@ -8,7 +8,7 @@ from scipy.stats import poisson
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.inference import Bernoulli, Line, Normal, Poisson, repro
+from tightdp.inference import Bernoulli, Normal, Poisson, StraightLine, repro
 from tightdp.inference.noisy_binomial import NoisyBinomial
 from tightdp.inference.repro_ends import increasing_ends, overview
 from tightdp.inference.repro_points import Points, Simulated
@@ -19,7 +19,7 @@ from tightdp.randomness import SeededSource
 UNIT = tdp.Schema({"x": tdp.Interval(0, 3)}, rows=40)
 SQUARES = tdp.SumsAndSquares(UNIT, ["x"])
 NORMAL = Normal("x", mean=(-5, 5), std=(0.05, 5))
-LINE = Line(
+LINE = StraightLine(
     "x", "y", slope=(-5, 5), intercept=(-5, 5), feature_mean=(-5, 5), feature_std=(0.1, 5),
     error_std=(0.1, 5),
 )  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_line_is_approximate_by_default_and_says_so():
     x = rng.normal(0, 0.8, 300)
     model.fit(x[:, None], 1 + 1.5 * x + rng.normal(0, 0.5, 300))
     names = model.mechanism_.statistic.columns
-    line = Line(*names, **LINE.parameters)
+    line = StraightLine(*names, **LINE.parameters)
     found = repro(model.release_, line, model.mechanism_, of="slope", seeds=199)
     assert found.method == "approximate"
     assert "approximate" in found.about

@@ -2,15 +2,15 @@
 
 from tightdp.inference.clipping import Unclipped, without_clipping
 from tightdp.inference.repro_samples import ReproAnswer, repro
-from tightdp.inference.simulated_models import Bernoulli, Line, Model, Normal, Poisson
+from tightdp.inference.simulated_models import Bernoulli, Model, Normal, Poisson, StraightLine
 
 __all__ = [
     "Bernoulli",
-    "Line",
     "Model",
     "Normal",
     "Poisson",
     "ReproAnswer",
+    "StraightLine",
     "Unclipped",
     "repro",
     "without_clipping",

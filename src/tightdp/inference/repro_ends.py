@@ -50,7 +50,7 @@ def increasing_ends(points: Points, alpha: float) -> tuple[float, float]:
 
 
 @dataclass(slots=True)
-class Search:
+class EndSearch:
     """A search for the ends of one parameter, and what was tried.
 
     ``thorough`` tries values of the other parameters wherever they are likely; else the most

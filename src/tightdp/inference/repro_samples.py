@@ -21,7 +21,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.inference.monte_carlo_tests import release_source
-from tightdp.inference.repro_ends import MOST_NUISANCE, Search, increasing_ends, overview
+from tightdp.inference.repro_ends import MOST_NUISANCE, EndSearch, increasing_ends, overview
 from tightdp.inference.repro_points import Points, Simulated
 from tightdp.inference.simulated_models import Model, check_bounds, entries_at
 from tightdp.progress import progress_bar
@@ -224,7 +224,7 @@ def _searched(
     intervals, looks = [], 0
     for name in names:
         place = free.index(name)
-        search = Search(points, place, 1 - level, thorough, bar)
+        search = EndSearch(points, place, 1 - level, thorough, bar)
         intervals.append(search.ends(best, float(std[place])))
         looks += search.looks
     values = [float(best[points.free[free.index(name)]]) for name in names]

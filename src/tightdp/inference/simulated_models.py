@@ -310,7 +310,7 @@ class _SortedTables:
 # --- two columns ----------------------------------------------------------------------------------
 
 
-class Line:
+class StraightLine:
     """A straight line: normal features, and a target ``intercept + slope x`` with normal errors.
 
     Parameters
@@ -323,7 +323,7 @@ class Line:
 
     Examples
     --------
-    >>> line = Line("x", "y", slope=(-5, 5), intercept=(-5, 5), feature_mean=(-5, 5),
+    >>> line = StraightLine("x", "y", slope=(-5, 5), intercept=(-5, 5), feature_mean=(-5, 5),
     ...             feature_std=(0.01, 5), error_std=(0.01, 5))
     >>> list(line.parameters)
     ['slope', 'intercept', 'feature_mean', 'feature_std', 'error_std']
