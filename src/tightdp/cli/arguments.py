@@ -30,7 +30,11 @@ def argument(*flags: str, **options: object) -> Argument:
 
 PLAN = argument("plan", metavar="PLAN", help="the plan, a TOML file")
 LEDGER = argument("ledger", metavar="FILE", help="the file of the ledger")
-TABLE = argument("data", metavar="FILE", help="a CSV or Parquet file, or a folder of Parquet")
+TABLE = argument(
+    "data",
+    metavar="FILE",
+    help="a text, Parquet or Excel file, a folder of Parquet, or an address: sqlite:///F?table=T",
+)
 ONLY = argument("--release", metavar="NAME", action="append", help="only this one")
 FORCE = argument("--force", action="store_true", help="write over a file that is there")
 

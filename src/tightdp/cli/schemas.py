@@ -140,7 +140,8 @@ def add(commands: Commands) -> None:
         *_HEADER,
         more="Reads names of columns, and types where the file states them. Never a cell.",
         examples="  tightdp schema init survey.csv\n"
-        "  tightdp schema init folder-of-parquet --out facts.toml\n",
+        "  tightdp schema init folder-of-parquet --out facts.toml\n"
+        "  tightdp schema init sales.xlsx --sheet 2014\n",
     )
     command(
         schema,
