@@ -70,7 +70,8 @@ class Schema:
     bits : int, optional
         Numeric cells live on the grid ``2**-bits`` of the scaled column; the default is 16, or
         less where sums of products of ``rows`` rows would need more than 62 bits, or more where
-        the steps of a column need it.
+        the steps of a column need it. Quantiles take a finer one than 16 where rows and epsilon
+        are many (:func:`~tightdp.mechanisms.ranks.grid_for_ranks`).
     person : str, optional
         The column that identifies a person, if a person can have several rows; needs add-remove
         (a person more or fewer, with all their rows). Numbers of one value are one person, and so

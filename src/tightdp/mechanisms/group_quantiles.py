@@ -92,9 +92,8 @@ class GroupQuantiles(Mechanism):
         interval: str = "none",
         missing: str | None = None,
     ) -> None:
-        self.schema = schema = complete_rows(schema, missing)
-        self.cells = group_cells(schema, by)
-        if column in self.cells.columns:
+        schema = complete_rows(schema, missing)
+        if column in group_cells(schema, by).columns:
             fail("`by` and `column` must be distinct.")
         shares: list[Any] = list(taus) if isinstance(taus, (list, tuple)) else [taus]
         if interval != "none" and len(shares) > 1:
@@ -112,6 +111,8 @@ class GroupQuantiles(Mechanism):
             self.one = KNormQuantiles(one, column, shares, epsilon=epsilon)
         self.epsilon, self.neighbors = self.one.epsilon, schema.neighbors
         self.one = self.one.at(self.epsilon / Fraction(ends))
+        self.schema = schema = replace(schema, bits=self.one.bits)  # one grid for all groups
+        self.cells = group_cells(schema, by)
         entries = len(self.cells) * len(self.one.names)  # the ends of intervals are drawn, too
         check_most("by", entries, MOST_MATRIX, "entries", "take fewer groups, or fewer levels")
         if isinstance(self.one, KNormQuantiles):  # every group is drawn by itself

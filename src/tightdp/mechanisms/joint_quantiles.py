@@ -29,7 +29,7 @@ from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema, complete_rows
+from tightdp.schema import Schema
 
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held
 MOST_WORK = 1 << 31  # rows times the square of the levels: seconds, not minutes
@@ -56,7 +56,7 @@ class KNormQuantiles(ColumnGradient):
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema.
-    Needs: the schema's clamp and grid.
+    Needs: the schema's clamp, and a grid that depends on public facts alone.
     Proof: 1. Fix how much each row is moved: neighbours stay neighbours, and a mixture of
     epsilon-DP mechanisms with the same weights is epsilon-DP. 2. Replacing a row changes at most
     two of the counts between points, by one each: :math:`\Delta = 2`. Adding a row between
@@ -111,8 +111,7 @@ class KNormQuantiles(ColumnGradient):
         epsilon: Number,
         missing: str | None = None,
     ) -> None:
-        self.schema = schema = complete_rows(schema, missing)
-        self.column, self.taus = column, check_taus(taus)
+        schema, self.taus = self._take_column(schema, column, epsilon, missing), check_taus(taus)
         steps = [b - a for a, b in pairwise([Fraction(0), *self.taus, Fraction(1)])]
         if math.lcm(*(tau.denominator for tau in self.taus)) * schema.rows >= _WORD:
             fail("`taus` must have a smaller common denominator: round them to a few digits.")

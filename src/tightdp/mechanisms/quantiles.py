@@ -23,9 +23,10 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.ranks import Ranks, rank_reach, rank_sensitivity
+from tightdp.mechanisms.ranks import Ranks, grid_for_ranks, rank_reach, rank_sensitivity
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
 from tightdp.schema import Interval, Schema, complete_rows, numeric_column
@@ -37,7 +38,7 @@ _POINTS = 20_001  # of a law that a preview integrates
 
 
 class ColumnGradient(KNormGradient):
-    """Base: ranks of the rows of one numeric column, on the grid of the schema."""
+    """Base: ranks of the rows of one numeric column, on a grid that is fine enough for them."""
 
     schema: Schema
     column: str
@@ -47,6 +48,16 @@ class ColumnGradient(KNormGradient):
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the quantiles."""
+
+    def _take_column(
+        self, schema: Schema, column: str, epsilon: Number, missing: str | None
+    ) -> Schema:
+        """The facts on which the column is read."""
+        facts = complete_rows(schema, missing)
+        numeric_column(facts, column, UNORDERED)
+        self.schema = grid_for_ranks(facts, column, check_epsilon(epsilon))
+        self.column = column
+        return self.schema
 
     def _set_up_column(self, sensitivity: Fraction, epsilon: Number) -> None:
         schema, interval = self.schema, numeric_column(self.schema, self.column, UNORDERED)
@@ -71,7 +82,7 @@ class KNormQuantile(ColumnGradient):
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema, for one person
     with at most ``rows_per_person`` = k rows.
-    Needs: the schema's clamp and grid.
+    Needs: the schema's clamp, and a grid that depends on public facts alone.
     Proof: 1. Replacing a row changes :math:`N^-(t)` and :math:`N(t)` by at most 1 each, not n;
     adding one changes :math:`N^- - n\tau` and :math:`N - n\tau` by :math:`1 - \tau` or
     :math:`-\tau`. A maximum of functions changes by at most the largest change: s has sensitivity
@@ -117,7 +128,7 @@ class KNormQuantile(ColumnGradient):
     >>> release.names, 84 < release["age[0.9]"] < 96
     (('age[0.9]',), True)
     >>> round(mechanism.rank_error(0.95), 1)
-    5.9
+    6.7
     """
 
     located = "{}["
@@ -139,8 +150,7 @@ class KNormQuantile(ColumnGradient):
         interval: str = "none",
         missing: str | None = None,
     ) -> None:
-        self.schema = schema = complete_rows(schema, missing)
-        self.column, self.tau = column, check_tau(tau)
+        schema, self.tau = self._take_column(schema, column, epsilon, missing), check_tau(tau)
         self.covers = check_choice("interval", interval, COVERS)
         if self.covers == "population" and not schema.rows_known:
             fail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
+from tightdp.column_rules import MOST_BITS
 from tightdp.data.blocks import Block
 from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
@@ -21,10 +23,12 @@ from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft, Release
-from tightdp.schema import Interval, Schema
+from tightdp.schema import DEFAULT_BITS, Interval, Schema
 
 _DENSE = 1 << 20  # grids up to this size are counted point by point if there are many rows
 _MANY = 1 << 18  # fewer rows are cheaper to fetch than to count by blocks
+_FETCHED = 1 << 23  # rows that are fetched to be sorted, whatever the grid
+_CROWDED = 64  # grid steps in what a rank spans, were the rows spread evenly
 _WORD = 1 << 62
 _SIZES = "[1e-60, 1e60]"  # as for the bounds of a column
 
@@ -138,6 +142,28 @@ def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
 def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
+
+
+def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
+    """The facts with a grid so fine that rounding is small beside the error of ranks.
+
+    A few ranks in ``rows * epsilon`` are lost to privacy. Where rows crowd on a thirtieth of the
+    column these are few steps of the default grid, so that the step would be most of the error.
+    Further bits cost ranks (see :func:`rank_reach`): a grid that the caller made finer stays as it
+    is, and so does that of a column with steps, between which no row lies. Of many rows all points
+    of the grid are counted where the rows are, which limits how many there can be.
+
+    >>> schema = Schema({"x": Interval(0, 1)}, rows=1_000_000)
+    >>> grid_for_ranks(schema, "x", Fraction(1, 10)).bits, grid_for_ranks(schema, "x", 1).bits
+    (23, 26)
+    >>> grid_for_ranks(schema.with_rows(1000), "x", Fraction(1)).bits
+    16
+    """
+    if schema.bits != DEFAULT_BITS or getattr(schema[column], "steps", None) is not None:
+        return schema
+    finest = MOST_BITS if schema.rows <= _FETCHED else _DENSE.bit_length() - 2
+    wanted = math.ceil(_CROWDED * schema.rows * epsilon).bit_length()
+    return replace(schema, bits=min(max(wanted, schema.bits), finest))
 
 
 class Magnitudes(Interval):
