@@ -61,7 +61,7 @@ def searched(points: Points, place: int, thorough: bool) -> tuple[float, float]:
     spread = np.linalg.pinv(points.pilot_at(best).information(), hermitian=True)
     width = points.high - points.low
     std = np.clip(np.sqrt(np.maximum(np.diag(spread), 0)), 1e-6 * width, width)
-    return EndSearch(points, place, ALPHA, thorough, quiet).ends(best, float(std[place]))
+    return EndSearch(points, place, ALPHA, thorough, best, quiet).ends(float(std[place]))
 
 
 # --- normal rows ----------------------------------------------------------------------------------
@@ -255,8 +255,8 @@ def line_table(slope: float, rows: int, seed: int) -> tuple[bool, bool, float]:
     """Whether a slope of 0 is rejected, on their release and on ours."""
     points = their_line(seed, slope, rows)
     best = points.estimate(list(overview(points, 64)))
-    best[0] = 0.0
-    theirs = EndSearch(points, 0, ALPHA, False, quiet).likely(best) is None
+    search = EndSearch(points, 0, ALPHA, False, best, quiet)
+    theirs = search.likely(search.moved(best, 0.0)) is None
     rng, mechanism = np.random.default_rng([17, seed]), line_mechanism(rows)
     x = rng.normal(TRUTH["feature_mean"], TRUTH["feature_std"], rows)
     y = TRUTH["intercept"] + slope * x + TRUTH["error_std"] * rng.standard_normal(rows)

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import poisson
 
 import tightdp as tdp
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import ParameterError
 from tightdp.inference import Bernoulli, Normal, Poisson, StraightLine, repro
 from tightdp.inference.noisy_binomial import NoisyBinomial
@@ -112,6 +113,17 @@ def test_an_estimate_fits_the_release():
     mean, covariance = points.mean_and_covariance(best)
     away = points.released - mean
     assert away @ np.linalg.solve(covariance, away) < 0.01
+
+
+def test_an_estimate_of_five_parameters_is_found_from_afar():
+    # one of three searches from a single start ends at a standard deviation of nearly 0
+    schema = tdp.Schema({"x": tdp.Interval(-2, 2), "y": tdp.Interval(-2, 2)}, rows=60)
+    statistic = RegressionMoments(schema, ["x"], "y", joint=True)
+    for k in range(6):
+        truth = (0.0, -0.5, 0.5, 1.0, 0.5)
+        points = points_at(truth, k, noise=1.0, seeds=39, model=LINE, statistic=statistic)
+        best = points.estimate(list(overview(points, 64)))
+        assert points.distance(best) < points.distance(np.array(truth)) + 0.1
 
 
 # --- intervals ------------------------------------------------------------------------------------

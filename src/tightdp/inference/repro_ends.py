@@ -14,6 +14,7 @@ from tightdp.inference.repro_points import Points, rank
 _GRID = {0: 1, 1: 15, 2: 9}  # values of each nuisance parameter, by how many there are
 MOST_NUISANCE = max(_GRID)
 _FAR = 4.0  # standard errors of nuisance parameters that are tried
+_BESIDE = 1.5  # the same, where only the likely ones are
 _ROUNDS = 40
 _CLOSE = 0.005  # of the width: how well an end is found
 _FINE = 1e-7  # of the bounds: how well where one entry grows with one parameter
@@ -53,21 +54,22 @@ def increasing_ends(points: Points, alpha: float) -> tuple[float, float]:
 class EndSearch:
     """A search for the ends of one parameter, and what was tried.
 
-    ``thorough`` tries values of the other parameters wherever they are likely; else the most
-    likely ones alone.
+    ``thorough`` tries values of the other parameters wherever they are likely, on a grid; else the
+    most likely ones, and some beside them. ``best`` is the estimate.
     """
 
     points: Points
     place: int  # among free parameters
     alpha: float
     thorough: bool
+    best: FloatArray
     on_look: Callable[[int], object]
     looks: int = 0
     kept: list[FloatArray] = field(default_factory=list)
 
-    def ends(self, best: FloatArray, std: float) -> tuple[float, float]:
+    def ends(self, std: float) -> tuple[float, float]:
         """The interval; NaN where no point is kept."""
-        j = int(self.points.free[self.place])
+        j, best = int(self.points.free[self.place]), self.best
         self.keeps(best)
         if self.thorough:
             for theta in overview(self.points, _OVERVIEW):
@@ -90,7 +92,7 @@ class EndSearch:
             if kept[j] == bound:
                 return bound
             value = float(np.clip(kept[j] + step, *sorted((kept[j], bound))))
-            found = self.likely(self._moved(kept, value))
+            found = self.likely(self.moved(kept, value))
             if found is None:
                 lost = value
                 break
@@ -99,16 +101,22 @@ class EndSearch:
             middle = (lost + float(kept[j])) / 2
             if middle in (lost, float(kept[j])):
                 break
-            found = self.likely(self._moved(kept, middle))
+            found = self.likely(self.moved(kept, middle))
             if found is None:
                 lost = middle
             else:
                 kept = found
         return lost
 
-    def _moved(self, theta: FloatArray, value: float) -> FloatArray:
+    def moved(self, theta: FloatArray, value: float) -> FloatArray:
+        """The parameter at a value, and the others as they go with it, to first order."""
+        points, j = self.points, int(self.points.free[self.place])
+        spread = np.linalg.pinv(points.pilot_at(theta).information(), hermitian=True)
+        own = max(float(spread[self.place, self.place]), 1e-300)
         out = theta.copy()
-        out[int(self.points.free[self.place])] = value
+        out[points.free] += (value - theta[j]) * spread[self.place] / own
+        out = points.into_bounds(out)
+        out[j] = value
         return out
 
     def likely(self, theta: FloatArray) -> FloatArray | None:
@@ -116,11 +124,11 @@ class EndSearch:
         points = self.points
         if len(points.free) == 1:
             return theta if self.keeps(theta) else None
-        centre = points.estimate([theta], held=self.place)
+        plain = self.best.copy()
+        plain[int(points.free[self.place])] = theta[int(points.free[self.place])]
+        centre = points.estimate([theta, plain], held=self.place)
         if self.keeps(centre):
             return centre
-        if not self.thorough:
-            return None
         for tried in self._around(centre):
             if self.keeps(tried):
                 return tried
@@ -138,12 +146,16 @@ class EndSearch:
         width = points.high[others] - points.low[others]
         size = np.abs(root).max(axis=0)
         root = root * np.minimum(1.0, width[np.abs(root).argmax(axis=0)] / _FAR / size)
-        line = np.linspace(-_FAR, _FAR, _GRID[len(others)])
-        steps = sorted(product(line, repeat=len(others)), key=lambda each: sum(t * t for t in each))
+        if self.thorough:
+            line = np.linspace(-_FAR, _FAR, _GRID[len(others)])
+            steps = np.array(list(product(line, repeat=len(others))))
+            steps = steps[np.argsort((steps**2).sum(axis=1), kind="stable")]
+        else:
+            steps = _BESIDE * np.vstack([np.eye(len(others)), -np.eye(len(others))])
         for step in steps:
-            if any(step):
+            if step.any():
                 tried = centre.copy()
-                tried[others] += root @ np.array(step)
+                tried[others] += root @ step
                 yield points.into_bounds(tried)
 
     def keeps(self, theta: FloatArray) -> bool:
@@ -164,7 +176,7 @@ def overview(points: Points, count: int) -> Iterator[FloatArray]:
         ratio = (1 + ratio) ** (1 / (len(free) + 1))
     strides = ratio ** -np.arange(1, len(free) + 1)
     low, high = points.low[free], points.high[free]
-    logarithmic = (low > 0) & (high > 10 * low)
+    logarithmic = points.logarithmic[free]
     for k in range(count):
         share = (0.5 + strides * (k + 1)) % 1
         theta = points.low.copy()

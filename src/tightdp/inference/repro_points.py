@@ -39,8 +39,8 @@ _STEP = 1e-3  # of a parameter, in derivatives
 _LEAST_STEP = 1e-5  # of the bounds
 _FLOOR = 1e-12
 _REMEMBERED = 64  # points whose pilots are kept
-_ROUNDS, _HALVINGS = 25, 8
-_NEAR = 1e-4  # of squared standard errors: the estimate is found
+_STARTS, _ROUNDS, _WEIGHINGS = 8, 30, 2
+_FITS = 1.0  # beyond the degrees of freedom: a mean that is so near to s fits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,35 +182,67 @@ class Points:
         return float(own + (logarithm if sign > 0 else 0.0))
 
     def estimate(self, starts: list[FloatArray], held: int | None = None) -> FloatArray:
-        r"""The indirect estimate: where :math:`J'\Sigma^{-1}(s - m) = 0` (Wang and others, 2025).
+        r"""The indirect estimate: the mean nearest to s, by the covariance at the estimate.
 
-        By Gauss and Newton's steps from the best start, each halved until the distance to s falls.
-        ``held`` is the place of a free parameter that stays as it is.
+        That is the adaptive indirect estimator of Wang and others (2025). Least squares in a
+        trust region, from the best starts until one of them fits; positive parameters on a log
+        scale. ``held`` is the place of a free parameter that stays as it is.
         """
-        theta = min(starts, key=self.misfit)
         where = self.free if held is None else np.delete(self.free, held)
-        for _ in range(_ROUNDS):
-            pilot = self.pilot_at(theta)
-            inverse, away = pilot.inverse(), self.released - pilot.mean
-            slopes = pilot.slopes if held is None else np.delete(pilot.slopes, held, axis=1)
-            step = np.zeros(len(theta))
-            step[where] = _inverse(slopes.T @ inverse @ slopes) @ slopes.T @ inverse @ away
-            theta, gained = self._downhill(theta, step, inverse, float(away @ inverse @ away))
-            if gained < _NEAR:
+        freedom = len(self.released) - len(where)
+        found, least = starts[0], np.inf
+        for start in sorted(starts, key=self.misfit)[:_STARTS]:
+            theta = start
+            for _ in range(_WEIGHINGS):
+                theta = self._nearest(theta, where)
+            away = self.distance(theta)
+            if away < least:
+                found, least = theta, away
+            if least <= freedom + _FITS:
                 break
-        return theta
+        return found
 
-    def _downhill(
-        self, theta: FloatArray, step: FloatArray, inverse: FloatArray, own: float
-    ) -> tuple[FloatArray, float]:
-        """A step, or a part of it, that brings the mean nearer to s; and by how much."""
-        for halving in range(_HALVINGS):
-            tried = self.into_bounds(theta + step / 2**halving)
-            off = self.released - self.pilot.at(tried).mean(axis=0)
-            gained = own - float(off @ inverse @ off)
-            if gained > 1e-6 * own:
-                return tried, gained
-        return theta, 0.0
+    def _nearest(self, theta: FloatArray, where: NDArray[np.intp]) -> FloatArray:
+        """The parameters whose mean is nearest to s, by the covariance at ``theta``."""
+        from scipy.optimize import least_squares
+
+        logarithmic = self.logarithmic[where]
+        root = np.linalg.cholesky(_inverse(self.pilot_at(theta).covariance) + 0.0).T
+        low, high = (_on_line(ends[where], logarithmic) for ends in (self.low, self.high))
+
+        def point(line: FloatArray) -> FloatArray:
+            out = theta.copy()
+            out[where] = np.where(logarithmic, np.exp(np.where(logarithmic, line, 0.0)), line)
+            return self.into_bounds(out)
+
+        def residual(line: FloatArray) -> FloatArray:
+            return np.asarray(root @ (self.pilot_at(point(line)).mean - self.released))
+
+        def slopes(line: FloatArray) -> FloatArray:
+            at = point(line)
+            own = self.pilot_at(at).slopes[:, np.searchsorted(self.free, where)]
+            return np.asarray(root @ (own * np.where(logarithmic, at[where], 1.0)))
+
+        room = 1e-9 * (high - low)
+        start = np.clip(_on_line(theta[where], logarithmic), low + room, high - room)
+        done = least_squares(
+            residual, start, slopes, bounds=(low, high), x_scale="jac", max_nfev=_ROUNDS, ftol=1e-5
+        )
+        return point(done.x)
+
+    def distance(self, theta: FloatArray) -> float:
+        """D of the release."""
+        mean, covariance = self.mean_and_covariance(theta)
+        return float(_quadratic((self.released - mean)[None], _inverse(covariance))[0])
+
+    @property
+    def logarithmic(self) -> NDArray[np.bool_]:
+        """Which parameters are positive and known within a factor of ten at best."""
+        return np.asarray((self.low > 0) & (self.high > 10 * self.low))
+
+
+def _on_line(values: FloatArray, logarithmic: NDArray[np.bool_]) -> FloatArray:
+    return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
 
 
 def _quadratic(away: FloatArray, inverse: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ _WORDS = {
         "coverage is proved for this model up to values of the other parameters between those that "
         "were tried"
     ),
-    NEARLY: "coverage is approximate: the other parameters are taken at their likely values",
+    NEARLY: "coverage is approximate: the other parameters are taken near their likely values",
 }
 _MOST_SEEDS, _FEWEST_SEEDS = 499, 199
 _ROWS_TOGETHER = 4_000_000  # simulated rows in memory
@@ -82,7 +82,7 @@ def repro(
     - "tried": the same is proved at every single point. The search for the ends tries the other
       parameters on a grid around their likely values, and points between all bounds; it is not
       exhaustive. An end is the first value where nothing was kept, on the outer side;
-    - "approximate": the other parameters at their likely values alone, for each value of the one
+    - "approximate": the other parameters near their likely values alone, for each value of the one
       that is asked for: a parametric bootstrap from an indirect estimate, which knows the bias of
       rows that were moved (Wang and others, 2025). For models with more than three parameters.
 
@@ -224,8 +224,8 @@ def _searched(
     intervals, looks = [], 0
     for name in names:
         place = free.index(name)
-        search = EndSearch(points, place, 1 - level, thorough, bar)
-        intervals.append(search.ends(best, float(std[place])))
+        search = EndSearch(points, place, 1 - level, thorough, best, bar)
+        intervals.append(search.ends(float(std[place])))
         looks += search.looks
     values = [float(best[points.free[free.index(name)]]) for name in names]
     proved = TRIED if thorough else NEARLY
@@ -245,7 +245,8 @@ def _answer(
     silent = tuple(name for name, end in zip(names, ends, strict=True) if np.isnan(end).any())
     said = f"each interval on its own; {_WORDS[method]}"
     if silent:
-        said += f"; no value of {', '.join(silent)} explains the release: doubt model and bounds"
+        tried = f"no value of {', '.join(silent)} that was tried explains the release"
+        said = f"{said}; {tried}: doubt model and bounds"
     return ReproAnswer(
         names=tuple(names),
         value=np.array(values),
