@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sqlite3
 import warnings
 import zipfile
@@ -32,6 +33,7 @@ SCHEMA = tdp.Schema(
     rows=7,
     neighbors="add-remove",
 )
+ONE = tdp.Schema({"x": SCHEMA["x"]}, 9, neighbors="add-remove")
 NAMES = ["x", "k", "d"]
 ROWS: list[list[Any]] = [
     [1, "a", date(2014, 2, 3)],
@@ -172,6 +174,30 @@ def test_a_damaged_archive_is_refused_before_payment(tmp_path, monkeypatch):
     assert "more than 1000 bytes" in str(error)
 
 
+@pytest.mark.parametrize("number", ["2", "1", "0", "-3", "x", "", "03", "9999999", "1e3"])
+def test_a_damaged_number_of_a_row_is_refused_before_payment(number, tmp_path):
+    """It would move all rows that follow: what is one row's must not be another's."""
+    pytest.importorskip("openpyxl")
+    path = excel_file(tmp_path / "a.xlsx", [[excel_cell("x")], [excel_cell(3)], [excel_cell(4)]])
+    numbered = numbered_rows(path, ["1", "2", "3"])
+    assert len(quantized_matrix(tdp.ExcelFile(numbered, "t"), ONE, ["x"])) == 2
+    error, spent = paid(tdp.ExcelFile(numbered_rows(path, ["1", "2", number]), "t"), ONE)
+    assert (type(error), spent) == (ParameterError, 0)
+    assert "no Excel file" in str(error)
+
+
+def numbered_rows(path: Path, numbers: list[str]) -> Path:
+    """The same file, with these numbers at its rows."""
+    left = iter(numbers)
+    made = path.with_name("numbered.xlsx")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w") as new:
+        for part in old.namelist():
+            text = old.read(part).decode()
+            new.writestr(part, re.sub("<row>", lambda _: f'<row r="{next(left)}">', text))
+    assert next(left, None) is None
+    return made
+
+
 def test_a_sheet_that_is_another_after_it_was_checked_keeps_the_charge(tmp_path):
     pytest.importorskip("openpyxl")
     path = excel_file(tmp_path / "a.xlsx", [[excel_cell("x")], [excel_cell(3)]])
@@ -214,6 +240,44 @@ def test_a_table_of_duckdb_is_read_by_its_address(tmp_path):
     base.close()
     expected = integers({"x": [2], "k": ["b"], "d": ["2014-02-03"]})
     assert integers(f"duckdb:///{tmp_path}/a.db?table=t") == expected
+
+
+SMALLEST = -(2**63)  # whose absolute value SQLite cannot compute
+
+
+def test_a_column_that_sqlite_computes_is_refused_before_payment_and_a_stored_one_is_read(tmp_path):
+    base = sqlite3.connect(tmp_path / "a.db")
+    base.execute("CREATE TABLE s (y, x AS (y + 1) STORED)")
+    base.execute("CREATE TABLE v (y)")
+    for name in "sv":
+        base.executemany(f"INSERT INTO {name} (y) VALUES (?)", [[1], [SMALLEST]])
+    base.execute("ALTER TABLE v ADD COLUMN x AS (abs(y))")
+    base.commit()
+    base.close()
+    stored, computed = (f"sqlite:///{tmp_path / 'a.db'}?table={name}" for name in "sv")
+    assert quantized_matrix(stored, ONE, ["x"]).tolist() == [[-(1 << 15)], [-(1 << 16)]]
+    error, spent = paid(computed, ONE)
+    assert (type(error), spent) == (ParameterError, 0)
+    assert "Column 'x' is computed" in str(error)
+    other = tdp.Schema({"y": SCHEMA["x"]}, 9, neighbors="add-remove")
+    assert len(quantized_matrix(computed, other, ["y"])) == 2
+
+
+def test_a_view_that_fails_on_a_cell_keeps_the_charge_and_tells_nothing_of_it(tmp_path):
+    """SQLite's are no tables. DuckDB's are computed as they are read, like any query."""
+    base = duckdb.connect(str(tmp_path / "a.duckdb"))
+    base.execute("CREATE TABLE t AS SELECT * FROM (VALUES ('1'), ('secret')) AS u(x)")
+    base.execute("CREATE VIEW v AS SELECT CAST(x AS INTEGER) AS x FROM t")
+    base.close()
+    error, spent = paid(f"duckdb:///{tmp_path / 'a.duckdb'}?table=v", ONE)
+    assert (type(error), spent) == (DataError, 1)
+    assert "secret" not in str(error)
+    lite = sqlite3.connect(tmp_path / "a.db")
+    lite.execute("CREATE TABLE t (x)")
+    lite.execute("CREATE VIEW v AS SELECT abs(x) AS x FROM t")
+    lite.close()
+    error, spent = paid(f"sqlite:///{tmp_path / 'a.db'}?table=v", ONE)
+    assert (type(error), spent) == (ParameterError, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import math
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ from tightdp.paths import check_file, check_path
 
 _BOOKS = (".xlsx", ".xlsm")
 _XML = (".xml", ".rels")
+_SHEETS = "xl/worksheets/"
+_BRACE = "}"  # between a namespace and a name, as in _ROW
 _ROW = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}row"
 _PLACE = re.compile("([A-Z]{1,3})[0-9]{1,7}")
 _COLUMNS = 1 << 14  # of a sheet, by the format
@@ -145,8 +147,10 @@ def _check_archive(path: Path) -> None:
             parts = [part for part in archive.infolist() if part.filename.endswith(_XML)]
             _check_sizes(path, parts)
             for part in parts:
-                parser = expat.ParserCreate()
+                parser = expat.ParserCreate(namespace_separator=_BRACE)
                 parser.StartDoctypeDeclHandler = _no_entities
+                if part.filename.startswith(_SHEETS):
+                    parser.StartElementHandler = RowNumbers().take
                 with archive.open(part) as opened:
                     parser.ParseFile(opened)
     except TightdpError:
@@ -161,6 +165,30 @@ def _check_sizes(path: Path, parts: Sequence[zipfile.ZipInfo]) -> None:
             f"{path.name!r} has more than {MOST_BYTES} bytes of unpacked parts: save the sheet as "
             "a CSV or Parquet file."
         )
+
+
+class RowNumbers:
+    """The numbers of the rows of a sheet, which must rise: a damaged one would move those after it.
+
+    >>> numbers = RowNumbers()
+    >>> for stated in ({"r": "1"}, {}, {"r": "7"}):
+    ...     numbers.take(_ROW.lstrip("{"), stated)
+    >>> numbers.take(_ROW.lstrip("{"), {"r": "7"})
+    Traceback (most recent call last):
+    ValueError
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self, name: str, stated: Mapping[str, str]) -> None:
+        """Look at an element as it begins."""
+        if name != _ROW[1:]:
+            return
+        number = _number(stated.get("r"), self._last + 1)
+        if "r" in stated and str(number) != stated["r"]:
+            raise ValueError
+        self._last = number
 
 
 def _no_entities(*_: object) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tightdp.errors import check_choice, fail, quoted
 from tightdp.paths import check_file
 
 ADDRESSES = ("sqlite", "duckdb")
+_VIRTUAL = 2  # a column that is generated when it is read; 3 is stored
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*)://(.*)", re.DOTALL)
 
 Row = Sequence[Any]
@@ -37,14 +38,25 @@ class RowTable(Engine):
         rows: Callable[[Sequence[str]], Iterable[Row]],
         *,
         caseless: bool = False,
+        computed: Collection[str] = (),
     ) -> None:
         self._names, self._rows, self.caseless = list(names), rows, caseless
+        self._computed = frozenset(computed)
 
     def names(self) -> list[Any]:
         return [*self._names]
 
     def unreadable(self, name: str) -> str | None:
         return None
+
+    def check_ready(self, names: Sequence[str]) -> None:
+        """What is computed from a row when it is read may fail on a cell: that is known before."""
+        for name in names:
+            if name in self._computed:
+                fail(
+                    f"Column {name!r} is computed whenever a row is read, which one cell can stop: "
+                    "store it, as a STORED column or a column of a table of its own."
+                )
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[Chunk]:
         found = iter(self._rows(names))
@@ -110,9 +122,16 @@ def _sqlite_table(file: Path, table: str) -> RowTable:
             if (table,) not in known:
                 fail(f"{file.name!r} has no table {quoted(table)}.")
             found = base.execute(f"SELECT * FROM {_name(table)} LIMIT 0").description
+            about = base.execute(f"PRAGMA table_xinfo({_name(table)})").fetchall()
     except sqlite3.Error:
         fail(f"{str(file)!r} is no SQLite database that can be read.")
-    return RowTable([column[0] for column in found], rows, caseless=True)
+    names = [column[0] for column in found]
+    return RowTable(names, rows, caseless=True, computed=_computed(about))
+
+
+def _computed(about: Iterable[Row]) -> list[str]:
+    """The columns that SQLite does not store; see its ``PRAGMA table_xinfo``."""
+    return [column[1] for column in about if column[6] == _VIRTUAL]
 
 
 def _connected(file: Path) -> sqlite3.Connection:
