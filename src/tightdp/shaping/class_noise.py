@@ -57,6 +57,7 @@ from tightdp.shaping.shared_costs import (
 LEAST_DESIGNED = Fraction(1, 50)
 _DRAWS = 4_000
 _SURFACE = 40_000
+_RAREST = 2.0**-50  # a chance that doubles still tell apart from nothing
 _COARSE = 1 << 8  # lattice points per unit from which on the continuous law tells the errors
 
 
@@ -244,13 +245,19 @@ class BodyNoise(ClassNoise):
         return np.tile(half, self.classes)
 
     def form_reach(self, forms: FloatArray, miss: float) -> FloatArray:
-        if self.resolution < _COARSE:
-            entries = level_reach(self.body, self.noise.rate, 1 - miss) / self.resolution
-            return upwards(np.abs(forms) @ self._sides * entries)
         unit = np.eye(self.width, dtype=np.int64) << 20
         spread = float(np.sum(self.body.level(unit))) / 2**20 / self.resolution
         excess = self._rate * (2 * spread + 1 / self.resolution)  # as of lattice_excess
         rarely = miss * math.exp(-excess)
+        if self.resolution >= _COARSE:
+            return self._fine_reach(forms, rarely)
+        levels = level_reach(self.body, self.noise.rate, 1 - miss) / self.resolution
+        whole = upwards(np.abs(forms) @ self._sides * levels)
+        # so coarse that the continuum tells nothing, or the least of two that hold
+        return whole if rarely < _RAREST else np.minimum(whole, self._fine_reach(forms, rarely))
+
+    def _fine_reach(self, forms: FloatArray, rarely: float) -> FloatArray:
+        """What the continuous law exceeds so rarely, and a lattice cell more."""
         key = (self.words, self.epsilon, rarely)
         found = remembered(
             key,
