@@ -171,7 +171,8 @@ noisy sum is divided by a noisy number of rows of the same release; standard err
 first order, and the intervals are those of Fieller (1954), for the law of the noise. So it is with
 ``missing="drop"``, which takes the rows where all of the columns are there, and releases their
 noisy number beside the means. By default a missing cell counts as a public value, the middle of its
-bounds unless the schema states another, and pulls the mean towards it.
+bounds unless the schema states another, and pulls the mean towards it. With ``per="person"`` every
+person counts alike, with the mean of its rows: see :class:`~tightdp.person_means.PersonMeans`.
 
 >>> import numpy as np
 >>> from tightdp import Interval, Schema

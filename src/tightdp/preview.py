@@ -48,8 +48,11 @@ def of_rows(schema: Schema, assumes: str = "") -> str:
     if schema.neighbors is Neighbors.REPLACE_ONE:
         full = "no missing cell; where half of the rows are left out errors are twice as large"
         return f"{assumes}; and for {full}" if assumes else full
+    which = "persons, as many as the schema allows rows"
+    if not schema.averages:
+        which = "rows, as many as the schema allows"
     many = (
-        f"a table of {whole(schema.rows)} rows, as many as the schema allows; with a tenth of them "
+        f"a table of {whole(schema.rows)} {which}; with a tenth of them "
         "errors are about ten times as large"
     )
     return f"{assumes}; and for {many}" if assumes else many

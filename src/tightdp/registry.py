@@ -26,17 +26,19 @@ from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.key_totals import KeyMeans, KeySums
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.least_squares import POSTS, LeastSquares
-from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
+from tightdp.mechanisms.shares import ShareMechanism
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
 from tightdp.options import GROUPS, SHAPE, By, Edges, Option, table_names
+from tightdp.person_means import PER, PER_WORDS
 from tightdp.schema import (
     MISSING,
     MISSING_WORDS,
@@ -120,6 +122,7 @@ _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 _BY = Option("by", "release it for every group: categories, dates, and numbers with their bins")
 _BINS = 10  # of a histogram, where nobody says
 _MISSING = Option("text", MISSING_WORDS, choices=MISSING, default=MISSING[0])
+_PER = Option("text", PER_WORDS, choices=PER, default=PER[0])
 
 
 _KEYS = ("public", "private")
@@ -171,19 +174,21 @@ def _register_columns(
         if columns is None:
             groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, schema) if c not in groups]
-        left_out = _left_out(given)
+        left_out, weighed = _left_out(given), _weighed(given)
         if private:
             assert keyed is not None
+            if weighed:
+                fail("`per` must be 'row' with keys='private': rows of a person have many keys.")
             if left_out:
                 fail("`missing` must be 'rule' with keys='private': count such rows as a key.")
             own = {key: given[key] for key in ("count_share",) if key in given}
             return keyed(schema, columns, _key_columns(by), epsilon=epsilon, **private, **own)
         if by is None and not left_out and (counts or schema.rows_known):
-            return mechanism(schema, columns, epsilon=epsilon, **_shape(given))
-        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given), **left_out)
+            return mechanism(schema, columns, epsilon=epsilon, **_shape(given), **weighed)
+        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given), **left_out, **weighed)
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    options = {"columns": columns, "by": _BY, "missing": _MISSING, **SHAPE}
+    options = {"columns": columns, "by": _BY, "missing": _MISSING, "per": _PER, **SHAPE}
     if keyed is not None:
         share = Option("number", "of private keys: the part of epsilon for keys and counts")
         options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
@@ -240,6 +245,12 @@ def _left_out(given: Options) -> dict[str, str]:
     """What is asked of rows with missing cells; nothing where the schema's rule holds."""
     asked = check_choice("missing", given.get("missing", MISSING[0]), MISSING)
     return {} if asked == MISSING[0] else {"missing": asked}
+
+
+def _weighed(given: Options) -> dict[str, str]:
+    """What is asked of persons with several rows; nothing where rows count alike."""
+    asked = check_choice("per", given.get("per", PER[0]), PER)
+    return {} if asked == PER[0] else {"per": asked}
 
 
 def _shape(given: Options) -> dict[str, Any]:

@@ -105,6 +105,9 @@ class Schema:
     drops: ClassVar[bool] = False
     """Whether rows with a missing cell are left out; if not, such a cell has a public value."""
 
+    averages: ClassVar[bool] = False
+    """Whether a person is one row, the mean of those that are used."""
+
     def __init__(
         self,
         columns: Mapping[str, Interval | Category],
@@ -168,7 +171,12 @@ class Schema:
     @property
     def protected_rows(self) -> int | None:
         """How many rows of a person are used, where a person is protected; None where a row is."""
-        return None if self.person is None else self.rows_per_person
+        return None if self.person is None else self.rows_used
+
+    @property
+    def rows_used(self) -> int:
+        """How many rows of a person are read; ``rows_per_person`` of what is made of them count."""
+        return self.rows_per_person
 
     def select(self, names: Iterable[str]) -> dict[str, Interval | Category]:
         """The named columns, in that order."""
@@ -388,12 +396,13 @@ def has_groups(rule: Interval | Category) -> bool:
     return isinstance(rule, (Category, Date))
 
 
-def require_public_rows(schema: Schema, what: str) -> None:
+def require_public_rows(schema: Schema, what: str, instead: str = "") -> None:
     """What divides by the number of rows, or does not count them, needs to know it."""
     if schema.drops:
         fail(f"{what} needs all rows, whose number is public: leave missing='drop' out.")
     if not schema.rows_known:
-        fail(f"{what} needs neighbors='replace-one': the number of rows must be public.")
+        words = f"{what} needs neighbors='replace-one': the number of rows must be public."
+        fail(f"{words} {instead}".strip())
 
 
 def _plain(value: object) -> Any:

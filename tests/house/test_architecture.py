@@ -20,7 +20,7 @@ FLOORS = [
     ["randomness", "privacy", "parameters", "column_rules"],
     ["date_rule"],
     ["schema", "release"],
-    ["answer", "preview"],
+    ["answer", "preview", "person_means"],
     ["table_books"],
     ["geometry", "workloads"],
     ["exact"],

@@ -36,13 +36,14 @@ from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.key_totals import KeyMeans, KeySums, KeyTotals
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
 from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
-from tightdp.mechanisms.means import MeanMechanism, ShareMechanism, SumMechanism, VarianceMechanism
+from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansAndSquares, MeansTest
 from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.ranks import BoundsFinder
+from tightdp.mechanisms.shares import ShareMechanism
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
@@ -343,6 +344,11 @@ MECHANISMS: dict[type, list[Case]] = {
     MeanMechanism: [
         Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1)),
         Case("mean of a date", lambda facts: MeanMechanism(dated(facts), ["d", "y"], epsilon=1)),
+        Case(
+            "mean of persons",
+            lambda facts: MeanMechanism(of_persons(facts), ["y"], epsilon=1, per="person"),
+            ("add-remove",),
+        ),
     ],
     VarianceMechanism: [
         Case(
@@ -355,12 +361,10 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "share",
             lambda facts: ShareMechanism(facts, "x", low=0.5, epsilon=1),
-            ("replace-one",),
         ),
         Case(
             "share of levels",
             lambda facts: ShareMechanism(facts, "k", levels=["a", "b"], epsilon=1),
-            ("replace-one",),
         ),
     ],
     ProportionTest: [
@@ -491,6 +495,13 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "variances of rows that are there",
             lambda facts: GroupVariances(facts, ["x", "y"], None, epsilon=1, missing="drop"),
+        ),
+        Case(
+            "variances of persons who are there",
+            lambda facts: GroupVariances(
+                of_persons(facts), "y", None, epsilon=1, missing="drop", per="person"
+            ),
+            ("add-remove",),
         ),
     ],
     GroupQuantiles: [

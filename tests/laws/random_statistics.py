@@ -36,8 +36,8 @@ from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.least_squares import SplitMechanism
-from tightdp.mechanisms.means import RowsWhere
 from tightdp.mechanisms.proportion import FineRows
+from tightdp.mechanisms.shares import RowsInAndOut, RowsWhere
 from tightdp.schema import complete_rows
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
@@ -205,6 +205,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     Histogram: lambda rng, facts: Histogram(facts, "a", _bins(rng, facts, "a")),
     JointHistogram: _joint,
     RowsWhere: _where,
+    RowsInAndOut: lambda rng, facts: _where(rng, facts, RowsInAndOut),
     FineRows: lambda rng, facts: _where(rng, facts, FineRows),
     Moments: lambda rng, facts: Moments(facts, some(rng, ["a", "b"]), "c"),
     ClassMoments: _class_moments,
@@ -215,6 +216,7 @@ MAKERS: dict[type[Statistic], Maker] = {
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
+    RowsInAndOut: (ADD,),
 }
 
 
@@ -331,6 +333,8 @@ def _level_factor(statistic: TableCounts, factor: str, row: dict[str, Any]) -> F
 
 def by_name(name: str, row: dict[str, Any], facts: tdp.Schema) -> Fraction:
     """The contribution of a row to the entry of this name, scaled to [-1, 1]."""
+    if name.startswith("not "):
+        return 1 - by_name(name.removeprefix("not "), row, facts)
     entry, _, label = name.partition("|")
     share = Fraction(1)
     if label.startswith(" "):  # groups: "l=v, b=[0, 3)"

@@ -120,6 +120,7 @@ OTHERS: dict[str, list[Any]] = {
     "post": ["none"],
     "null": [0.4, [0.2, 0.3, 0.5]],
     "missing": ["drop"],
+    "per": ["person", "row"],
     "alternative": ["greater"],
     "statistic": ["kolmogorov", "chi-square"],
     "pattern": ["any", "trend"],
@@ -252,6 +253,8 @@ TOGETHER: list[dict[str, Any]] = [
     {"noise": "gaussian", "delta": 1e-6},
     {"target": "y"},
     {"column": "k", "low": None},
+    {"schema": rebuilt(wide("add-remove"), person="who")},
+    {"schema": rebuilt(wide("add-remove"), person="who"), "by": None},
 ]
 
 

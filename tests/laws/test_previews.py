@@ -106,7 +106,7 @@ ASKED = [
     Asked("flags", {"columns": ["t"], "at_most": 1}),
     Asked("capped_sum", {"columns": ["x"], "at_most": 10}),
     Asked("histogram", {"column": "x", "bins": 5}),
-    Asked("share", {"column": "k", "levels": ["a"]}, REPLACE),
+    Asked("share", {"column": "k", "levels": ["a"]}, least=2 / 3),
     Asked("proportion_test", {"column": "k", "levels": ["a"]}, REPLACE),
     Asked("goodness_of_fit", {"column": "k"}, REPLACE),
     Asked("independence_test", {"by": ["k", "t"]}, REPLACE),

@@ -247,7 +247,7 @@ def _kind(name: str, relation: str) -> Reader:
 
 # kinds whose number of rows must be public
 TESTS = tuple(test.name for test in HYPOTHESES)
-NEED_ROWS = ("share", *TESTS)
+NEED_ROWS = TESTS
 NEED_PERSONS = ("find_rows_per_person",)  # who come and go
 
 

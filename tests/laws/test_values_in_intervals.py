@@ -16,6 +16,7 @@ from enrolled import RELATED, ROWS, mapping, plain_rows
 import tightdp as tdp
 from tightdp.errors import FloatArray
 from tightdp.mechanisms import additive
+from tightdp.plans.request import request
 from tightdp.printed import value_and_interval
 
 DRAWS = 3  # a count of 0 or all rows is beyond what can be in half of them
@@ -82,6 +83,37 @@ def test_cells_of_books_lie_in_their_intervals(options, relation, seed):
             for sides in (("k", "t"), ("t",)):
                 found = release.table(*sides, simultaneous=together)
                 assert not outside(found.names, found.value, found.interval, found.unknown)
+
+
+CUT = {
+    "mean": ({"columns": ["x"]}, (0, 10)),
+    "mean per person": ({"columns": ["x"], "per": "person"}, (0, 10)),
+    "mean of rows that are there": ({"columns": ["x"], "missing": "drop"}, (0, 10)),
+    "missing_rate": ({"columns": ["x"]}, (0, 1)),
+    "share": ({"column": "x", "high": 5}, (0, 1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "relation"),
+    [
+        (what, relation)
+        for what in CUT
+        for relation in ("replace-one", "add-remove")
+        if "person" not in what or relation == "add-remove"  # persons come and go
+    ],
+)
+def test_means_and_shares_end_at_their_bounds(what, relation, seed):
+    """Of rows at a bound, where half of the noise is beyond it."""
+    options, (least, most) = CUT[what]
+    persons = {"person": "who"} if "person" in what else {}
+    schema = tdp.Schema({"x": tdp.Interval(0, 10)}, ROWS, neighbors=relation, **persons)
+    asked = request(what.split()[0], schema, epsilon=1, **options)
+    for draw in range(20):
+        release = asked.release({"x": [0] * ROWS, "who": [*range(ROWS)]}, rng=seed + draw)
+        low, high = release.interval[-1]
+        assert least <= low <= release.value[-1] <= high <= most
+        assert low < high or release.value[-1] == low
 
 
 def test_intervals_that_are_cut_without_their_value_are_noticed(monkeypatch, seed):

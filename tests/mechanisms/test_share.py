@@ -7,7 +7,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.means import RowsWhere, ShareMechanism
+from tightdp.mechanisms.shares import RowsWhere, ShareMechanism
 
 FACTS = tdp.Schema(
     {"age": tdp.Interval(0, 100), "k": tdp.Category(["a", "b", "c"], other="c")}, rows=1000
@@ -80,10 +80,36 @@ def test_bad_conditions_cost_nothing(column, condition, word):
     assert ledger.spent.epsilon == 0
 
 
-def test_a_private_number_of_rows_is_refused():
-    added = tdp.Schema(FACTS.columns, rows=1000, neighbors="add-remove")
-    with pytest.raises(ParameterError, match="replace-one"):
-        tdp.share(TABLE, "age", schema=added, epsilon=1, low=18)
+ADDED = tdp.Schema(FACTS.columns, rows=1000, neighbors="add-remove")
+
+
+def test_a_test_with_a_private_number_of_rows_says_what_to_ask_for():
+    with pytest.raises(ParameterError, match=r"replace-one.*`share`"):
+        tdp.proportion_test(TABLE, "age", schema=ADDED, epsilon=1, low=18)
+
+
+@pytest.mark.parametrize(("rows", "true"), [(slice(0, 1000), 0.25), (slice(0, 1), 1.0)])
+def test_shares_of_a_private_number_of_rows_hold(rows, true, seed):
+    """Of all rows, and of a single one, where nothing is known and the interval says so."""
+    share = ShareMechanism(ADDED, "k", levels=["a"], epsilon=0.1)
+    table = {"age": TABLE["age"][rows], "k": TABLE["k"][rows]}
+    true = float(np.mean([level == "a" for level in table["k"]]))
+    held = 0
+    for i in range(300):
+        release = share.release(table, rng=seed + i)
+        low, high = release.interval[0]
+        assert 0 <= low <= release.value[0] <= high <= 1
+        held += low <= true <= high
+    assert held / 300 >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_the_preview_of_a_private_number_of_rows_is_the_error_found(seed):
+    share = ShareMechanism(ADDED, "k", levels=["a", "c"], epsilon=1)
+    full = {"age": [1] * 1000, "k": ["a"] * 1000}
+    counts = share.source.noise.sample(20_000, rng=seed) + np.array([1000, 0])
+    errors = counts[:, 0] / counts.sum(axis=1) - 1
+    assert errors.std() == pytest.approx(share.preview().std[0], rel=0.1)
+    assert share.release(full, rng=seed).names == share.preview().names
 
 
 def test_a_number_is_no_text_among_several_of_its_value():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
@@ -184,8 +184,9 @@ class Scan:
             yield chunk[self.schema.person].keys(), rows
 
     def few(self, keyed: Iterable[Keyed]) -> Iterator[Block]:
-        """Blocks of the rows that are kept of each person: as many for every part, each part
-        choosing by its own columns, as it does alone, and parts of one mark by those of all.
+        """Blocks of the rows that are kept of each person, or of their means: as many for every
+        part, each choosing by its own columns, as it does alone, and parts of one mark by those of
+        all.
         """
         choices: list[list[int]] = []
         for j, places in enumerate(self.places):
@@ -193,12 +194,13 @@ class Scan:
                 choices[-1].extend(places)
             else:
                 choices.append([*places])
-        kept = [FewRows(self.schema.rows_per_person, len(choice)) for choice in choices]
+        kept = [FewRows(self.schema.rows_used, len(choice)) for choice in choices]
         for keys, rows in keyed:
             for few, choice in zip(kept, choices, strict=True):
                 there = (rows[:, choice] != GONE).all(axis=1)  # a row left out takes no place
                 few.add(keys[there], rows[there][:, choice])
-        table = side_by_side([few.rows() for few in kept])
+        averages = self.schema.averages
+        table = side_by_side([few.means() if averages else few.rows() for few in kept])
         for start in range(0, len(table), self.rows):
             part = table[start : start + self.rows]
             yield Block.of_columns(self.names, part.T.astype(np.float64, order="C"))
@@ -275,7 +277,8 @@ class Grid:
     Columns are scaled to [-1, 1]. Without a public step a cell is rounded to a multiple of
     :math:`2^{-b}`, so that it moves by at most :math:`\delta = 2^{-b-1}`. With M public steps it
     is one of -1, -1 + 2/M, ..., 1, all of them multiples of 1/M. The grid is a common multiple of
-    what the columns need, and what has a step is not moved at all.
+    what the columns need, and what has a step is not moved at all. Means of the rows of a person
+    lie between steps, and are rounded once more.
 
     Examples
     --------
@@ -288,6 +291,7 @@ class Grid:
     bits: int
     fine: int
     steps: Mapping[str, int]
+    averages: bool = field(default=False, repr=False)
 
     @classmethod
     def of(cls, schema: Schema, columns: Sequence[str], bits: int, degree: int) -> Grid:
@@ -295,13 +299,15 @@ class Grid:
         rules = {name: schema[name] for name in columns}
         numeric = {name: rule for name, rule in rules.items() if isinstance(rule, Interval)}
         steps = {name: rule.steps for name, rule in numeric.items() if rule.steps is not None}
+        if schema.averages:
+            steps = {}
         plain = [1 << bits] if len(steps) < len(numeric) or not steps else []
         points = math.lcm(*steps.values(), *plain)
         # beyond it products would not be exact: steps are then rounded as other values are
         room = min(MOST_BITS, MOST_SUM_BITS // max(1, degree))
         if (points - 1).bit_length() > room:
             points, steps = 1 << bits, {}
-        return cls(points, bits, schema.bits, steps)
+        return cls(points, bits, schema.bits, steps, schema.averages)
 
     @property
     def cell_bits(self) -> int:
@@ -334,7 +340,8 @@ class Grid:
         if name in self.steps:
             return 0.0
         again = 0.5 ** (self.bits + 1) if self.bits < self.fine else 0.0
-        return (0.5 ** (self.fine + 1) + again) * _FLOATS
+        times = 2 if self.averages else 1  # a cell, and the mean of cells
+        return (times * 0.5 ** (self.fine + 1) + again) * _FLOATS
 
 
 def coarser(shift: int) -> tuple[Step, ...]:

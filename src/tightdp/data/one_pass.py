@@ -254,7 +254,14 @@ def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> 
     alike: dict[tuple[Any, ...], list[int]] = {}
     for j, (one, engine) in enumerate(zip(sums, engines, strict=True)):
         facts = one.schema
-        about = facts.person, facts.rows_per_person, facts.bits, facts.neighbors, facts.rows
+        about = (
+            facts.person,
+            facts.rows_used,
+            facts.averages,
+            facts.bits,
+            facts.neighbors,
+            facts.rows,
+        )
         alike.setdefault((id(engine), *about), []).append(j)
     found: dict[int, Counted] = {}
     for places in alike.values():

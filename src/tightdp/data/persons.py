@@ -5,7 +5,8 @@ lowest rank are kept. What is kept of a person depends on that person's rows alo
 rows of a person by as many others, or adding or removing them, changes at most ``rows_per_person``
 rows of what is summed. Ranks differ from person to person, so that no value is preferred; equal
 rows of a person have equal ranks. Rows without a person are left out, for nothing would bound how
-many of them one person has. The order of rows is never used.
+many of them one person has. The order of rows is never used. Where persons count alike, the rows
+that are kept of a person become one, their mean.
 """
 
 from __future__ import annotations
@@ -54,6 +55,24 @@ class FewRows:
     def rows(self) -> Integers:
         """The rows kept, in an order that the order of the input does not change."""
         return self._settle()[:, 2:]
+
+    def means(self) -> Integers:
+        """The mean of the rows that are kept of each person, cell by cell, rounded half up.
+
+        >>> few = FewRows(limit=3, width=2)
+        >>> few.add(np.array([[0, 7], [0, 7], [0, 9]]), np.array([[4, -1], [5, -2], [6, 8]]))
+        >>> few.means()
+        array([[ 5, -1],
+               [ 6,  8]])
+        """
+        table = self._settle()
+        starts = _starts(table[:, :2])
+        if not len(starts):
+            return table[:, 2:]
+        # cells have at most 26 bits, and a person has at most 2**32 rows
+        sums = np.add.reduceat(table[:, 2:], starts, axis=0)
+        rows = np.diff([*starts, len(table)])[:, None]
+        return (2 * sums + rows) // (2 * rows)
 
     def _settle(self) -> Integers:
         table = np.concatenate(self._parts)

@@ -40,23 +40,3 @@ def whole_counts(values: FloatArray, total: int) -> FloatArray:
     order = np.argsort(-(real - low), kind="stable")
     low[order[:missing]] += 1
     return low
-
-
-def possible_counts(
-    value: FloatArray, half: FloatArray | float, most: int, shown: FloatArray | None = None
-) -> FloatArray:
-    """Intervals of counts, cut to what can be, but never so far that the count shown is outside.
-
-    A count is no less than 0 and no more than all rows: what is cut off holds no count, so that no
-    interval covers less than before. Noise may take a count beyond what can be. It is shown as it
-    is, because sums and means of such counts are right on average and those of cut ones are not;
-    so its interval ends there. ``shown`` is what is printed, where that is not the noisy value.
-
-    >>> possible_counts(np.array([2.5, 9.0, -1.0]), np.array([4.0, 4.0, 4.0]), 10)
-    array([[ 0. ,  6.5],
-           [ 5. , 10. ],
-           [-1. ,  3. ]])
-    """
-    ends = np.clip(np.column_stack([value - half, value + half]), 0.0, float(most))
-    held = value if shown is None else shown
-    return np.column_stack([np.minimum(ends[:, 0], held), np.maximum(ends[:, 1], held)])

@@ -32,7 +32,6 @@ from tightdp.errors import (
     quoted,
 )
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.rounded_gaussian import RoundedGaussian
@@ -56,6 +55,7 @@ from tightdp.shaping.gaussian_noise import (
     given_gaussian,
 )
 from tightdp.shaping.l2_noise import L2Noise
+from tightdp.shaping.reach import possible_counts
 from tightdp.shaping.stated_errors import Wished, Wishes
 from tightdp.shaping.vector_noise import VectorNoise
 

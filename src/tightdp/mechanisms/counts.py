@@ -27,7 +27,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.inference.class_tables import ClassTable, read_classes
-from tightdp.inference.whole_counts import on_simplex, possible_counts
+from tightdp.inference.whole_counts import on_simplex
 from tightdp.mechanisms.additive import AdditiveMechanism, lost_to_the_grid
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.mechanisms.simulated_previews import FAINT, PREVIEW_SEED, preview_of_errors
@@ -40,6 +40,7 @@ from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
 from tightdp.shaping.coordinate_noise import FAMILIES, check_share
 from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
+from tightdp.shaping.reach import possible_counts
 
 MOST_MATRIX = 1 << 13  # entries whose covariance is a matrix; of more it is their variances
 NOISES = ("best", "hull", *FAMILIES, "gaussian")

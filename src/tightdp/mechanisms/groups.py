@@ -13,17 +13,18 @@ from tightdp.accepted import Number
 from tightdp.data.class_moments import GroupMoments, in_group
 from tightdp.data.histograms import row_groups
 from tightdp.data.statistics import columns_of_kind
-from tightdp.errors import FloatArray, check_confidence, check_most
-from tightdp.inference.whole_counts import possible_counts
+from tightdp.errors import FloatArray, check_confidence, check_most, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import MOST_MATRIX, ClassMechanism
 from tightdp.mechanisms.mechanism import Reading
+from tightdp.person_means import rows_that_count
 from tightdp.preview import Preview, of_rows
 from tightdp.printed import Axis
 from tightdp.release import Release
-from tightdp.schema import Interval, Schema, complete_rows
+from tightdp.schema import Interval, Schema
+from tightdp.shaping.reach import possible_counts
 
-ROWS = "rows"
+ROWS, PERSONS = "rows", "persons"
 MOST_GROUPED = 1 << 20  # entries of a release by groups
 EQUAL_GROUPS = (
     "groups of equal size; in a group of a tenth of that size errors are ten times as large"
@@ -48,6 +49,8 @@ class GroupReading(Reading):
         one group of all rows, whose number is then a noisy result as those of groups are.
     missing : {"rule", "drop"}, optional
         With "drop" rows with a missing cell in ``columns`` or ``by`` are in no group.
+    per : {"row", "person"}, optional
+        With "person" a person is one row, the mean of its rows; for one group of all.
     noise : "best", "hull", family of laws, NoiseLaw or Design
         "best" is the one with the least variance of "hull" and "staircase".
     epsilon : float, Fraction or Decimal
@@ -56,7 +59,7 @@ class GroupReading(Reading):
     """
 
     _squares = False
-    later = ("missing",)
+    later = ("missing", "per")
 
     def __init__(
         self,
@@ -68,8 +71,11 @@ class GroupReading(Reading):
         epsilon: Number,
         delta: Number = 0,
         missing: str | None = None,
+        per: str | None = None,
     ) -> None:
-        self.schema = schema = complete_rows(schema, missing)
+        self.schema = schema = rows_that_count(schema, missing, per)
+        if schema.averages and by is not None:
+            fail("`by` must be left out with per='person': rows of a person are in many groups.")
         wanted = [columns] if isinstance(columns, str) else columns
         numbers = columns_of_kind(schema, wanted, Interval)
         cells = row_groups(schema, by)
@@ -78,7 +84,8 @@ class GroupReading(Reading):
         self.statistic = GroupMoments(schema, numbers, by, squares=self._squares)
         self.moments = ClassMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)
         self._take_price()
-        measures = (ROWS if ROWS not in numbers else "number of rows", *numbers)
+        counted = PERSONS if schema.averages else ROWS
+        measures = (counted if counted not in numbers else f"number of {counted}", *numbers)
         self.axes: tuple[Axis, ...] = (*cells.axes, ("", measures))
         self.names = tuple(in_group(each, g) for g in self.statistic.groups for each in measures)
         rules = [schema[name] for name in numbers]

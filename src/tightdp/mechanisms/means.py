@@ -1,37 +1,36 @@
-"""Sums, means and variances of numeric columns, and shares of rows, in their own units."""
+"""Sums, means and variances of numeric columns, in their own units."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tightdp.accepted import Number
-from tightdp.data.blocks import Block
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
-from tightdp.data.histograms import Histogram
-from tightdp.data.statistics import Counts, Statistic, Sums
-from tightdp.errors import FloatArray, Integers, check_real, fail
-from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.data.statistics import Statistic, Sums
+from tightdp.errors import FloatArray
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.mechanism import Reading
+from tightdp.person_means import rows_that_count
 from tightdp.preview import MEAN_AT_BOUND, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
-from tightdp.schema import Category, Date, Interval, Schema, check_schema, require_public_rows
-from tightdp.values import exact_value, plain_cell
+from tightdp.schema import Interval, Schema, check_schema, require_public_rows
+from tightdp.shaping.reach import possible_values
 
 
 class ColumnMechanism(Reading):
     """Base: numbers for every column, made of a noisy additive statistic.
 
     **Privacy.** As for :class:`~tightdp.AdditiveMechanism`: the noisy statistic is what is paid
-    for and stored, and what is made of it costs nothing.
+    for and stored, and what is made of it costs nothing. With ``per="person"`` a person is one row,
+    the mean of its rows: see :class:`~tightdp.person_means.PersonMeans`.
     """
+
+    later = ("per",)
 
     def __init__(
         self,
@@ -41,8 +40,11 @@ class ColumnMechanism(Reading):
         noise: object = "best",
         epsilon: Number | None = None,
         delta: Number = 0,
+        per: str | None = None,
     ) -> None:
-        self.schema, self.statistic = check_schema(schema), self._statistic(schema, columns)
+        facts = check_schema(schema) if per is None else rows_that_count(schema, per=per)
+        self.schema = schema = facts
+        self.statistic = self._statistic(schema, columns)
         self.sums = AdditiveMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)
         self._take_price()
         self.names = self.statistic.columns
@@ -172,14 +174,16 @@ def means_of(mechanism: AdditiveMechanism, release: Release) -> Release:
     if isinstance(statistic, SumsAndRows):
         return _ratio(mechanism, release)
     rows, (half, middle) = statistic.schema.rows, _units(statistic)
+    low, high, noisy = middle - half, middle + half, release.value / rows
     # a mean lies within the bounds: nothing is lost by moving it there
-    value = np.clip(release.value / rows, middle - half, middle + half)
+    value, reach = np.clip(noisy, low, high), release.half_width / rows
     return replace(
         release,
         value=value,
         units="",
         covariance=release.covariance / rows**2,
-        half_width=release.half_width / rows,
+        half_width=reach,
+        ends=possible_values(noisy, reach, low, high, value),
     )
 
 
@@ -187,7 +191,10 @@ def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
     sums, rows = release.value[:-1], float(release.value[-1])
     scaled = np.clip(sums / max(rows, 1.0), -1.0, 1.0)
     slope = np.column_stack([np.eye(len(sums)), -scaled]) / max(rows, 1.0)
-    ends = np.array([_fieller(mechanism, j, sums[j], rows, release) for j in range(len(sums))])
+    level = 1 - (1 - release.confidence) / len(sums)
+    ends = np.array(
+        [fieller(mechanism, _form(j, len(sums)), sums[j], rows, level) for j in range(len(sums))]
+    )
     ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], scaled), np.maximum(ends[:, 1], scaled)
     units, middles = _units(mechanism.statistic)
     return replace(
@@ -201,21 +208,35 @@ def _ratio(mechanism: AdditiveMechanism, release: Release) -> Release:
     )
 
 
-def _fieller(
-    mechanism: AdditiveMechanism, j: int, total: float, rows: float, release: Release
+def _form(j: int, sums: int) -> Callable[[float], FloatArray]:
+    """The noise of a sum without that of so many times the number of rows, which stands last."""
+
+    def at(mean: float) -> FloatArray:
+        slope = np.zeros(sums + 1)
+        slope[j], slope[-1] = 1.0, -mean
+        return slope
+
+    return at
+
+
+def fieller(
+    mechanism: AdditiveMechanism,
+    form: Callable[[float], FloatArray],
+    total: float,
+    rows: float,
+    level: float,
 ) -> tuple[float, float]:
     r"""The scaled means m that the released sum S and number of rows N leave (Fieller, 1954).
 
     At the true mean the sum is m times the number of rows, so that S - m N is a mixture of noises
-    of known law, :math:`z_S - m z_N`. The m for which :math:`|S - mN|` is within its reach r(m) are
-    an interval that holds the true one with the stated confidence. r grows with the size of m.
+    of known law, :math:`z_S - m z_N`, whose weights ``form`` gives. The m for which
+    :math:`|S - mN|` is within its reach r(m) are an interval that holds the true one with the
+    stated confidence. r grows with the size of m.
     """
-    level = 1 - (1 - release.confidence) / (len(release.value) - 1)
 
     def reach(low: float, high: float) -> float:
-        slope = np.zeros((3, len(release.value)))
-        slope[:, j], slope[:, -1] = 1.0, -np.linspace(low, high, 3)
-        return max(float(mechanism.reach(row[None], level)[0]) for row in slope)
+        slopes = [form(float(mean)) for mean in np.linspace(low, high, 3)]
+        return max(float(mechanism.reach(slope[None], level)[0]) for slope in slopes)
 
     low, high = -1.0, 1.0
     for _ in range(2):  # from all means to those that are left
@@ -338,166 +359,3 @@ def _units(statistic: Statistic) -> tuple[FloatArray, FloatArray]:
     intervals = [statistic.schema[name] for name in statistic.columns]
     pairs = [(c.half, c.middle) for c in intervals if isinstance(c, Interval)]
     return np.array([h for h, _ in pairs]), np.array([m for _, m in pairs])
-
-
-class RowsWhere(Statistic):
-    """How many rows have a level among some, or a number in ``[low, high)``.
-
-    The last bound of the column counts as inside where ``high`` is left out.
-
-    >>> from tightdp import Interval
-    >>> young = RowsWhere(Schema({"age": Interval(0, 100)}, rows=3), "age", high=30)
-    >>> young.names, list(young.measure({"age": [20, 29, 30]}))
-    (('age in [0, 30)',), [2])
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        column: str,
-        levels: object = None,
-        low: object = None,
-        high: object = None,
-    ) -> None:
-        self.schema = check_schema(schema)
-        rule = schema[column]
-        if isinstance(rule, Category):
-            if low is not None or high is not None:
-                fail(f"`low` and `high` are for numbers: {column!r} is a category, give `levels`.")
-            cells: Statistic = Counts(schema, [column])
-            inside = _chosen(rule, levels)
-            shown = f"{column} in {{{', '.join(map(str, inside))}}}"
-            self._inside = np.array([level in inside for level in rule.levels])
-        else:
-            if levels is not None:
-                fail(f"`levels` are for categories: {column!r} is numeric, give `low` or `high`.")
-            cells, place, shown = _between(schema, column, rule, low, high)
-            self._inside = np.arange(len(cells)) == place
-        self._cells, self.columns, self.names = cells, (column,), (shown,)
-
-    @property
-    def degree(self) -> int:
-        return 0
-
-    @property
-    def reading(self) -> Schema:
-        return self._cells.reading
-
-    def extreme_cells(self, column: str) -> Integers:
-        return self._cells.extreme_cells(column)
-
-    def contributions(self, block: Block, bits: int) -> Integers:
-        return self._cells.contributions(block, bits)[self._inside].sum(keepdims=True)
-
-    def sensitivity_space(self) -> SensitivitySpace:
-        return SensitivitySpace.from_points([[0.0], [1.0]], neighbors=self.schema.neighbors)
-
-    def touched(self) -> int:
-        return 1
-
-
-def _chosen(rule: Category, levels: object) -> list[Any]:
-    """The levels of the rule that are meant: 1, 1.0 and "1" are one level, as in a cell."""
-    listed = list(levels) if isinstance(levels, (list, tuple)) else []
-    values = [exact_value(level) for level in rule.levels]
-    times = Counter(values)
-    numbers = {
-        value: level
-        for value, level in zip(values, rule.levels, strict=True)
-        if value is not None and times[value] == 1  # a number is neither "1" nor "01"
-    }
-    meant = [_same(level, rule.levels, numbers) for level in listed]
-    if not meant or None in meant or not len(set(meant)) == len(meant) < len(rule.levels):
-        shown = ", ".join(map(str, rule.levels))
-        fail(f"`levels` must be a list of some of {shown}, each once, and not all of them.")
-    return meant
-
-
-def _same(level: object, levels: Sequence[Any], numbers: Mapping[Any, Any]) -> Any:
-    if isinstance(level, str) and level in levels:
-        return level
-    return numbers.get(exact_value(plain_cell(level)))
-
-
-def _between(
-    schema: Schema, column: str, rule: Interval, low: object, high: object
-) -> tuple[Statistic, int, str]:
-    """Bins around the interval that is asked for, its place among them, and its name."""
-    if isinstance(rule, Date):
-        low, high = rule.days("low", low), rule.days("high", high)
-    first = rule.low if low is None else check_real("low", low)
-    last = rule.high if high is None else check_real("high", high)
-    if not rule.low <= first < last <= rule.high or (first, last) == (rule.low, rule.high):
-        fail(
-            f"`low` and `high` must cut {column!r} within its bounds {rule.low:g} and "
-            f"{rule.high:g}. Got {first:g} and {last:g}."
-        )
-    bins = Histogram(schema, column, sorted({rule.low, first, last, rule.high}))
-    place = 0 if first == rule.low else 1
-    return bins, place, bins.names[place].replace(column, f"{column} in ", 1)
-
-
-class ShareMechanism(Reading):
-    """Releases the share of rows that satisfy a public condition, with its interval.
-
-    **Privacy.** As for :class:`~tightdp.AdditiveMechanism`, whose count of such rows is divided by
-    the public number of rows: replace-one neighbours are needed.
-
-    Parameters
-    ----------
-    schema : Schema
-    column : str
-    levels : list, for a category
-    low, high : numbers, for a numeric column
-        ``low`` is inside, ``high`` is not.
-    noise, epsilon, delta :
-        As for :class:`~tightdp.AdditiveMechanism`.
-
-    Examples
-    --------
-    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
-    >>> adults = ShareMechanism(schema, "age", low=18, epsilon=1)
-    >>> release = adults.release({"age": [10, 50] * 500}, rng=1)
-    >>> release.names, bool(abs(release.value[0] - 0.5) < 0.02)
-    (('age in [18, 100]',), True)
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        column: str,
-        *,
-        levels: Sequence[Any] | None = None,
-        low: object = None,
-        high: object = None,
-        noise: object = "best",
-        epsilon: Number,
-        delta: Number = 0,
-    ) -> None:
-        require_public_rows(check_schema(schema), "`share`")
-        self.schema = schema
-        self.statistic = RowsWhere(schema, column, levels=levels, low=low, high=high)
-        self.rows = AdditiveMechanism(self.statistic, noise=noise, epsilon=epsilon, delta=delta)
-        self.names = self.statistic.names
-        self._take_price()
-
-    @property
-    def source(self) -> AdditiveMechanism:
-        return self.rows
-
-    def read(self, release: Release) -> Release:
-        """The count divided by the number of rows, and moved between 0 and 1."""
-        n = self.schema.rows
-        return replace(
-            release,
-            value=np.clip(release.value / n, 0.0, 1.0),
-            units="",
-            covariance=release.covariance / n**2,
-            half_width=release.half_width / n,
-            ends=np.clip(release.interval / n, 0.0, 1.0),
-        )
-
-    def preview(self, confidence: float = 0.95) -> Preview:
-        found, n = self.rows.preview(confidence), self.schema.rows
-        halves = np.minimum(found.half_width / n, 1.0)
-        return replace(found, std=found.std / n, half_width=halves, assumes=of_rows(self.schema))

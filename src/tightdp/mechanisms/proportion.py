@@ -20,8 +20,8 @@ from tightdp.inference.noisy_binomial import (
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.hypothesis_tests import P_VALUE
-from tightdp.mechanisms.means import RowsWhere
 from tightdp.mechanisms.mechanism import Reading
+from tightdp.mechanisms.shares import RowsWhere
 from tightdp.preview import Preview, in_words, of_rows
 from tightdp.release import Release
 from tightdp.schema import Schema, check_schema, require_public_rows
@@ -104,7 +104,8 @@ class ProportionTest(Reading):
         epsilon: Number,
         delta: Number = 0,
     ) -> None:
-        require_public_rows(check_schema(schema), "`proportion_test`")
+        instead = "`share` estimates it from a private number of rows, with an interval."
+        require_public_rows(check_schema(schema), "`proportion_test`", instead)
         if schema.protected_rows not in (None, 1):
             fail("`proportion_test` needs one row of every person: rows must be independent.")
         self.schema, self.null = schema, check_share("null", null)

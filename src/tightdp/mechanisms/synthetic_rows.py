@@ -30,7 +30,6 @@ from tightdp.exact.tilted import TiltedLaw
 from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, TableFit, fit_tables
-from tightdp.inference.whole_counts import possible_counts
 from tightdp.mechanisms.mechanism import Finish, Mechanism, short_label, warn_of_delta
 from tightdp.mechanisms.table_offer import BEFORE, TableOffer, Variation
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares
@@ -39,6 +38,7 @@ from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema, check_schema
+from tightdp.shaping.reach import possible_counts
 
 Rows = dict[str, NDArray[Any]]
 

@@ -27,7 +27,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.inference.table_estimates import MOST_SQUARE
-from tightdp.inference.whole_counts import possible_counts, whole_counts
+from tightdp.inference.whole_counts import whole_counts
 from tightdp.mechanisms.book_parts import BookParts, GroupPart
 from tightdp.mechanisms.book_reading import (
     BookWidths,
@@ -54,6 +54,7 @@ from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Schema, check_schema
+from tightdp.shaping.reach import possible_counts
 from tightdp.table_books import BookComparison, BookPreview, TableBook, places
 from tightdp.workloads.planner import plan
 from tightdp.workloads.public_tables import read_public

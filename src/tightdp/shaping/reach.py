@@ -258,3 +258,43 @@ def _rank(draws: int, confidence: float) -> int | None:
     ranks = range(1, draws + 1)
     place = bisect_left(ranks, True, key=lambda k: bool(bdtrc(k - 1, draws, confidence) <= _RISK))
     return place + 1 if place < draws else None
+
+
+# --- intervals that end where nothing can be ------------------------------------------------------
+
+
+def possible_counts(
+    value: FloatArray, half: FloatArray | float, most: int, shown: FloatArray | None = None
+) -> FloatArray:
+    """Intervals of counts, which are no less than 0 and no more than all rows.
+
+    Noise may take a count beyond what can be. It is shown as it is, because sums and means of such
+    counts are right on average and those of cut ones are not; so its interval ends there.
+
+    >>> possible_counts(np.array([2.5, 9.0, -1.0]), np.array([4.0, 4.0, 4.0]), 10)
+    array([[ 0. ,  6.5],
+           [ 5. , 10. ],
+           [-1. ,  3. ]])
+    """
+    return possible_values(value, half, 0.0, float(most), shown)
+
+
+def possible_values(
+    value: FloatArray,
+    half: FloatArray | float,
+    low: FloatArray | float,
+    high: FloatArray | float,
+    shown: FloatArray | None = None,
+) -> FloatArray:
+    """Intervals, cut to what can be, but never so far that the value shown is outside.
+
+    What is cut off holds no value that can be, so that no interval covers less than before.
+    ``shown`` is what is printed, where that is not the noisy value.
+
+    >>> possible_values(np.array([0.1, 1.3]), 0.2, 0.0, 1.0, np.array([0.1, 1.0]))
+    array([[0. , 0.3],
+           [1. , 1. ]])
+    """
+    ends = np.column_stack([np.clip(value - half, low, high), np.clip(value + half, low, high)])
+    held = value if shown is None else shown
+    return np.column_stack([np.minimum(ends[:, 0], held), np.maximum(ends[:, 1], held)])
