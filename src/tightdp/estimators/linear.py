@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import TableLike
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, fail
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
     coefficient_table,
@@ -19,6 +21,7 @@ from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.interval_bases import WithCoefficients, missed
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.inference.coefficient_tests import CoefficientTest, Tested, check_null, equations
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.printed import Covers
 from tightdp.release import Release
@@ -149,6 +152,46 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         level, _ = self._asked(confidence, covers)
         bounds = self._linear.intervals(missed(level), simultaneous=simultaneous, assume=assume)
         return bounds if intercept else bounds[1:]
+
+    def test(
+        self, tested: Tested, null: float | Sequence[float] = 0.0, *, assume: str | None = None
+    ) -> CoefficientTest:
+        """A test about coefficients of the population, from the release alone; costs nothing.
+
+        About one number it rejects at level alpha if and only if :meth:`conf_int` at level
+        1 - alpha leaves the null out (:mod:`~tightdp.inference.coefficient_tests`).
+
+        Parameters
+        ----------
+        tested : str, mapping of names to weights, or list of these
+            A coefficient (``"intercept"`` is one); a contrast such as ``{"a": 1, "b": -1}``; or
+            several equations that are to hold at once: ``["a", "b"]`` compares the model with the
+            nested one without a and b.
+        null : float, or one for each equation
+        assume : {"equal variance"}, optional
+            As for :meth:`conf_int`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(-1, 1, (20_000, 2))
+        >>> y = 1 + X[:, 0] + rng.normal(0, 0.5, 20_000)
+        >>> model = LinearRegression(epsilon=8, bounds=[(-1, 1), (-1, 1), (-4, 4)], random_state=1)
+        >>> found = model.fit(X, y).test({"x0": 1, "x1": -1})
+        >>> found.hypothesis, bool(found.p_value < 0.01)
+        ('x0 - x1 = 0', True)
+        """
+        check_is_fitted(self, "release_")
+        names = (self.mechanism_.design.names[0], *self.coef_names_)
+        weights, words = equations(tested, names)
+        if not self.fit_intercept and weights[:, 0].any():
+            fail("`tested` must not name the intercept of a model without one.")
+        wanted = check_null(null, len(weights))
+        estimate = weights @ np.append(self.intercept_, self.coef_)
+        found = self._linear.tested(weights, estimate, wanted, assume)
+        said = " and ".join(f"{left} = {c:g}" for left, c in zip(words, wanted, strict=True))
+        return CoefficientTest(said, estimate, found)
 
     def summary(
         self, *, confidence: float | None = None, assume: str | None = None

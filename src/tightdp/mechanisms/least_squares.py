@@ -39,6 +39,7 @@ from tightdp.inference.coefficient_intervals import (
     quantile_intervals,
     simultaneous_intervals,
 )
+from tightdp.inference.coefficient_tests import p_value
 from tightdp.inference.expected_errors import coefficient_covariance
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
@@ -247,6 +248,14 @@ class LinearFit:
         rule = simultaneous_intervals if simultaneous else quantile_intervals
         found = rule(self._in_user_units(self.candidates(assume).values), alpha)
         return holding(self.coefficients, found)
+
+    def tested(
+        self, weights: FloatArray, estimate: FloatArray, null: FloatArray, assume: str | None
+    ) -> float:
+        """The p-value of the equations ``weights @ coefficients = null``, in user units."""
+        found = self.candidates(assume)
+        values = self._in_user_units(found.values) @ weights.T
+        return p_value(values, estimate, null, len(found.noise_only))
 
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""

@@ -1,0 +1,116 @@
+r"""Tests about coefficients of a regression: one of them, a contrast, or a nested model.
+
+They ask the law from which intervals come (:mod:`tightdp.inference.coefficient_intervals`): all
+coefficients that the released moments are compatible with, noise and sampling error included. A
+hypothesis about one number is rejected at level alpha if and only if the interval at level
+1 - alpha leaves it out; so tests and intervals never contradict each other. A hypothesis about
+several numbers :math:`Ab = c` is rejected if c is far out among the candidates for Ab, as far as
+alpha of them, by the distance :math:`(v - m)'S^{-1}(v - m)` from their median m; S is the
+covariance of candidates that are moved to their central 95 %, for their tails may be long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tightdp.errors import FloatArray, check_array, check_choice, check_filled, check_real, fail
+
+Tested = str | Mapping[str, float] | Sequence[str | Mapping[str, float]]
+_CENTRAL = 0.95
+
+
+class CoefficientTest(NamedTuple):
+    """A test about coefficients.
+
+    ``hypothesis`` is in words, ``estimate`` has a number for each of its equations, and
+    ``p_value`` is at least one over the number of simulated noises.
+    """
+
+    hypothesis: str
+    estimate: FloatArray
+    p_value: float
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{value:.4g}" for value in self.estimate)
+        return f"{self.hypothesis}: estimate {found}, p = {self.p_value:.3g}"
+
+
+def equations(tested: object, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
+    """Weights of the coefficients, a row for each equation, and the left sides in words.
+
+    >>> equations(["a", {"b": 1, "c": -1}], ["a", "b", "c"])[1]
+    ['a', 'b - c']
+    """
+    single = isinstance(tested, (str, Mapping))
+    if not single and not isinstance(tested, Sequence):
+        fail("`tested` must be a coefficient, a mapping of coefficients to weights, or a list.")
+    parts = [tested] if single else list(tested)  # type: ignore[call-overload]
+    check_filled("tested", parts, "coefficient")
+    weights, words = np.zeros((len(parts), len(names))), []
+    for row, part in zip(weights, parts, strict=True):
+        given = {part: 1.0} if isinstance(part, str) else part
+        if not isinstance(given, Mapping) or not given:
+            fail("`tested` must name coefficients, or map them to weights.")
+        for name, weight in given.items():
+            row[list(names).index(check_choice("tested", name, names))] = check_real(
+                "tested", weight
+            )
+        words.append(_in_words(given))
+    if np.linalg.matrix_rank(weights) < len(weights):
+        fail("`tested` must be equations of which none follows from the others.")
+    return weights, words
+
+
+def _in_words(weights: Mapping[str, float]) -> str:
+    out = ""
+    for name, weight in weights.items():
+        size = "" if abs(weight) == 1 else f"{abs(weight):g} "
+        sign = (" - " if weight < 0 else " + ") if out else ("-" if weight < 0 else "")
+        out += f"{sign}{size}{name}"
+    return out
+
+
+def check_null(null: object, count: int) -> FloatArray:
+    """The right sides: one number for all equations, or one each."""
+    found = np.asarray(null if np.ndim(null) else [check_real("null", null)] * count)  # type: ignore[arg-type]
+    values = check_array("null", found, 1)
+    if len(values) != count:
+        fail(f"`null` must be a number, or {count} of them.")
+    return values
+
+
+def p_value(values: FloatArray, estimate: FloatArray, null: FloatArray, draws: int) -> float:
+    """The p-value of a hypothesis among candidates, shape (candidates, equations).
+
+    ``draws`` is the number of independent noises among them. Between the estimate and the middle
+    of the candidates there is nothing to reject: intervals reach to the estimate.
+
+    >>> candidates = np.linspace(-1, 1, 2001)[:, None]
+    >>> [round(p_value(candidates, np.zeros(1), np.array([c]), 1000), 3) for c in (0.0, 0.9, 5)]
+    [1.0, 0.101, 0.001]
+    """
+    least = 1 / max(draws, 1)
+    if values.shape[1] > 1:
+        return max(least, _far_out(values, null))
+    line, point = values[:, 0], float(null[0])
+    count = min(np.count_nonzero(line <= point), np.count_nonzero(line >= point))
+    ends = sorted([float(estimate[0]), float(np.median(line))])
+    if ends[0] <= point <= ends[1]:
+        return 1.0
+    return float(min(1.0, max(least, 2 * count / max(len(line) - 1, 1))))
+
+
+def _far_out(values: FloatArray, null: FloatArray) -> float:
+    """The share of candidates that are as far from their middle as the hypothesis."""
+    tail = (1 - _CENTRAL) / 2
+    middle = np.median(values, axis=0)
+    low, high = np.quantile(values, [tail, 1 - tail], axis=0, method="nearest")
+    spread = np.cov(np.clip(values, low, high), rowvar=False)
+    inverse = np.linalg.pinv(spread, hermitian=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.einsum("ri,ij,rj->r", values - middle, inverse, values - middle)
+    own = float((null - middle) @ inverse @ (null - middle))
+    return float(np.mean(~(away < own)))  # what is not a number is as far as can be
