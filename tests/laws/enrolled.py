@@ -526,7 +526,7 @@ MECHANISMS: dict[type, list[Case]] = {
                 facts, ["t", ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
             ),
         )
-        for noise, delta in {"cube": 0.0, "split": 0.0, "gaussian": 1e-3}.items()
+        for noise, delta in {"cube": 0.0, "split": 0.0, "l2": 0.0, "gaussian": 1e-3}.items()
     ],
     Tables: [
         Case(
@@ -535,7 +535,7 @@ MECHANISMS: dict[type, list[Case]] = {
                 facts, ["t", ["t", "k"], ["k", ("x", 2)]], noise=noise, epsilon=1, delta=delta
             ),
         )
-        for noise, delta in {"best": 0.0, "cube": 0.0, "gaussian": 1e-3}.items()
+        for noise, delta in {"best": 0.0, "cube": 0.0, "l2": 0.0, "gaussian": 1e-3}.items()
     ]
     + [
         Case("tables and means", lambda facts: Tables(facts, **_MEANS, epsilon=1)),

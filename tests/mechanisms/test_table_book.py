@@ -12,16 +12,19 @@ import pytest
 import tightdp as tdp
 from tightdp.data.table_counts import TableCounts
 from tightdp.errors import ParameterError, UncoveredMoveError
+from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
+from tightdp.noise.lattice import LatticeNoise
 from tightdp.release import Release
+from tightdp.shaping.book_l2_noise import L2BookNoise
 from tightdp.shaping.book_noise import GaussianBookNoise, ShapedNoise
 
 BOTH = ("replace-one", "add-remove")
 REGIONS = ["north", "east", "south", "nobody"]
 ASKED = [["region"], ["sex", "region"], ["region", ("age", [0, 18, 65, 100])]]
-NOISES = {"best": 0, "cube": 0, "tables": 0, "mixed": 0, "split": 0, "gaussian": 1e-6}
+NOISES = {"best": 0, "cube": 0, "tables": 0, "mixed": 0, "split": 0, "l2": 0, "gaussian": 1e-6}
 
 
 def schema(neighbors: str = "replace-one", rows: int = 2000, **facts) -> tdp.Schema:
@@ -100,7 +103,7 @@ def test_errors_are_as_foreseen(noise, neighbors, seed):
 
 
 @pytest.mark.parametrize("neighbors", BOTH)
-@pytest.mark.parametrize("noise", ["best", "cube", "gaussian"])
+@pytest.mark.parametrize("noise", ["best", "cube", "l2", "gaussian"])
 def test_intervals_cover(noise, neighbors, seed):
     """Of cells with anybody in them and of empty ones; of 2,000 tables of noise.
 
@@ -172,12 +175,122 @@ def test_all_neighbours_of_a_small_table(noise, neighbors):
             for where, length in zip(choice.counts.where, choice.lengths, strict=True)
         ]
         assert 0.999 < np.sum(lengths, axis=0).max() <= 1
+    elif isinstance(choice, L2BookNoise):
+        squares = round_squares(choice, moves)
+        assert 0.995 < float(squares.max()) / choice.radius**2 <= 1
+        assert choice.lattice.sensitivity == choice.radius
+        assert choice.lattice.epsilon == made.epsilon == 1
     else:
         assert isinstance(choice, ShapedNoise)
         for entries, noise_of in zip(choice.entries, choice.noises, strict=True):
             levels = noise_of.body.level(moves[:, entries])
             assert levels.max() == noise_of.sensitivity
         assert sum(n.epsilon for n in choice.noises) == made.epsilon == 1
+
+
+def round_squares(choice: L2BookNoise, moves: np.ndarray) -> np.ndarray:
+    """Squared lengths of moves as they are measured, in Python integers."""
+    wide = moves.astype(object) * np.array(choice.roots, dtype=object)
+    return (wide * wide).sum(axis=1)
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+@pytest.mark.parametrize("sizes", [[2, 2, 2], [3, 2], [2, 4, 3]])
+def test_a_round_ball_that_is_too_small_is_caught(sizes, neighbors, monkeypatch):
+    """Planted: the radius is cut by a fifth, as it is used or as it is found."""
+    facts = tdp.Schema(
+        {f"c{j}": tdp.Category(list("abcd")[:n], other="a") for j, n in enumerate(sizes)},
+        rows=50,
+        neighbors=neighbors,
+    )
+    made = TableMechanism(facts, 2, noise="l2", epsilon=1)
+    choice, points = made.book_noise, all_images(made.statistic)
+    moves = points
+    if neighbors == "replace-one":
+        moves = (points[:, None] - points[None]).reshape(-1, points.shape[1])
+    assert made.certified == "exact"
+    assert choice.covers_by_structure()
+    assert 0.995 < float(round_squares(choice, moves).max()) / choice.radius**2 <= 1
+    drawn = LatticeNoise.__init__
+
+    def smaller(self, body, epsilon, sensitivity, **options):
+        drawn(self, body, epsilon, sensitivity * 4 // 5, **options)
+
+    monkeypatch.setattr(LatticeNoise, "__init__", smaller)
+    with pytest.raises(UncoveredMoveError):
+        TableMechanism(facts, 2, noise="l2", epsilon=1)
+
+
+def test_a_round_ball_of_a_wrong_plan_is_caught():
+    """Planted: what structure proves depends on every multiple."""
+    facts = tdp.Schema({f"c{j}": tdp.Category(["a", "b"], other="a") for j in range(3)}, rows=50)
+    choice = TableMechanism(facts, 2, noise="l2", epsilon=1).book_noise
+    choice.roots = (*choice.roots[:-1], choice.roots[-1] * 5 // 4)
+    assert not choice.covers_by_structure()
+
+
+def test_flags_of_many_columns_take_the_round_ball():
+    """All tables of three of 10 flags, rows replaced: the l2 ball has less variance than others."""
+    flags = {f"q{j}": tdp.Category(["no", "yes"], other="no") for j in range(10)}
+    made = Tables(tdp.Schema(flags, rows=1000), 3, epsilon=1)
+    found = made.compare()
+    assert made.strategy == "l2"
+    assert 0.86 < found.totals["l2"] / found.totals["cube"] < 0.93
+    drawn = made.book.reader().tables(made.book.noise.sample(400, rng=1).astype(float), errors=True)
+    each = np.concatenate(drawn, axis=1)
+    total, foreseen = (each**2).sum(axis=1), made.preview()
+    error = total.std() / 20
+    assert abs(total.mean() - (foreseen.std**2).sum()) < 4 * error
+    assert not abs(total.mean() * 0.8 - (foreseen.std**2).sum()) < 4 * error  # planted
+    inside = np.abs(each) <= foreseen.alone
+    assert inside.mean() >= 0.95
+    assert (np.abs(each) <= foreseen.half_width).all(axis=1).mean() > 0.9
+
+
+@pytest.mark.parametrize("epsilon", [30, 1000])
+def test_round_noise_below_a_count_is_as_foreseen(epsilon):
+    """Integers next to a law that is narrower than one count; at last nothing is left of it."""
+    made = book("l2", epsilon=epsilon)
+    draws = made.book.noise.sample(4000, rng=epsilon).astype(float)
+    square, foreseen = draws**2, made.book.noise.covariance()
+    slack = 5 * square.std(axis=0) / 4000**0.5 + 1e-3
+    assert (square.mean(axis=0) <= foreseen * 1.01 + slack).all()
+    assert (square.mean(axis=0) >= foreseen * 0.95 - slack).all()
+    errors = made.counts.reader.tables(draws, errors=True)
+    each = zip(errors, made.counts.order, strict=True)
+    drawn = np.abs(np.concatenate([part[:, order] for part, order in each], axis=1))
+    found = made.preview()
+    assert (drawn <= found.half_width + 1e-9).all(axis=1).mean() >= 0.95
+    assert ((drawn <= found.alone + 1e-9).mean(axis=0) >= 0.95).all()
+    if epsilon == 1000:
+        assert found.half_width.max() == 0 == np.abs(draws).max()
+
+
+def test_the_level_of_drawn_noise_has_its_law():
+    """Of all tables of two of 8 flags: levels are counted, point by point, and so is the total."""
+    flags = {f"q{j}": tdp.Category(["no", "yes"], other="no") for j in range(8)}
+    made = Tables(tdp.Schema(flags, rows=1000), 2, epsilon=1)
+    (law,) = made.book.book_noise.noises
+    levels = np.arange(141)
+    points = np.zeros(141)  # logarithms of how many have at most a level
+    for body in law.body.blocks:
+        if isinstance(body, BoxBody):
+            points += np.log(2 * (body.half[:, None] * levels // body.den) + 1).sum(axis=0)
+        else:
+            points += np.log([float(body.cells(int(level))) for level in levels])
+    weight = np.exp(points - points.max())
+    chance = np.diff(weight, prepend=0.0) * np.exp(-float(law.rate) * levels)
+    chance /= chance.sum()
+    drawn = made.book.noise.sample(40_000, rng=1)
+    counts = np.bincount(law.body.level(drawn).astype(int), minlength=141)[:141]
+    often = chance * len(drawn) > 20
+    square = ((counts - chance * len(drawn)) ** 2 / (chance * len(drawn)))[often].sum()
+    freedom = int(often.sum()) - 1
+    assert square < freedom + 5 * (2 * freedom) ** 0.5
+    total = sum((t**2).sum(axis=1) for t in made.book.reader().tables(drawn * 1.0, errors=True))
+    error = total.std() / len(drawn) ** 0.5  # draws are independent, whatever cells share
+    foreseen = (made.preview().std ** 2).sum()
+    assert abs(total.mean() - foreseen) < 4 * error < 0.01 * foreseen
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -200,7 +313,7 @@ def test_a_wrong_order_of_cells_is_caught(noise, monkeypatch):
         TableMechanism(schema(), ASKED, noise=noise, epsilon=1, delta=NOISES[noise])
 
 
-@pytest.mark.parametrize("noise", ["best", "gaussian"])
+@pytest.mark.parametrize("noise", ["best", "l2", "gaussian"])
 def test_persons_with_several_rows_pay_for_all(noise):
     one = book(noise, "add-remove")
     many = Tables(
@@ -355,6 +468,10 @@ def test_several_public_tables_are_kept_and_two_rows_are_hidden(noise, seed):
                 for where, length in zip(counts.where, choice.lengths, strict=True)
             ]
             largest = max(largest, np.sum(lengths, axis=0).max())
+            continue
+        if noise == "l2":
+            square = float(round_squares(choice, moves).max())
+            largest = max(largest, square**0.5 / choice.lattice.sensitivity)
             continue
         for entries, law in zip(choice.entries, choice.noises, strict=True):
             levels = law.body.level(np.unique(moves, axis=0)[:, entries])

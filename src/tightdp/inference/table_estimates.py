@@ -92,6 +92,16 @@ class TableReader:
         maps = [(contrasts(n) ** 2 / (contrasts(n) ** 2).sum(axis=1)[:, None]).T for n in shape]
         return np.asarray(along(spread, maps))
 
+    def moved(self, table: Columns, sizes: FloatArray) -> FloatArray:
+        """How far cells move at most if measured contrasts, each told once, move by these sizes."""
+        out = np.zeros(self.work.shape(table))
+        for some in subsets(table):
+            if some in self._spread:
+                (place,), shape = self._sources[some], self.work.shape(some)
+                own = self._part(place, some, sizes[None, :])
+                out += self._lifted(_from_contrasts(own, shape, sizes=True)[0], some, table)
+        return out
+
     def covariance(self, table: Columns) -> FloatArray:
         """Of all cells of a table, which must be few."""
         out = np.zeros((self.work.cells(table),) * 2)
@@ -188,6 +198,7 @@ def _squares(shape: Sequence[int]) -> FloatArray:
     return out
 
 
-def _from_contrasts(array: FloatArray, shape: Sequence[int]) -> FloatArray:
+def _from_contrasts(array: FloatArray, shape: Sequence[int], *, sizes: bool = False) -> FloatArray:
+    """The residual with these contrasts; ``sizes`` adds up the sizes of what they bring."""
     maps = [(contrasts(n) / (contrasts(n) ** 2).sum(axis=1)[:, None]).T for n in shape]
-    return np.asarray(along(array, maps, 1))
+    return np.asarray(along(array, [np.abs(each) for each in maps] if sizes else maps, 1))

@@ -18,6 +18,7 @@ from tightdp.noise.gaussian_tails import sure_multiple
 from tightdp.printed import Axis
 from tightdp.randomness import source
 from tightdp.schema import Interval, Schema
+from tightdp.shaping.book_l2_noise import L2BookNoise
 from tightdp.shaping.book_noise import GaussianBookNoise
 from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 from tightdp.shaping.reach import PUBLIC_SEED, how_many, one_by_one, simultaneous
@@ -113,6 +114,10 @@ class CountReading:
             normal = all(isinstance(part.drawn, GaussianClassNoise) for part in self.counted)
             if self.coordinates is not None:
                 normal &= isinstance(self.coordinates.book_noise, GaussianBookNoise)
+            noise = None if self.coordinates is None else self.coordinates.book_noise
+            if isinstance(noise, L2BookNoise) and not self.counted:
+                self._found[confidence] = self._round(noise, confidence)
+                return self.widths(confidence)
             find = self._normal if normal else self._simulated
             self._found[confidence] = find(confidence)
         together, alone = self._found[confidence]
@@ -136,6 +141,23 @@ class CountReading:
             for rarely in (miss / len(variance), miss)
         ]
         return Widths(*each)
+
+    def _round(self, noise: L2BookNoise, confidence: float) -> Widths:
+        """By proof: a cell is a sum of entries of one round law, and of what rounding adds.
+
+        Where noise is less than a count, the box of all entries is narrower, which may be 0.
+        """
+        smooth = [noise.smooth_variance(k) for k in range(len(self.counts.parts))]
+        reader = TableReader(self.counts, self.work, smooth, self.reader.known)
+
+        def moved(sizes: FloatArray) -> FloatArray:
+            return self._flat([reader.moved(table, sizes) for table in self.work.tables])
+
+        size = np.sqrt(self._flat([reader.variances(table) for table in self.work.tables]))
+        slack, boxed = moved(noise.rounding()), moved(noise.box(confidence))
+        miss = 1 - confidence
+        each = [size * noise.multiple(rarely) + slack for rarely in (miss / len(size), miss)]
+        return Widths(*(np.minimum(half, boxed) for half in each))
 
     def _simulated(self, confidence: float) -> Widths:
         """From public draws of the law itself: order statistics that are too small in one case in

@@ -23,12 +23,11 @@ from tightdp.data.table_counts import TableColumns
 from tightdp.errors import fail, quoted
 from tightdp.mechanisms.book_parts import GroupPart
 from tightdp.mechanisms.table_mechanism import TableMechanism
-from tightdp.mechanisms.table_noise_choice import BookWork, Spending, gaussian_unit
+from tightdp.mechanisms.table_noise_choice import BookWork, Spending, gaussian_unit, pure_totals
 from tightdp.privacy import Neighbors
 from tightdp.schema import Interval, Schema
 from tightdp.workloads.planner import plan
 from tightdp.workloads.residuals import Columns, Workload
-from tightdp.workloads.strategies import strategies
 from tightdp.workloads.wishes import check_targets
 
 _MOST_WEIGHT = 1e9
@@ -183,11 +182,12 @@ def _counts_total(book: BookWork, left: Sequence[int], budget: Spending) -> floa
         [book.work.tables[k] for k in left],
         [float(book.work.weights[k]) for k in left],
     )
-    relation = book.schema.neighbors
-    pure = strategies(work, relation, book.public)[0].total / float(budget.epsilon) ** 2
+    least = min(total for _, total in pure_totals(book._replace(work=work)))
+    pure = least / float(budget.epsilon) ** 2
     if not budget.delta:
         return pure
-    return min(pure, plan(work, relation, book.public).total * gaussian_unit(budget))
+    whole = plan(work, book.schema.neighbors, book.public).total
+    return min(pure, whole * gaussian_unit(budget))
 
 
 def made_parts(

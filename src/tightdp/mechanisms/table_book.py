@@ -48,7 +48,13 @@ from tightdp.mechanisms.book_shares import (
 )
 from tightdp.mechanisms.mechanism import Mechanism, Reading, Started
 from tightdp.mechanisms.table_mechanism import TableMechanism, check_weights
-from tightdp.mechanisms.table_noise_choice import NOISES, BookWork, gaussian_unit, spending
+from tightdp.mechanisms.table_noise_choice import (
+    NOISES,
+    BookWork,
+    gaussian_unit,
+    pure_totals,
+    spending,
+)
 from tightdp.preview import of_rows
 from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
@@ -60,7 +66,6 @@ from tightdp.workloads.planner import plan
 from tightdp.workloads.public_tables import read_public
 from tightdp.workloads.residuals import Columns, Workload
 from tightdp.workloads.rivals import gaussian_total, laplace_total, planner_total
-from tightdp.workloads.strategies import strategies
 from tightdp.workloads.wishes import balanced
 
 GROUPS_OF_ONE_SIZE = "groups of equal size; in smaller groups errors are larger in proportion"
@@ -99,7 +104,7 @@ class Tables(Reading):
         each table, for means in groups of equal size, and for sums. Noise is balanced so that all
         miss their wish by about one factor; ``epsilon_for`` says what meets it.
     noise : str
-        "best", or one of "gaussian", "hull", "cube", "tables", "mixed", "split".
+        "best", or one of "gaussian", "hull", "cube", "tables", "mixed", "split", "l2".
     epsilon : float, Fraction or Decimal
     delta : float, Fraction or Decimal
         For Gaussian noise, which is taken where it has less variance.
@@ -375,8 +380,8 @@ class Tables(Reading):
         if self.parts:
             return self._compared_sums(own, epsilon)
         found = {self.strategy: own}
-        for strategy in strategies(work, relation, self.public):
-            found.setdefault(strategy.name, strategy.total / epsilon**2)
+        for name, total in pure_totals(BookWork(self.schema, self.sides, work, self.public)):
+            found.setdefault(name, total / epsilon**2)
         found["Laplace on every cell"] = laplace_total(work, relation, epsilon)
         if budget.delta:
             unit = gaussian_unit(budget) * rows**2

@@ -30,7 +30,7 @@ from tightdp.mechanisms.table_noise_choice import (
 )
 from tightdp.release import ONLY
 from tightdp.schema import Schema, check_schema
-from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise, ShapedNoise
+from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise
 from tightdp.shaping.coverage import BY_STRUCTURE, EXACT
 from tightdp.workloads.planner import NoisePlan
 from tightdp.workloads.public_tables import read_public
@@ -48,8 +48,9 @@ class TableMechanism(AdditiveMechanism):
     rows; delta is 0 but for Gaussian noise.
     Needs: [P1] t(X) is the exact integer vector of
     :class:`~tightdp.data.table_counts.TableCounts`, in which levels and bins are public; [P2] the
-    noise covers what one row moves: :class:`~tightdp.shaping.book_noise.ShapedNoise` and
-    :class:`~tightdp.shaping.book_noise.GaussianBookNoise` prove it, and the gate certifies it at
+    noise covers what one row moves: :class:`~tightdp.shaping.book_noise.ShapedNoise`,
+    :class:`~tightdp.shaping.book_noise.GaussianBookNoise` and
+    :class:`~tightdp.shaping.book_l2_noise.L2BookNoise` prove it, and the gate certifies it at
     construction (:mod:`tightdp.shaping.coverage`); [P3] draws are exact.
     Proof: which coordinates are measured, and with how much noise, is chosen from public facts
     alone; then as for :class:`~tightdp.AdditiveMechanism`, the noise being private for all moves
@@ -102,7 +103,7 @@ class TableMechanism(AdditiveMechanism):
         choice = choose_table_noise(asked, name, budget)
         if isinstance(choice, GaussianBookNoise):
             self.plan = choice.plan
-        self.strategy = choice.strategy.name if isinstance(choice, ShapedNoise) else "gaussian"
+        self.strategy = choice.name
         self._adopt(choice.counts, choice)
         self.in_rho = rho is not None  # whatever the noise says of itself
 
@@ -153,9 +154,7 @@ class TableMechanism(AdditiveMechanism):
         )
 
     def shape_facts(self) -> list[str]:
-        choice = self._choice
-        assert isinstance(choice, (ShapedNoise, GaussianBookNoise))
-        return choice.facts()
+        return self.book_noise.facts()
 
     def reader(self) -> TableReader:
         """From measured vectors to tables."""

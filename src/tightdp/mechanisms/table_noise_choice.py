@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from tightdp.accepted import Number
 from tightdp.data.table_counts import TableColumns, TableCounts
 from tightdp.errors import InfeasibleSamplingError, amount_within, fail
 from tightdp.noise.gaussian_laws import AnalyticGaussian
-from tightdp.privacy import check_epsilon
+from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.schema import Schema
+from tightdp.shaping.book_l2_noise import MOST_DIRECTIONS, L2BookNoise
 from tightdp.shaping.book_noise import BookNoise, GaussianBookNoise, feasible
 from tightdp.shaping.coordinate_noise import check_share
-from tightdp.workloads.planner import plan
+from tightdp.workloads.planner import NoisePlan, plan
 from tightdp.workloads.public_tables import PublicTables
 from tightdp.workloads.residuals import Workload
 from tightdp.workloads.strategies import Strategy, strategies
 
 SAID_AT = Fraction(1, 10**6)
 """The delta at which a budget in rho is told in epsilon, where none is stated."""
-NOISES = ("best", "gaussian", "hull", "cube", "tables", "mixed", "split")
+NOISES = ("best", "gaussian", "hull", "cube", "tables", "mixed", "split", "l2")
 
 
 class Spending(NamedTuple):
@@ -74,29 +76,66 @@ def choose_table_noise(book: BookWork, name: str, budget: Spending) -> BookNoise
     schema, work = book.schema, book.work
     if name == "gaussian" and not budget.delta:
         fail("`noise` 'gaussian' needs `delta` > 0, or a budget in `rho`. Got delta = 0.")
-    shaped = [] if name == "gaussian" else strategies(work, schema.neighbors, book.public)
-    if name not in ("best", "gaussian"):
+    planned = name in ("gaussian", "l2")
+    shaped = [] if planned else strategies(work, schema.neighbors, book.public)
+    if name != "best" and not planned:
         known = sorted({strategy.name for strategy in shaped})
         shaped = [strategy for strategy in shaped if strategy.name == name]
         if not shaped:
             fail(f"`noise` {name!r} is not for these tables: {', '.join(known)}, or 'best'.")
-    gaussian: GaussianBookNoise | None = None
+    scale = (book.rows / float(budget.epsilon)) ** 2
+    offers: list[tuple[float, Callable[[], BookNoise | None]]] = []
     if budget.delta and name in ("best", "gaussian"):
         gaussian = _gaussian(book, budget)
+        offers.append((gaussian.total(work), lambda: gaussian))
     for strategy in shaped:
-        pure = strategy.total * (book.rows / float(budget.epsilon)) ** 2
-        if gaussian is not None and pure >= gaussian.total(work):
-            break
-        counts = _counts(schema, book.sides, strategy)
-        found = feasible(counts, strategy, budget.epsilon, book.public)
+        counts = partial(_counts, schema, book.sides, strategy)
+        drawn = partial(_shaped, counts, strategy, budget.epsilon, book.public)
+        offers.append((strategy.total * scale, drawn))
+    if name == "l2" or (name == "best" and l2_total(book) is not None):
+        offers.append(((l2_total(book) or 0.0) * scale, lambda: _l2(book, budget)))
+    for _, make in sorted(offers, key=lambda offer: offer[0]):
+        found = make()
         if found is not None:
             return found
-    if gaussian is None:
-        fail(
-            f"`noise` {name!r} cannot be drawn exactly for these tables: use 'best', or a delta.",
-            InfeasibleSamplingError,
-        )
-    return gaussian
+    fail(
+        f"`noise` {name!r} cannot be drawn exactly for these tables: use 'best', or a delta.",
+        InfeasibleSamplingError,
+    )
+
+
+def l2_total(book: BookWork) -> float | None:
+    """The weighted total variance of l2 noise at epsilon = 1; None where it cannot be drawn.
+
+    The law with density like exp(-|v|) in m dimensions has the variance m + 1 in each.
+    """
+    work, relation = book.work, book.schema.neighbors
+    paired = relation is Neighbors.REPLACE_ONE
+    asked = [some for some in work.residuals if not (paired and book.public.holds(some))]
+    dim = sum(work.directions(some) for some in asked)
+    if dim > MOST_DIRECTIONS:
+        return None
+    return plan(work, relation, book.public).total * (dim + 1)
+
+
+def pure_totals(book: BookWork) -> list[tuple[str, float]]:
+    """The weighted total variance of every noise without a delta, at epsilon = 1."""
+    shaped = strategies(book.work, book.schema.neighbors, book.public)
+    ball = l2_total(book)
+    found = [(strategy.name, strategy.total) for strategy in shaped]
+    return found if ball is None else [*found, ("l2", ball)]
+
+
+def _shaped(
+    counts: Callable[[], TableCounts], strategy: Strategy, epsilon: Fraction, public: PublicTables
+) -> BookNoise | None:
+    return feasible(counts(), strategy, epsilon, public)
+
+
+def _l2(book: BookWork, budget: Spending) -> L2BookNoise:
+    found = plan(book.work, book.schema.neighbors, book.public)
+    counts = _planned_counts(book, "contrasts", found)
+    return L2BookNoise(counts, found, budget.epsilon, book.public)
 
 
 def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCounts:
@@ -106,11 +145,15 @@ def _counts(schema: Schema, sides: TableColumns, strategy: Strategy) -> TableCou
 
 def _gaussian(book: BookWork, budget: Spending) -> GaussianBookNoise:
     found = plan(book.work, book.schema.neighbors, book.public)
-    names = book.sides.names
-    parts = [("centred", [names[j] for j in some]) for some in found.variances]
-    counts = measured_counts(book.schema, book.sides, parts)
+    counts = _planned_counts(book, "centred", found)
     epsilon = budget.epsilon if budget.rho is None else None
     return GaussianBookNoise(counts, found, epsilon, budget.delta, budget.rho, book.public)
+
+
+def _planned_counts(book: BookWork, kind: str, found: NoisePlan) -> TableCounts:
+    names = book.sides.names
+    parts = [(kind, [names[j] for j in some]) for some in found.variances]
+    return measured_counts(book.schema, book.sides, parts)
 
 
 def measured_counts(

@@ -45,6 +45,8 @@ class BookNoise(ABC):
     epsilon: Fraction
     delta: Fraction
     factor: int = 1
+    name: str
+    """As in ``noise=``."""
 
     def __init__(self, counts: TableCounts, public: PublicTables) -> None:
         self.counts, self.public = counts, public
@@ -70,6 +72,10 @@ class BookNoise(ABC):
     @abstractmethod
     def words(self) -> str:
         """The exact law, for people."""
+
+    @abstractmethod
+    def facts(self) -> list[str]:
+        """What the law is made of, to the last digit."""
 
     @abstractmethod
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
@@ -107,9 +113,17 @@ class BookNoise(ABC):
     def covers(self, moves: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether each move of one row, in steps of the noise's lattice, is covered."""
 
-    @abstractmethod
     def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
         """Whether all moves between combinations of the images are proved to be covered."""
+        if len(images) > 1:
+            return False
+        whole = np.zeros((len(images[0].values), len(self.counts)), dtype=np.int64)
+        whole[:, images[0].entries] = np.asarray(images[0].values // self.factor, dtype=np.int64)
+        if not paired:
+            return bool(self.covers(whole * self.factor).all())
+        return all(
+            bool(self.covers((whole[i:] - whole[i]) * self.factor).all()) for i in range(len(whole))
+        )
 
     @abstractmethod
     def covers_by_structure(self) -> bool:
@@ -136,7 +150,7 @@ class ShapedNoise(BookNoise):
         public: PublicTables = NOTHING,
     ) -> None:
         super().__init__(counts, public)
-        self.epsilon, self.strategy = epsilon, strategy
+        self.epsilon, self.strategy, self.name = epsilon, strategy, strategy.name
         self.noises: list[LatticeNoise] = []
         self.entries: list[NDArray[np.intp]] = []
         every = np.arange(len(counts))
@@ -318,6 +332,8 @@ class GaussianBookNoise(BookNoise):
     different sigma, all of them at least as fine on the lattice as it asks [P4].
     """
 
+    name = "gaussian"
+
     def __init__(
         self,
         counts: TableCounts,
@@ -423,17 +439,6 @@ class GaussianBookNoise(BookNoise):
             part = np.asarray(moves[:, where] // self.factor, dtype=np.int64)
             total += (part * part).sum(axis=1) * float(self.rows**2 / length)
         return np.asarray(total <= _ROUNDED, dtype=bool)
-
-    def covers_all(self, images: Sequence[Images], paired: bool) -> bool:
-        whole = np.zeros((len(images[0].values), len(self.counts)), dtype=np.int64)
-        if len(images) > 1:
-            return False
-        whole[:, images[0].entries] = np.asarray(images[0].values // self.factor, dtype=np.int64)
-        if not paired:
-            return bool(self.covers(whole * self.factor).all())
-        return all(
-            bool(self.covers((whole[i:] - whole[i]) * self.factor).all()) for i in range(len(whole))
-        )
 
     def covers_by_structure(self) -> bool:
         """The plan was certified for its residuals, which are those that are measured [P2]."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,13 @@ from tightdp.accepted import Number
 from tightdp.accounting import Cost
 from tightdp.accounting.conversions import root_up
 from tightdp.data.statistics import Statistic
-from tightdp.errors import FloatArray, InfeasibleSamplingError, UndecidedError, fail
+from tightdp.errors import (
+    FloatArray,
+    InfeasibleSamplingError,
+    UndecidedError,
+    WideIntegers,
+    fail,
+)
 from tightdp.exact.lattice_bodies import RoundBody
 from tightdp.exact.lattice_body import roomy
 from tightdp.noise.l2_curve import l2_delta, l2_scale
@@ -137,46 +145,69 @@ class L2Noise(RoundNoise):
 
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> Any:
         """Draws: a vector of integers, or ``size`` rows of them."""
-        z = self._draw(1 if size is None else size, source(rng))
-        if set(self.roots) != {1}:
-            widest = max(self.roots)
-            wide = roomy(z, (1 << 61) // 2 - widest) if widest < 1 << 60 else z.astype(object)
-            roots = np.array(self.roots, dtype=wide.dtype)
-            z = (2 * wide + roots) // (2 * roots)  # roots are odd: there are no ties
+        z = rounded(self._draw(1 if size is None else size, source(rng)), self.roots)
         return z[0] if size is None else z
 
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled statistic: (m + 1) s^2, and 1/12 for rounding.
-
-        Where a step is not small beside the noise, by the tails of the rounded integers.
-        """
-        each, known = (len(self.roots) + 1) / float(self.rate) ** 2, {}
-        for root in set(self.roots):
-            known[root] = each / root**2 + (root > 1) / 12
-            if root > 1 and each < _COARSE * root**2:
-                known[root] = self._rounded_variance(root)
+        """Covariance of the noise on the scaled statistic."""
+        dim, rate = len(self.roots), float(self.rate)
+        known = {root: rounded_variance(dim, rate, root) for root in set(self.roots)}
         return np.diag([known[root] for root in self.roots]) / float(self.resolution) ** 2
-
-    def _rounded_variance(self, root: int) -> float:
-        """E Z^2 as the sum of (2k - 1) P(|Z| >= k), a little too large; never 0."""
-        chance, sizes = _shares(len(self.roots))
-        steps = np.arange(1, _MOST_STEPS + 1)
-        reach = (steps - 0.5) * root * float(self.rate)
-        tails = scipy.special.gammaincc(len(self.roots), reach[:, None] / sizes) @ chance
-        return max(float(tails @ (2 * steps - 1)), _LEAST_VARIANCE)
 
     def reach(self, linear: FloatArray, confidence: float) -> FloatArray:
         """Half-widths that hold at once for all entries of the linear image of the noise.
 
-        A linear form of V is its length times |V| times one entry of a uniform direction. Its tail
-        is shared out evenly among the rows, and smaller by what the lattice may add to it.
+        The chance to miss is shared out evenly among the rows, and smaller by what the lattice may
+        add to it.
         """
         miss = (1 - confidence) / max(1, len(linear)) * math.exp(-self._price)
-        forms = np.abs(linear) / np.array(self.roots, dtype=np.float64)
-        length = np.sqrt((forms**2).sum(axis=1))
-        half = length * one_entry_reach(len(self.roots), miss) / float(self.rate)
-        half += forms.sum(axis=1) / 2 + (np.abs(linear) @ (np.array(self.roots) > 1)) / 2
+        half = round_reach(linear, self.roots, float(self.rate), miss)
         return upwards(half / self.resolution, whole=is_whole(linear, self.resolution))
+
+
+def rounded(z: WideIntegers, roots: Sequence[int]) -> WideIntegers:
+    """Integers next to z / n, for an odd n in every column.
+
+    >>> rounded(np.array([[4, -5]]), (3, 9))
+    array([[ 1, -1]])
+    """
+    if set(roots) == {1}:
+        return z
+    widest = max(roots)
+    wide = roomy(z, (1 << 61) // 2 - widest) if widest < 1 << 60 else z.astype(object)
+    odd = np.array(roots, dtype=wide.dtype)
+    return np.asarray((2 * wide + odd) // (2 * odd))  # n is odd: there are no ties
+
+
+@lru_cache(maxsize=1024)
+def rounded_variance(dim: int, rate: float, root: int) -> float:
+    """Of an entry of z / n, rounded: (m + 1) / (n rate)^2, and 1/12 for rounding.
+
+    Where a step is not small beside the noise, E Z^2 is the sum of (2k - 1) P(|Z| >= k), a little
+    too large; never 0.
+    """
+    each = (dim + 1) / rate**2
+    if root == 1 or each >= _COARSE * root**2:
+        return each / root**2 + (root > 1) / 12
+    chance, sizes = _shares(dim)
+    # |V| is Gamma(m), which is beyond this length less often than one in 10^20
+    last = (2 * dim + 12 * math.sqrt(dim) + 60) / (root * rate)
+    steps = np.arange(1, min(_MOST_STEPS, math.ceil(last) + 8) + 1)
+    reach = (steps - 0.5) * root * rate
+    tails = scipy.special.gammaincc(dim, reach[:, None] / sizes) @ chance
+    return max(float(tails @ (2 * steps - 1)), _LEAST_VARIANCE)
+
+
+def round_reach(linear: FloatArray, roots: Sequence[int], rate: float, miss: float) -> FloatArray:
+    """Half-widths of sums of entries of z / n, rounded, each missed with at most this chance.
+
+    A linear form of V is its length times |V| times one entry of a uniform direction.
+    """
+    odd = np.array(roots, dtype=np.float64)
+    forms = np.abs(linear) / odd
+    length = np.sqrt((forms**2).sum(axis=1))
+    half = length * one_entry_reach(len(odd), miss) / rate
+    return np.asarray(half + forms.sum(axis=1) / 2 + (np.abs(linear) @ (odd > 1)) / 2)
 
 
 def _rate(square: int, scale: float) -> Fraction:

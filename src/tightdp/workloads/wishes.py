@@ -9,6 +9,11 @@ from tightdp.privacy import Neighbors
 from tightdp.workloads.planner import plan
 from tightdp.workloads.residuals import Workload
 
+_POSSIBLE = (
+    "no budget makes a standard error 0; wish for a small one, such as 0.1 counts, and "
+    "epsilon_for says what it costs"
+)
+
 
 def balanced(work: Workload, neighbors: Neighbors, targets: object) -> list[float]:
     """Weights at which the errors of Gaussian noise miss all targets by about one factor.
@@ -32,4 +37,4 @@ def check_targets(targets: object, count: int) -> FloatArray:
             f"`targets` must be a list of {count} standard errors, one for each table. Got "
             f"{quoted(targets)}."
         )
-    return np.array([check_within("targets", wish, "[1e-6, 1e12]") for wish in targets])
+    return np.array([check_within("targets", wish, "[1e-6, 1e12]", _POSSIBLE) for wish in targets])
