@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,27 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.simulated_previews import FAINT
-from tightdp.preview import MEAN_AT_BOUND, ORDERED_ROWS, KeysPreview, Preview, of_rows, spread
+from tightdp.preview import (
+    MEAN_AT_BOUND,
+    ORDERED_ROWS,
+    KeysPreview,
+    Preview,
+    of_rows,
+    spread,
+)
+from tightdp.printed import short
+from tightdp.privacy import EPSILON_CEILING
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.schema import Category, Interval, Schema
 
 _SEED = 20_260_101  # simulations of public models: repeatable, and no privacy is at stake
 _TABLES = 8
-_LEAST, _MOST = 2.0**-20, 1000.0
+_LEAST, _MOST = 2.0**-20, float(EPSILON_CEILING)
 _CLOSE = 1.0002
+_ONE_WAY = (
+    "Give `error`, in the units of the release, or `ranks`, for quantiles; neither for a book of "
+    "tables that has `targets`."
+)
 
 
 @runtime_checkable
@@ -172,7 +185,9 @@ def epsilon_for(
 
     Errors are those of the noise, in the units of the release (see :func:`preview`). How far off a
     quantile is in its own unit depends on the rows: no epsilon promises it, and it is refused.
-    Public facts do promise how many ranks it is off: ask with ``ranks``.
+    Public facts do promise how many ranks it is off: ask with ``ranks``. Of a book of tables with
+    ``targets`` say neither: standard errors are to meet those. What no epsilon meets is an error
+    that says what can be had instead.
 
     Parameters
     ----------
@@ -209,21 +224,59 @@ def epsilon_for(
     """
     level = check_probability("confidence", confidence)
     at = release_at(what, noise)
-    if (error is None) == (ranks is None):
-        fail("Give `error`, in the units of the release, or `ranks`, for quantiles.")
+    if error is not None and ranks is not None:
+        fail(_ONE_WAY)
 
-    def meets(epsilon: float) -> bool:
+    def looked(epsilon: float) -> Looked:
         found = expected_error(at(epsilon), level)
         if ranks is not None:
-            return bool((rank_error(found) <= wished(ranks, found.names)).all())
+            return Looked("ranks", found, rank_error(found), wished(ranks, found.names))
+        wish = stated_targets(found) if error is None else wished(error, found.names)
         check_promised(found, assume_rows=assume_rows)
-        return bool((found.half_width <= wished(error, found.names)).all())
+        if error is None:
+            return Looked("targets", found, found.std, wish)
+        return Looked("error", found, found.half_width, wish)
 
-    low, high = _bracket(meets)
+    low, high = _bracket(looked)
     while high / low > _CLOSE:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return _short(high, meets)
+        low, high = (low, middle) if looked(middle).met else (middle, high)
+    return _short(high, lambda epsilon: looked(epsilon).met)
+
+
+class Looked(NamedTuple):
+    """The errors at some epsilon, beside what is wished by a parameter of this name."""
+
+    asked: str
+    found: Preview
+    errors: FloatArray
+    wishes: FloatArray
+
+    @property
+    def met(self) -> bool:
+        """Whether all entries have their wish."""
+        return bool((self.errors <= self.wishes).all())
+
+    def close_to(self, best: Looked) -> bool:
+        """Whether no wish is missed by one percent more than there."""
+        return bool((self.errors <= np.maximum(1.01 * best.errors, self.wishes)).all())
+
+    def worst(self) -> str:
+        """The wish that is missed by the largest factor."""
+        k = int(np.argmax(self.errors / self.wishes))
+        size = {"targets": "standard error", "ranks": "error in ranks"}.get(self.asked, "error")
+        return (
+            f"the {size} of {self.found.names[k]!r} is {short(self.errors[k])}, where "
+            f"{short(self.wishes[k])} is wished"
+        )
+
+
+def stated_targets(found: Preview) -> FloatArray:
+    """The standard errors that a book of tables was made for."""
+    wish = getattr(found, "targets", None)
+    if wish is None:
+        fail(_ONE_WAY)
+    return np.asarray(wish)
 
 
 def check_promised(found: Preview, *, assume_rows: bool) -> None:
@@ -255,21 +308,31 @@ def rank_error(found: Preview) -> FloatArray:
     return found.ranks
 
 
-def _bracket(meets: Callable[[float], bool]) -> tuple[float, float]:
+def _bracket(looked: Callable[[float], Looked]) -> tuple[float, float]:
     """Two epsilons, the larger of which meets the wish."""
     high = 1.0
-    while not meets(high):
-        high *= 4
-        if high > _MOST:
-            fail(
-                f"`error` cannot be met with an epsilon up to {_MOST:g}: allow a larger one. "
-                "What is possible, `preview()` of the same release at that epsilon says.",
-                UndecidedError,
-            )
+    while not looked(high).met:
+        if high >= _MOST:
+            fail(_possible(looked), UndecidedError)
+        high = min(4 * high, _MOST)
     low = high / 4
-    while low > _LEAST and meets(low):
+    while low > _LEAST and looked(low).met:
         low, high = low / 4, low
     return low, high
+
+
+def _possible(looked: Callable[[float], Looked]) -> str:
+    """What can be had where a wish cannot: the least error, and the epsilon from which on it is."""
+    best = looked(_MOST)
+    low, high = _LEAST, _MOST
+    while high / low > 1.05:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if looked(middle).close_to(best) else (middle, high)
+    more = f"; from epsilon = {high:.3g} on it is hardly less" if high < _MOST / 1.1 else ""
+    return (
+        f"`{best.asked}` cannot be met by any epsilon: at {_MOST:g}, the largest there is, "
+        f"{best.worst()}{more}. Wish for that or more, or ask for less in one release."
+    )
 
 
 def _short(epsilon: float, meets: Callable[[float], bool]) -> float:

@@ -197,7 +197,8 @@ class BookPreview(Preview):
 
     Beside what a :class:`~tightdp.preview.Preview` says: ``alone``, the half-widths of cells each
     for itself; ``plan``, what noise was chosen; ``gap``, by which share its total variance may
-    exceed the least that Gaussian noise can have, a certified bound, or None.
+    exceed the least that Gaussian noise can have, a certified bound, or None; ``targets``, the
+    standard errors that were wished for, or None.
     """
 
     contents: Contents = ()
@@ -205,6 +206,7 @@ class BookPreview(Preview):
     plan: str = ""
     gap: float | None = None
     given: str = ""
+    targets: FloatArray | None = None
 
     def rows(self) -> list[tuple[str, ...]]:  # type: ignore[override]
         """A heading, and a row for every table: its cells with the largest errors."""
@@ -224,6 +226,12 @@ class BookPreview(Preview):
         guarantee, note = f"{said}; noise: {self.plan}", self.note
         if self.gap is not None:
             note += f"; no Gaussian noise in residuals has {self.gap * 100:.3g} % less variance"
+        if self.targets is not None:
+            missed = float(np.max(self.std / self.targets))
+            worst = (
+                f"missed by a factor of up to {short(missed)}: `epsilon_for` has what meets them"
+            )
+            note += f"; targets are {'met' if missed <= 1 else worst}"
         return guarantee, note
 
 

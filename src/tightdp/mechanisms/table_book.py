@@ -66,7 +66,7 @@ from tightdp.workloads.planner import plan
 from tightdp.workloads.public_tables import read_public
 from tightdp.workloads.residuals import Columns, Workload
 from tightdp.workloads.rivals import gaussian_total, laplace_total, planner_total
-from tightdp.workloads.wishes import balanced
+from tightdp.workloads.wishes import balanced, of_entries
 
 GROUPS_OF_ONE_SIZE = "groups of equal size; in smaller groups errors are larger in proportion"
 
@@ -210,6 +210,7 @@ class Tables(Reading):
         )
         names = [*map(cell_names, tables_of), *(numbers.names for numbers in self.numbers)]
         self.names = distinct_quickly(tuple(itertools.chain.from_iterable(names)))
+        self._wished = of_entries(targets, stated, len(items), list(map(len, names)))
 
     why = (
         "Tables are put together from coordinates that each are measured once, with noise shaped "
@@ -360,6 +361,7 @@ class Tables(Reading):
             plan=self.strategy,
             gap=self.gap,
             given=self.given,
+            targets=self._wished,
         )
 
     def compare(self) -> BookComparison:

@@ -69,7 +69,7 @@ _ROOT_TOP, _ROOT_BOTTOM = 577, 408
 _COARSE = Fraction(1, 8)  # halving loses a factor exp(-2 eta / c) a time: refine beyond this rate
 _MOST_SENSITIVITY = 1 << 200
 _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four draws of its K-norm
-_SILENT = 60  # rates at which nothing but zero is drawn
+SILENT = 60  # rates at which nothing but zero is drawn
 
 
 class LatticeNoise:
@@ -177,7 +177,7 @@ class LatticeNoise:
         Nor is it stated where all but one draw in :math:`10^{26}` are zero: who weighs by it must
         not divide by zero.
         """
-        if self.staircase is not None or self.rate > _SILENT:
+        if self.staircase is not None or self.rate > SILENT:
             return None
         return self.body.covariance(float(self.rate))
 

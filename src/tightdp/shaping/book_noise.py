@@ -22,7 +22,7 @@ from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_varia
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.noise.gaussian_tails import sure_multiple
 from tightdp.noise.gaussian_vectors import GaussianVector
-from tightdp.noise.lattice import LatticeNoise, refuse
+from tightdp.noise.lattice import SILENT, LatticeNoise, refuse
 from tightdp.privacy import EPSILON_FLOOR, Neighbors
 from tightdp.randomness import RandomLike, source
 from tightdp.shaping.reach import level_reach
@@ -197,8 +197,13 @@ class ShapedNoise(BookNoise):
         return reaches(self.counts.work, part[1], relation, frozen).astype(np.int64).ravel()
 
     def _known(self, places: Sequence[int], noise: LatticeNoise) -> dict[int, FloatArray]:
-        """Variances of parts: of the integers where they can be summed, else of the continuum."""
-        found = noise.covariance() if noise.dim <= _MOST_SUMMED else None
+        """Variances of parts: of the integers where they can be summed, else of the continuum.
+
+        Where nothing but zero is drawn they are a little too large, and never 0.
+        """
+        found = None
+        if noise.dim <= _MOST_SUMMED:
+            found = noise.body.covariance(min(float(noise.rate), SILENT))
         out: dict[int, FloatArray] = {}
         own: Any
         start = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tightdp.errors import FloatArray, check_within, fail, quoted
@@ -38,3 +40,17 @@ def check_targets(targets: object, count: int) -> FloatArray:
             f"{quoted(targets)}."
         )
     return np.array([check_within("targets", wish, "[1e-6, 1e12]", _POSSIBLE) for wish in targets])
+
+
+def of_entries(targets: object, stated: int, items: int, sizes: Sequence[int]) -> FloatArray | None:
+    """The wish for every entry of a book: of tables that are stated, of those that come with means
+    and have none, and of means and sums; None where nothing is wished.
+
+    >>> of_entries([5, 0.5], 1, 1, [2, 3, 1])
+    array([5. , 5. , inf, inf, inf, 0.5])
+    """
+    if targets is None:
+        return None
+    wish = check_targets(targets, stated + items)
+    free = np.full(len(sizes) - stated - items, np.inf)
+    return np.repeat(np.concatenate([wish[:stated], free, wish[stated:]]), sizes)
