@@ -388,6 +388,15 @@ def test_bad_tables_cost_nothing(X, y, options):
     assert ledger.spent.epsilon == 0
 
 
+def test_more_moments_than_memory_holds_are_refused_before_payment():
+    """Two hundred features took all memory and were killed."""
+    ledger = tdp.Ledger(1)
+    model = LinearRegression(epsilon=1, bounds=(-1, 1), ledger=ledger)
+    with pytest.raises(ParameterError, match=r"at most 8192 moments. Got 2\d{4}: choose fewer"):
+        model.fit(np.zeros((9, 200)), np.zeros(9))
+    assert ledger.spent.epsilon == 0
+
+
 def test_bad_alpha():
     with pytest.raises(ParameterError, match="alpha"):
         Ridge(alpha=-1, bounds=BOUNDS).fit(np.zeros((10, FEATURES)), np.zeros(10))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tightdp.data.blocks import Block, Grid, gram_of_doubles, product_rounding
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.statistics import SCALED, Statistic, columns_of_kind, distinct
-from tightdp.errors import FloatArray, Integers, check_choice, fail
+from tightdp.errors import FloatArray, Integers, check_choice, check_most, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.moment_bodies import KINDS, MomentBody
 from tightdp.geometry.moment_hulls import K2
@@ -35,6 +35,7 @@ from tightdp.schema import Interval, Schema, check_schema
 Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
 
+MOST_MOMENTS = 8192  # of a regression: their covariance is a matrix of half a gigabyte
 MOMENT_KINDS = ("triangle", "cylinder", "box")
 ROWS: Entry = (0, 0, 1)
 """The number of rows, where it is private."""
@@ -125,6 +126,8 @@ class RegressionMoments(Statistic):
         self.design, self.places = self.layout.design, self.layout.places
         self.parts = self._lay_out()
         entries = [entry for groups in self.parts.values() for g in groups for entry in g.entries]
+        remedy = "choose fewer features, or levels"
+        check_most("features", len(entries), MOST_MOMENTS, "moments", remedy)
         self.entries = np.array(entries, dtype=np.int64)
         # what is subtracted from an entry for every row: from squares under add-remove
         squares = [self._added and i == j > 0 for i, j, _ in entries]
