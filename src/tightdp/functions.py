@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from tightdp.ledger import Ledger
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.options import Amount, Option
 from tightdp.randomness import RandomSource
 from tightdp.registry import KINDS, Kind
@@ -72,12 +77,60 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
         for name, value in stated.items():
             if isinstance(value, str) and kind.options[name].takes in ("columns", "terms"):
                 stated[name] = [value]  # one column, by its name
-        return kind.build(schema, stated, epsilon).release(frame, **how)
+        return _made(kind, schema, stated, epsilon).release(frame, **how)
 
     function.__name__ = function.__qualname__ = kind.name
     function.__signature__ = form  # type: ignore[attr-defined]
     function.__doc__ = _documentation(kind, notes)
     return function
+
+
+# --- what was made for an earlier call ------------------------------------------------------------
+
+_REMEMBERED, _MOST_ENTRIES = 32, 64
+_mechanisms: OrderedDict[Any, tuple[Schema, Mechanism]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _made(kind: Kind, schema: Schema, stated: dict[str, Any], epsilon: Any) -> Mechanism:
+    """The mechanism of a question, which is a function of public facts: small ones are kept.
+
+    Choosing the noise and proving that it covers every move takes longer than the release. The
+    schema must be the very same object, which cannot change: equal ones may have other orders.
+    """
+    question = (kind.name, id(schema), _plain(stated), _plain(epsilon))
+    try:
+        with _lock:
+            kept = _mechanisms.get(question)
+            if kept is not None:  # it holds its schema, so that no other one has this identity
+                _mechanisms.move_to_end(question)
+                return kept[1]
+    except TypeError:  # no key: a function of the caller's, say, or rubbish that is refused below
+        return kind.build(schema, stated, epsilon)
+    mechanism = kind.build(schema, stated, epsilon)
+    if _size(mechanism) <= _MOST_ENTRIES:
+        with _lock:
+            _mechanisms[question] = schema, mechanism
+            while len(_mechanisms) > _REMEMBERED:
+                _mechanisms.popitem(last=False)
+    return mechanism
+
+
+def _size(mechanism: Mechanism) -> int:
+    """How many entries it has to hold facts about: those that it reads, or releases."""
+    read = [one.width for one in mechanism.integer_sums()]
+    return max([len(getattr(mechanism, "names", ())), *read])
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is now, with its types: True is not 1, and a list may change later."""
+    if isinstance(value, dict):
+        return dict, tuple((key, _plain(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_plain(item) for item in value)
+    if value is None or isinstance(value, (str, int, float, Fraction, Decimal)):
+        return type(value), value
+    return type(value), [value]  # has no hash on purpose: whether it is the same is not known
 
 
 def _signature(kind: Kind) -> inspect.Signature:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp import functions
 from tightdp.data.column_moments import SumsAndRows
+from tightdp.errors import ParameterError
+from tightdp.functions import function_of
 from tightdp.plans import request
 from tightdp.randomness import source
+from tightdp.registry import KINDS
 
 FACTS = {"x": tdp.Interval(0, 10), "y": tdp.Interval(-8, -6)}
 
@@ -117,3 +123,48 @@ def test_two_entries_drawn_from_a_seed_have_noises_of_their_own(seed: int) -> No
     facts = tdp.Schema(FACTS, rows=500)
     noise = tdp.AdditiveMechanism(tdp.Sums(facts), noise="laplace", epsilon=1).noise
     assert abs(np.corrcoef(noise.sample(2000, rng=seed).T)[0, 1]) < 0.15
+
+
+# --- what is kept of earlier calls ----------------------------------------------------------------
+
+
+def test_a_question_that_was_asked_before_is_not_made_again():
+    made = []
+
+    def build(*given: Any) -> Any:
+        made.append(given)
+        return KINDS["mean"].build(*given)
+
+    mean = function_of(replace(KINDS["mean"], build=build))
+    frame = {"x": [0.0, 1.0], "y": [1.0, 0.0]}
+    columns = {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}
+    facts = tdp.Schema(columns, rows=2)
+    asked = ["x"]
+    for _ in range(3):
+        assert mean(frame, asked, schema=facts, epsilon=1).names == ("x",)
+    assert len(made) == 1
+    asked.append("y")  # a list that was changed is another question
+    assert mean(frame, asked, schema=facts, epsilon=1).names == ("x", "y")
+    for epsilon in (1.0, Fraction(1), 2):  # other types may be other amounts
+        mean(frame, asked, schema=facts, epsilon=epsilon)
+    assert len(made) == 5
+    turned = tdp.Schema(dict(reversed(columns.items())), rows=2)  # equal, in another order
+    assert turned == facts
+    assert mean(frame, schema=facts, epsilon=1).names == ("x", "y")
+    assert mean(frame, schema=turned, epsilon=1).names == ("y", "x")
+    with pytest.raises(ParameterError, match="epsilon"):
+        mean(frame, asked, schema=facts, epsilon=True)
+
+
+def test_few_mechanisms_are_kept_and_none_that_is_large():
+    functions._mechanisms.clear()
+    for rows in range(2, 100):
+        tdp.mean({"x": [0.0] * rows}, "x", schema=schema_of(rows), epsilon=1)
+    assert len(functions._mechanisms) == functions._REMEMBERED
+    functions._mechanisms.clear()
+    tdp.histogram({"x": [0.0] * 9}, "x", bins=65, schema=schema_of(9), epsilon=1)
+    assert not functions._mechanisms
+
+
+def schema_of(rows: int) -> tdp.Schema:
+    return tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)

@@ -431,7 +431,7 @@ def grouped_sums(
     if factors == 0:
         return np.array([rows]) if codes is None else np.bincount(codes, minlength=count)
     if factors * bits + rows.bit_length() <= _EXACT:
-        return _add_up(np.prod(cells, axis=0), codes, count)
+        return _add_up(cells[0] if factors == 1 else np.prod(cells, axis=0), codes, count)
     whole = np.prod(cells.astype(np.int64), axis=0)  # too many bits for a double: two halves
     high, low = whole >> _HIGH, whole & ((1 << _HIGH) - 1)
     return (_add_up(high, codes, count) << _HIGH) + _add_up(low, codes, count)

@@ -297,7 +297,8 @@ class Products(Statistic):
             if gram is not None and len(at) == 2 and not levels:
                 sums = gram[at[0], at[1]]
             else:
-                sums = grouped_sums(cells[at], *self._codes(block, levels), grid.cell_bits)
+                some = cells[at[0] : at[0] + 1] if len(at) == 1 else cells[at]  # without a copy
+                sums = grouped_sums(some, *self._codes(block, levels), grid.cell_bits)
             # entries of lower degree are lifted to the common resolution
             out[places] = sums * grid.points ** (self.degree - len(at))
         return out
