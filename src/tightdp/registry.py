@@ -20,6 +20,7 @@ from tightdp.errors import check_choice, check_list, fail
 from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.counts import CellCounts, ClassTables
+from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
 from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
@@ -49,6 +50,7 @@ from tightdp.schema import (
     check_schema,
 )
 from tightdp.shaping.coordinate_noise import PURE
+from tightdp.shaping.second_moment_noise import NOISES as COVARIANCE_NOISES
 
 Options = Mapping[str, Any]
 Build = Callable[[Schema, Options, Fraction], Mechanism]
@@ -497,6 +499,16 @@ _register_model(
         "alpha": Option("number", "pseudo-counts of the levels"),
     },
     target=Category,
+)
+_register(
+    "covariance",
+    "means and the covariance matrix of numeric columns",
+    CovarianceMechanism,
+    columns=Option("columns", "numeric columns, by default all", of=Interval),
+    norm=Option("number", "the largest Euclidean length of a row, its columns scaled to [-1, 1]"),
+    assume_centered=Option("flag", "whether the middles of the bounds stand for the means"),
+    noise=Option("text", "the body of the noise, by default the best", choices=COVARIANCE_NOISES),
+    missing=_MISSING,
 )
 _register(
     "density",

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.book_parts import BookParts, GroupPart
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
+from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
 from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
@@ -339,6 +340,28 @@ MECHANISMS: dict[type, list[Case]] = {
     SplitMechanism: [
         Case("split", split),
         Case("nuclear moments", nuclear_moments, ("replace-one",), quick=False),
+    ],
+    CovarianceMechanism: [
+        Case(
+            f"covariance, {name}",
+            lambda facts, options=options: CovarianceMechanism(
+                facts, ["y", "x"], epsilon=1, **options
+            ),
+            quick=False,
+        )
+        for name, options in {
+            "rows of bounded length": {"norm": 1},
+            "about the middles": {"norm": 0.75, "assume_centered": True},
+            "nuclear": {"noise": "nuclear"},
+            "l2": {"norm": 1, "noise": "l2"},
+            "of rows that are there": {"norm": 1, "missing": "drop"},
+        }.items()
+    ]
+    + [
+        Case(
+            "covariance, columns",
+            lambda facts: CovarianceMechanism(facts, ["x"], epsilon=1, noise="columns"),
+        )
     ],
     SumMechanism: [Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1))],
     MeanMechanism: [
@@ -879,6 +902,8 @@ ESTIMATORS: dict[str, Fit] = {
     "Quantile": Fit(tdp.Quantile, ("x",)),
     "Quantiles": Fit(tdp.Quantiles, ("x",)),
     "GeometricMedian": Fit(tdp.GeometricMedian, ("x", "y")),
+    "Covariance": Fit(partial(tdp.Covariance, norm=1), ("x", "y")),
+    "PCA": Fit(partial(tdp.PCA, norm=1), ("x", "y")),
     "Density": Fit(tdp.Density, ("x",)),
     "SyntheticSample": Fit(tdp.SyntheticSample, ("x", "k")),
     "SyntheticTable": Fit(tdp.SyntheticTable, ("k", "t")),

@@ -29,6 +29,7 @@ from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
 from tightdp.data.row_facts import CappedSums, Flags
+from tightdp.data.second_moments import LAYOUTS, SecondMoments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
 from tightdp.data.table_counts import TableCounts
 from tightdp.data.weighted_moments import WeightedMoments
@@ -38,6 +39,7 @@ from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.proportion import FineRows
 from tightdp.mechanisms.shares import RowsInAndOut, RowsWhere
+from tightdp.noise.nuclear import NuclearNoise
 from tightdp.schema import complete_rows
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.class_noise import BodyNoise, ClassNoise, LawNoise
@@ -46,6 +48,7 @@ from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 from tightdp.shaping.gaussian_noise import GaussianNoise
 from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.second_moment_noise import body_of
 from tightdp.shaping.vector_noise import VectorNoise
 
 Generator = np.random.Generator
@@ -194,6 +197,15 @@ def _table_counts(rng: Generator, facts: tdp.Schema) -> TableCounts:
     return TableCounts(facts, names, order, bins)
 
 
+def _second_moments(rng: Generator, facts: tdp.Schema) -> SecondMoments:
+    """Of rows of any length, or of rows that are shortened; some may be left out."""
+    facts = complete_rows(facts, ("rule", "drop")[rng.integers(2)])
+    norm = (None, 1, Fraction(3, 4), 1.3)[rng.integers(4)]
+    layout, sums = str(rng.choice(LAYOUTS)), bool(rng.integers(2))
+    names = some(rng, ["a", "b", "c"])
+    return SecondMoments(facts, names, norm=norm, sums=sums, layout=layout)
+
+
 MAKERS: dict[type[Statistic], Maker] = {
     Sums: lambda rng, facts: Sums(facts, some(rng, ["a", "b", "c"])),
     Counts: lambda rng, facts: Counts(facts, terms(rng, MARGINS)[:3]),
@@ -213,6 +225,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     RegressionMoments: _regression,
     TableCounts: _table_counts,
     WeightedMoments: _weighted,
+    SecondMoments: _second_moments,
 }
 RELATIONS: dict[type[Statistic], tuple[str, ...]] = {
     SumsAndRows: (ADD,),
@@ -298,8 +311,34 @@ def obeying(statistic: Statistic, row: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def shortened_row(statistic: SecondMoments, row: dict[str, Any]) -> dict[str, Fraction]:
+    """Scaled cells, on the grid, of a row that is no longer than it may be: in whole numbers."""
+    unit = statistic.schema.resolution
+    cells = {name: _factor(name, row, statistic.schema) * unit for name in statistic.columns}
+    square, most = sum(g**2 for g in cells.values()), int(statistic.square * unit**2)
+    if square > most:  # the largest whole number whose square is below g^2 B / q
+        squares = {name: math.ceil(g**2 * most / square) for name, g in cells.items()}
+        sizes = {name: math.isqrt(max(0, each - 1)) for name, each in squares.items()}
+        cells = {name: sizes[name] * (1 if g > 0 else -1) for name, g in cells.items()}
+    return {name: Fraction(g) / unit for name, g in cells.items()}
+
+
+def second_moment(statistic: SecondMoments, name: str, row: dict[str, Any]) -> Fraction:
+    """What the name of an entry says of the row, shortened."""
+    if name == "rows":
+        return Fraction(1)
+    cells, whole = shortened_row(statistic, row), name.endswith("-1")
+    value = Fraction(1)
+    for part in name.removesuffix("-1").split("*"):
+        base, _, power = part.partition("^")
+        value *= int(base) if base.isdigit() else cells[base] ** int(power or 1)
+    return value - whole
+
+
 def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
     """What a row adds to an entry: by its name, from the row as it counts."""
+    if isinstance(statistic, SecondMoments):
+        return second_moment(statistic, name, row)
     counted = obeying(statistic, row)
     if isinstance(statistic, CappedSums):
         return counted[name] / Fraction(statistic.schema[name].high)
@@ -414,7 +453,7 @@ def plane(ball: str) -> Any:
 PURE = (*SHAPES, "laplace", "staircase", "tulap", "own ball")
 LOSSY = ("truncated-laplace", "tulap", "gaussian", "discrete-gaussian", "l2")
 DELTA = 1e-3
-QUICK = (*PURE, "split triangle", "split cylinder", "split box", "own law", "plane l2")
+QUICK = (*PURE, "own parts", "split triangle", "split cylinder", "split box", "own law", "plane l2")
 
 
 @dataclass(frozen=True)
@@ -444,6 +483,10 @@ def _makers(statistic: Statistic, epsilon: Any) -> dict[str, Callable[[], Any]]:
     if isinstance(statistic, GroupMoments):
         return _class_makers(statistic, epsilon)
     makers: dict[str, Callable[[], Any]] = {}
+    if isinstance(statistic, SecondMoments):
+        makers["own parts"] = lambda: SplitMechanism(
+            statistic, body_of(statistic).parts, epsilon=epsilon
+        )
     if isinstance(statistic, RegressionMoments):  # which is released in parts
         for kind in MOMENT_KINDS:
             makers[f"split {kind}"] = lambda kind=kind: _split(statistic, kind, epsilon)
@@ -538,7 +581,24 @@ def _in_classes(choice: ClassNoise, moves: Any) -> Any:
     return fits
 
 
+def _norms(noise: NuclearNoise, moves: Any) -> Any:
+    """The norm of a matrix of moves, from its eigenvalues, one move at a time."""
+    fits = []
+    for move in moves:
+        D = np.zeros((noise.ball.size, noise.ball.size))
+        for (i, j, factor), entry in zip(noise.entries, move, strict=True):
+            D[i, j] = D[j, i] = entry / factor * noise.ball.weights[i] * noise.ball.weights[j]
+        own = np.linalg.eigvalsh(D)
+        norm = np.abs(own).sum()
+        if noise.replaced:
+            norm = 2 * max(own[own > 0].sum(), -own[own < 0].sum())
+        fits.append(norm <= float(noise.sensitivity) * (1 + 1e-12))
+    return np.array(fits)
+
+
 def _levels(noise: Any, moves: Any) -> Any:
+    if isinstance(noise, NuclearNoise):
+        return _norms(noise, moves)
     try:
         return noise.body.level(moves) <= noise.sensitivity
     except ParameterError:  # a move that leaves the span of a flat body

@@ -126,6 +126,8 @@ ASKED = [
     Asked("logistic_regression", X | {"target": "t"}, REPLACE, True, False, rows=moderate_effects),
     Asked("quantile_regression", X | {"target": "y"}, on_rows=True, quick=False, rows=drawn_rows),
     Asked("naive_bayes", X | {"target": "t"}, on_rows=True, rows=drawn_rows),
+    Asked("covariance", {"columns": ["x", "y"]}, on_rows=True, quick=False),
+    Asked("covariance", {"columns": ["x"], "noise": "columns"}, on_rows=True),
     Asked("density", {"columns": ["x"], "bins": 5}),
     Asked("synthetic_rows", {"columns": ["k", "t"], "tables": [["k", "t"]]}),
     Asked("tables", {"tables": ["t", ["k", "t"]]}),

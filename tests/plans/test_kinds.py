@@ -59,6 +59,7 @@ ASKED = {
     "logistic_regression": {"features": ["w", "x"], "target": "t"},
     "quantile_regression": {"features": ["w"], "target": "x"},
     "naive_bayes": {"features": ["w"], "target": "t"},
+    "covariance": {"columns": ["y", "w"], "norm": 1},
     "density": {"columns": ["w", "x"], "bins": 2},
     "synthetic_rows": {"columns": ["w", "x"], "tables": [["w", "x"]], "bins": {"w": 2}},
     "tables": {"tables": ["t", ["t", "w"]], "bins": {"w": 3}},

@@ -163,11 +163,11 @@ class RegressionMoments(Statistic):
         unit = 2 if sets else 1  # all bodies of a product but boxes need one radius
         parts: dict[str, tuple[Group, ...]] = {}
         if self.joint:
-            parts["moments"] = (*_moments(x, y, unit), *with_target, *between)
+            parts["moments"] = (*moment_groups(x, y, unit), *with_target, *between)
         else:
             box = Group(tuple((k, y, 1) for k in [0, *x]), "box")
             parts["target"] = (box, *with_target)
-            own = _moments(x[:-1], x[-1], unit) if x else ()
+            own = moment_groups(x[:-1], x[-1], unit) if x else ()
             last = (Group(((x[-1], x[-1], 2 * unit),), "box", unit),) if x else ()
             if len(x) == 1:
                 own, last = (Group(((0, x[0], unit), (x[0], x[0], 2 * unit)), "square", unit),), ()
@@ -217,7 +217,7 @@ class RegressionMoments(Statistic):
         """
         check_choice("kind", kind, MOMENT_KINDS)
         groups = self.parts[check_choice("part", part, self.parts)]
-        balls = [_ball(group, kind, 1 if self._added else 2) for group in groups]
+        balls = [group_ball(group, kind, 1 if self._added else 2) for group in groups]
         return balls[0] if len(balls) == 1 else Product(balls)
 
     def sensitivity_space(self) -> SensitivitySpace:
@@ -385,7 +385,7 @@ class Moments(RegressionMoments):
         )
 
 
-def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
+def moment_groups(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
     """Entries in the order of :class:`~tightdp.MomentBody` for features x and a last column y."""
     if not x:
         return (Group(((0, y, unit),), "box", unit),)
@@ -395,7 +395,7 @@ def _moments(x: list[int], y: int, unit: int) -> tuple[Group, ...]:
     return (Group(tuple(entries), "moments", unit),)
 
 
-def _ball(group: Group, kind: str, ends: int) -> NormBall:
+def group_ball(group: Group, kind: str, ends: int) -> NormBall:
     """The body of a group where a row is replaced, 2 ``ends``, or added or removed, 1."""
     size, unit = len(group.entries), float(group.unit)
     if group.shape == "count":

@@ -330,6 +330,8 @@ def _learns(step: object) -> bool:
     """Whether a step is fitted on rows; steps that hold others are asked for theirs."""
     if step is None or isinstance(step, str):  # nothing, "drop" or "passthrough"
         return False
+    if isinstance(step, PrivateEstimator):  # it learned, with noise that was paid for
+        return False
     if isinstance(step, Pipeline):
         return any(_learns(inner) for _, inner in step.steps)
     if isinstance(step, FeatureUnion):

@@ -7,6 +7,8 @@ A draw is a function of independent uniform reals U, of which 63 bits are drawn 
   :math:`-\ln U' \ge (y - 1)^2/2`, else both are drawn anew;
 - from these the triangular factors of P and Q (:mod:`~tightdp.geometry.nuclear_spectrum`), kept
   if :math:`U'' \le \det(P \otimes I + I \otimes Q)/\det(P + tI)^l`;
+- where replaced rows are protected, kept before that if :math:`-\ln U''' \ge |tr P - tr Q|`, which
+  makes the density :math:`e^{-\|M\|_* - |tr M|}`;
 - then Haar: reflections that take an axis to the direction of a normal vector, in dimension
   2, 3, ..., N (Diaconis and Shahshahani 1987, the subgroup algorithm; the sign that is Haar on O(1)
   changes nothing, because the law of P and Q is the same for every sign of their last axis);
@@ -38,6 +40,7 @@ from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
 from tightdp.exact.fixed_point import Fixed, UnsettledError, joined, pivots
+from tightdp.exact.nuclear_proposals import Layout, Proposals, thinned
 from tightdp.exact.rejection import WeightTable
 from tightdp.exact.undecided_normals import SPARE, Uniforms, normals
 from tightdp.geometry.nuclear_spectrum import Mixture, mixture
@@ -53,91 +56,13 @@ _BATCH = 2048
 _MASS = 2.0**-40  # rounding of products of a few hundred factors
 
 
-# --- what a proposal is made of -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the exponentials and normals of a proposal go: k eigenvalues of one sign, l others."""
-
-    k: int
-    other: int
-
-    @property
-    def fixed_slots(self) -> list[int]:
-        """Diagonals of P (0..k-1) and Q (k+1..) that the exponentials of any partition go to."""
-        halves = [(j, self.k + 1 - j) for j in range(self.k)]
-        halves += [(self.k + 1 + j, self.other + 1 - j) for j in range(self.other)]
-        return [slot for slot, half in halves for _ in range(half // 2)]
-
-    @property
-    def squared(self) -> list[int]:
-        """Diagonals that get half the square of a normal, too."""
-        own = [j for j in range(self.k) if (self.k + 1 - j) % 2]
-        return own + [self.k + 1 + j for j in range(self.other) if (self.other + 1 - j) % 2]
-
-    @property
-    def below(self) -> tuple[int, int]:
-        """Number of entries below the diagonals of the two factors."""
-        return self.k * (self.k - 1) // 2, self.other * (self.other - 1) // 2
-
-    def slots(self, kappa: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the exponentials of each row go; k stands for the trace of Q."""
-        free = self.k * self.other
-        ends = np.cumsum(kappa, axis=1)
-        flexible = (np.arange(free)[None, :, None] >= ends[:, None, :]).sum(axis=2)
-        fixed = np.tile(np.array(self.fixed_slots, dtype=np.int64), (len(kappa), 1))
-        return np.hstack([flexible, fixed])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposals:
-    """Proposals of one layout: their uniforms, row by row."""
-
-    layout: Layout
-    kappa: NDArray[np.int64]
-    exponentials: Uniforms
-    normals: Uniforms
-    coin: Uniforms
-
-    @classmethod
-    def draw(cls, layout: Layout, kappa: NDArray[np.int64], rng: RandomSource) -> Proposals:
-        count = len(kappa)
-        many = layout.k * layout.other + len(layout.fixed_slots)
-        width = sum(layout.below) + len(layout.squared)
-        drawn = normals(count * width, rng)
-        shape = (len(drawn.words), count, width)
-        return cls(
-            layout,
-            kappa,
-            Uniforms.draw((count, many), rng),
-            Uniforms(drawn.words.reshape(shape)),
-            Uniforms.draw((count,), rng),
-        )
-
-    def row(self, i: int) -> Proposals:
-        """One of them."""
-        at = slice(i, i + 1)
-        parts = (self.exponentials[at], self.normals[at], self.coin[at])
-        return Proposals(self.layout, self.kappa[at], *parts)
-
-    def longer(self, rng: RandomSource, depth: int) -> Proposals:
-        """The same proposals, with so many words of every uniform known."""
-        parts = (self.exponentials, self.normals, self.coin)
-        return Proposals(self.layout, self.kappa, *(part.longer(rng, depth) for part in parts))
-
-    @property
-    def depth(self) -> int:
-        return max(len(u.words) for u in (self.exponentials, self.normals, self.coin))
-
-
 # --- which proposals are kept, in doubles ---------------------------------------------------------
 
 
 def kept(proposals: Proposals, rng: RandomSource) -> tuple[NDArray[np.intp], list[Proposals]]:
     """Places of the proposals that are kept, and these, with all bits that were drawn of them."""
     count = len(proposals.kappa)
-    if proposals.layout.other == 0:
+    if proposals.layout.other == 0 or count == 0:
         return np.arange(count), [proposals.row(i) for i in range(count)]
     yes, open_ones = _filter(proposals)
     places, out = [], []
@@ -401,10 +326,18 @@ def _fixed_square(sums: list[Fixed], below: Fixed, places: int) -> Fixed:
 # --- the matrix, and its rounding -----------------------------------------------------------------
 
 
-def nuclear_integers(size: int, places: Sequence[Place], count: int, rng: RandomSource) -> Any:
+def nuclear_integers(
+    size: int,
+    places: Sequence[Place],
+    count: int,
+    rng: RandomSource,
+    *,
+    replaced: bool = False,
+) -> Any:
     """Integers near multiples of entries of M: shape (count, places), Python integers.
 
-    A place (i, j, c) stands for the integer nearest to c M_ij.
+    A place (i, j, c) stands for the integer nearest to c M_ij. With ``replaced`` the density of M
+    has the factor exp(-|tr M|), too.
 
     >>> from tightdp.randomness import source
     >>> nuclear_integers(2, [(0, 0, Fraction(9)), (0, 1, Fraction(9))], 3, source(1)).shape
@@ -414,7 +347,7 @@ def nuclear_integers(size: int, places: Sequence[Place], count: int, rng: Random
     found: list[Proposals] = []
     while len(found) < count:
         batch = min(_BATCH, 2 * batch)
-        found += _batch(parts, batch, rng)
+        found += _batch(parts, batch, rng, replaced)
     out = np.empty((count, len(places)), dtype=object)
     for row, proposal in enumerate(found[:count]):
         out[row] = _rounded(proposal, size, places, rng)
@@ -426,7 +359,7 @@ def _table(size: int) -> WeightTable:
     return WeightTable(mixture(size).weights)
 
 
-def _batch(parts: Mixture, count: int, rng: RandomSource) -> list[Proposals]:
+def _batch(parts: Mixture, count: int, rng: RandomSource, replaced: bool) -> list[Proposals]:
     """Those of so many proposals that are kept, in the order in which they were drawn."""
     chosen = _table(parts.size).draw(count, rng)
     places: list[NDArray[np.intp]] = []
@@ -435,6 +368,9 @@ def _batch(parts: Mixture, count: int, rng: RandomSource) -> list[Proposals]:
         of_size = np.flatnonzero(parts.positive[chosen] == k)
         layout = Layout(int(k), parts.size - int(k))
         proposals = Proposals.draw(layout, parts.partitions[chosen[of_size], : int(k)], rng)
+        if replaced:
+            thin, proposals = thinned(proposals, rng)
+            of_size = of_size[thin]
         at, keep = kept(proposals, rng)
         places.append(of_size[at])
         rows += keep

@@ -21,7 +21,7 @@ from tightdp.geometry.norm_balls import (
     check_radius,
     exact_moment,
 )
-from tightdp.geometry.nuclear_spectrum import draw_spectra, spectrum
+from tightdp.geometry.nuclear_spectrum import Spectrum, draw_spectra, spectrum
 from tightdp.randomness import RandomSource
 
 MOST_SIZE = 14
@@ -129,19 +129,9 @@ class NuclearBall(NormBall):
         The sum of the squares of all entries is that of the eigenvalues, the trace is their sum.
         """
         self._check_listed()
-        n, known = self.size, spectrum(self.size)
-        alike = known.squares if n == 1 else 0.0
-        if n > 1:
-            alike = (n * known.squares - known.trace) / (n * (n - 1) * (n + 2))
-        across = (known.trace - 2 * n * alike) / (n * n) if n > 1 else 0.0
         i, j = self.upper
-        out = np.diag(np.full(self.dim, alike))
-        own = np.flatnonzero(i == j)
-        out[np.ix_(own, own)] += across
-        if n > 1:
-            out[own, own] += alike  # E X_ii^2 = 2 E X_ij^2 + E X_ii X_jj
         scale = self.radius / (self.weights[i] * self.weights[j])
-        out *= np.outer(scale, scale)
+        out = entry_moments(self.size, spectrum(self.size)) * np.outer(scale, scale)
         return exact_moment(out / ((self.dim + 1) * (self.dim + 2)))
 
     def _check_listed(self) -> None:
@@ -161,6 +151,21 @@ class NuclearBall(NormBall):
         i, j = self.upper
         X = rotated(spectra, rng)[:, i, j]
         return np.asarray(self.radius * X / (self.weights[i] * self.weights[j]))
+
+
+def entry_moments(size: int, known: Spectrum) -> FloatArray:
+    """E of products of entries of a matrix with these sizes whose eigenvectors are Haar."""
+    alike = known.squares
+    if size > 1:
+        alike = (size * known.squares - known.trace) / (size * (size - 1) * (size + 2))
+    across = (known.trace - 2 * size * alike) / (size * size) if size > 1 else 0.0
+    i, j = np.triu_indices(size)
+    out = np.diag(np.full(len(i), alike))
+    own = np.flatnonzero(i == j)
+    out[np.ix_(own, own)] += across
+    if size > 1:
+        out[own, own] += alike  # E X_ii^2 = 2 E X_ij^2 + E X_ii X_jj
+    return out
 
 
 def rotated(spectra: FloatArray, rng: RandomSource) -> FloatArray:

@@ -16,6 +16,7 @@ from tightdp.errors import (
     WideIntegers,
     check_count,
     check_filled,
+    check_flag,
     check_instance,
     check_length,
     check_list,
@@ -25,8 +26,13 @@ from tightdp.errors import (
 from tightdp.exact.discrete_draws import rate
 from tightdp.exact.nuclear_draws import nuclear_integers
 from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.geometry.nuclear_ball import MOST_SIZE, NuclearBall, rotated
-from tightdp.geometry.nuclear_spectrum import draw_spectra
+from tightdp.geometry.nuclear_ball import MOST_SIZE, NuclearBall, entry_moments, rotated
+from tightdp.geometry.nuclear_spectrum import (
+    draw_replaced,
+    draw_spectra,
+    replaced_spectrum,
+    spectrum,
+)
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
@@ -34,7 +40,10 @@ Entry = tuple[int, int, int]
 """Row and column of a matrix, and a factor: the entry of a statistic that sums it."""
 
 _GATE = 2.0**-30  # granted to eigenvalues of moves, which are computed with floats
-_EXACT_SPECTRA = 7  # rows of matrices whose spectra are simulated without a chain
+MOST_REPLACED = 7
+"""Largest matrices for which the trace is part of the norm: noise of larger ones gains little."""
+
+_EXACT_SPECTRA = MOST_REPLACED  # rows of matrices whose spectra are simulated without a chain
 _CHAINS, _SWEEPS, _TAKEN = 256, 160, 8
 
 
@@ -53,6 +62,7 @@ class NuclearNoise:
     under which :math:`\|S(T(X) - T(X'))S\|_* \le L`.
     Needs: [P1] that bound; [P2] T(X) has integer entries; [P3] V has its density and is rounded as
     if all of its bits were known (:mod:`~tightdp.exact.nuclear_draws`).
+    With ``replaced`` the norm is :math:`\|\cdot\|_* + |tr \cdot|` in all of this.
     Proof: 1. T(X) + V is epsilon-DP: log densities of neighbours differ by at most
     :math:`\epsilon\|S(T - T')S\|_*/L \le \epsilon`, by the triangle inequality [P1], as for
     :class:`~tightdp.KNormNoise`. 2. The integers nearest to f (T(X) + V) are a function of it; as
@@ -69,6 +79,12 @@ class NuclearNoise:
     binary : sequence of int
         Columns of 0 and 1, whose squares are their products with column 0, a constant, and are not
         among the entries. Other entries that are left out do not move.
+    replaced : bool
+        Whether the norm is :math:`\|SDS\|_* + |tr\,SDS|`, twice the larger of the traces of the
+        positive and of the negative part of SDS. Replaced rows move the sums by D = z z' - w w':
+        with :math:`|Sz|^2, |Sw|^2 \le R` it is at most 2 R, and **its ball is the hull of such D**
+        where z is any row of that length: a matrix whose parts have traces of at most R is a
+        difference of mixtures of R u u' and 0. The nuclear ball of radius 2 R is larger.
 
     Examples
     --------
@@ -88,6 +104,8 @@ class NuclearNoise:
         sensitivity: int | Fraction,
         entries: Sequence[Entry],
         binary: Sequence[int] = (),
+        *,
+        replaced: bool = False,
     ) -> None:
         self.ball = check_instance("ball", ball, NuclearBall)
         self.epsilon = check_epsilon(epsilon)
@@ -103,6 +121,7 @@ class NuclearNoise:
             check_count("binary", column, least=0, most=last)
             for column in check_list("binary", binary, "columns")
         )
+        self.replaced = check_flag("replaced", replaced)
         # epsilon / L, never above it
         self.rate = Fraction(*rate(self.epsilon, 1)) / self.sensitivity
 
@@ -128,6 +147,12 @@ class NuclearNoise:
                 f"{self.ball.size}: use fewer columns or another noise.",
                 InfeasibleSamplingError,
             )
+        if self.replaced and self.ball.size > MOST_REPLACED:
+            fail(
+                f"`replaced` is for matrices of up to {MOST_REPLACED} rows. Got {self.ball.size}: "
+                "leave it out, larger ones gain little.",
+                InfeasibleSamplingError,
+            )
 
     def __repr__(self) -> str:
         return f"NuclearNoise({self.ball!r}, epsilon={self.epsilon}, L={self.sensitivity})"
@@ -137,14 +162,16 @@ class NuclearNoise:
         """The exact law, for people."""
         return (
             f"the integers nearest to V with density exp(-{self.rate} * |SVS|), |.| the nuclear "
-            f"norm of {self.ball.size} x {self.ball.size} matrices, S = Diag("
+            f"norm {'plus the size of the trace ' if self.replaced else ''}of {self.ball.size} x "
+            f"{self.ball.size} matrices, S = Diag("
             f"{', '.join(f'{w:g}' for w in self.ball.weights)})"
         )
 
     def facts(self) -> str:
         """The noise to the last digit, for fingerprints of requests."""
         exact = [str(Fraction(float(w))) for w in self.ball.weights]
-        return f"NuclearNoise({exact!r}, {self.sensitivity}, {self.entries!r})"
+        norm = "replaced" if self.replaced else "nuclear"
+        return f"NuclearNoise({exact!r}, {self.sensitivity}, {self.entries!r}, {norm})"
 
     # --- which moves it covers ------------------------------------------------------------------
 
@@ -157,8 +184,10 @@ class NuclearNoise:
         D[:, j, i] = D[:, i, j]
         D[:, self.binary, self.binary] = D[:, 0, self.binary]
         D *= np.outer(self.ball.weights, self.ball.weights)
-        norm = rows * np.abs(np.linalg.eigvalsh(D)).sum(axis=1)
-        return np.asarray(norm <= float(self.sensitivity) * (1 + _GATE))
+        norm = np.abs(np.linalg.eigvalsh(D)).sum(axis=1)
+        if self.replaced:
+            norm += np.abs(np.trace(D, axis1=1, axis2=2))
+        return np.asarray(rows * norm <= float(self.sensitivity) * (1 + _GATE))
 
     # --- draws ----------------------------------------------------------------------------------
 
@@ -169,7 +198,9 @@ class NuclearNoise:
         places = [
             (i, j, Fraction(f) / (self.rate * weights[i] * weights[j])) for i, j, f in self.entries
         ]
-        out: WideIntegers = nuclear_integers(self.ball.size, places, count, bits)
+        out: WideIntegers = nuclear_integers(
+            self.ball.size, places, count, bits, replaced=self.replaced
+        )
         return out[0] if size is None else out
 
     # --- the law in floats ------------------------------------------------------------------------
@@ -182,14 +213,15 @@ class NuclearNoise:
 
     def covariance(self) -> FloatArray:
         """Covariance of the integers: that of V, and 1/12 for rounding."""
-        unit, at = NuclearBall(self.ball.size), self._places()
-        whole = (unit.dim + 1) * (unit.dim + 2) * unit.second_moment.value
+        at, known = self._places(), replaced_spectrum if self.replaced else spectrum
+        whole = entry_moments(self.ball.size, known(self.ball.size))
         out = whole[np.ix_(at, at)] * np.outer(self.scale, self.scale)
         return np.asarray(out + np.eye(self.dim) / 12)
 
     def simulate(self, size: int, rng: RandomSource) -> FloatArray:
         """Noise of about this law, in floats: for simulations, never for releases."""
-        return matrices_like(self.ball.size, size, rng)[:, self._places()] * self.scale
+        drawn = matrices_like(self.ball.size, size, rng, replaced=self.replaced)
+        return drawn[:, self._places()] * self.scale
 
     def _places(self) -> NDArray[np.intp]:
         """Where the entries stand among those of the ball."""
@@ -200,7 +232,9 @@ class NuclearNoise:
         return np.asarray(place[np.minimum(i, j), np.maximum(i, j)])
 
 
-def matrices_like(size: int, count: int, rng: RandomSource) -> FloatArray:
+def matrices_like(
+    size: int, count: int, rng: RandomSource, *, replaced: bool = False
+) -> FloatArray:
     """Entries of matrices with density exp(-norm), in floats: rows as those of ``NuclearBall``.
 
     Beyond 7 rows their spectra come from a chain that has forgotten its start, each used several
@@ -208,7 +242,8 @@ def matrices_like(size: int, count: int, rng: RandomSource) -> FloatArray:
     """
     i, j = np.triu_indices(size)
     if size <= _EXACT_SPECTRA:
-        return rotated(draw_spectra(size, count, rng), rng)[:, i, j]
+        draw = draw_replaced if replaced else draw_spectra
+        return rotated(draw(size, count, rng), rng)[:, i, j]
     pool = _pool(size)
     spectra = pool[rng.integers(len(pool), count)]
     # the norm has its exact law, Gamma

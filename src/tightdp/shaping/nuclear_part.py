@@ -12,7 +12,8 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import MEASURING_SEED
-from tightdp.geometry.nuclear_ball import NuclearBall
+from tightdp.geometry.nuclear_ball import NuclearBall, entry_moments
+from tightdp.geometry.nuclear_spectrum import replaced_spectrum, spectrum
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.nuclear import Entry, NuclearNoise, matrices_like
 from tightdp.randomness import RandomSource, SeededSource
@@ -26,13 +27,15 @@ _DRAWS = 4_000  # of matrices, for simultaneous half-widths
 class NuclearPart(Part):
     """Entries (i, j, factor) of a symmetric matrix whose changes D have |SDS| <= ``reach``.
 
-    ``ball`` has size, weights and, in floats, the reach as its radius.
+    ``ball`` has size, weights and, in floats, the reach as its radius. With ``replaced`` the size
+    of the trace is added to the norm (:class:`~tightdp.NuclearNoise`).
     """
 
     ball: NuclearBall
     reach: Fraction
     entries: tuple[Entry, ...]
     binary: tuple[int, ...] = ()
+    replaced: bool = False
 
     @property
     def dim(self) -> int:
@@ -40,7 +43,9 @@ class NuclearPart(Part):
 
     def noise(self, epsilon: Fraction, resolution: int, persons: int = 1) -> NuclearNoise:
         scaled = (epsilon * self.share, self.reach * resolution * persons)
-        return NuclearNoise(self.ball, *scaled, self.entries, self.binary)
+        return NuclearNoise(
+            self.ball, *scaled, self.entries, self.binary, replaced=self.replaced
+        )
 
     def _unit(self, epsilon: Fraction) -> NuclearNoise:
         """The noise on the scaled entries, without a lattice."""
@@ -58,7 +63,7 @@ class NuclearPart(Part):
     ) -> FloatArray:
         assert isinstance(noise, NuclearNoise)
         std = np.sqrt(np.diag(noise.covariance()))
-        return (matrix_reach(self.ball.size, confidence) * std + 0.5) / resolution
+        return (matrix_reach(self.ball.size, confidence, self.replaced) * std + 0.5) / resolution
 
     def simulate(self, epsilon: Fraction, size: int, rng: RandomSource) -> FloatArray:
         return self._unit(epsilon).simulate(size, rng)
@@ -73,19 +78,20 @@ class NuclearPart(Part):
 
     @property
     def shape(self) -> str:
-        return f"nuclear ball of {self.ball.size} x {self.ball.size} matrices"
+        kind = "ball of the traces of positive and negative parts" if self.replaced else "nuclear ball"
+        return f"{kind} of {self.ball.size} x {self.ball.size} matrices"
 
 
 @lru_cache(maxsize=64)
-def matrix_reach(size: int, confidence: float) -> float:
+def matrix_reach(size: int, confidence: float, replaced: bool = False) -> float:
     """How many standard deviations all entries of nuclear noise are within at once.
 
     Simulated; at levels beyond what draws can tell, by the norm, a Gamma variable, which no entry
     exceeds.
     """
-    draws = matrices_like(size, _DRAWS, SeededSource(MEASURING_SEED))
-    ball = NuclearBall(size)
-    std = np.sqrt((ball.dim + 1) * (ball.dim + 2) * np.diag(ball.second_moment.value))
+    draws = matrices_like(size, _DRAWS, SeededSource(MEASURING_SEED), replaced=replaced)
+    ball, known = NuclearBall(size), replaced_spectrum if replaced else spectrum
+    std = np.sqrt(np.diag(entry_moments(size, known(size))))
     norm = orders.concentration_radius(ball, 1.0, confidence)
     by_norm = norm * float((ball.bounding_box() / std).max())
     return min(by_norm, float((simultaneous(draws, std, confidence) / std).max()))

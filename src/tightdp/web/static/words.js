@@ -172,7 +172,7 @@ export const words = {
     unlisted: "or a column whose values nobody listed",
     groups: [
       ["Tables and groups", ["count", "tables", "histogram", "density", "flags"]],
-      ["Numbers", ["mean", "sum", "median", "quantile", "quantiles", "variance", "share", "missing_rate", "find_rows_per_person", "capped_sum"]],
+      ["Numbers", ["mean", "sum", "median", "quantile", "quantiles", "variance", "covariance", "share", "missing_rate", "find_rows_per_person", "capped_sum"]],
       ["Tests", ["proportion_test", "goodness_of_fit", "independence_test", "means_test", "correlation_test", "rank_test", "kolmogorov_test"]],
       ["Models", ["linear_regression", "ridge", "logistic_regression", "quantile_regression", "naive_bayes"]],
       ["Made-up rows", ["synthetic_rows", "sample"]],
@@ -188,6 +188,7 @@ export const words = {
       quantile: "One quantile",
       quantiles: "Several quantiles",
       variance: "Variances",
+      covariance: "Means and covariance matrix",
       share: "Share of rows",
       missing_rate: "Share of missing cells",
       find_rows_per_person: "How many rows persons have",
