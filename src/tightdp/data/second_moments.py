@@ -37,7 +37,7 @@ class SecondMoments(Statistic):
 
     With ``norm`` every row x that is longer, in the Euclidean norm, is shortened to it, on the grid
     and from itself alone: cells g with :math:`q = \sum_j g_j^2 > B = \lfloor norm^2 P^2 \rfloor`, P
-    grid points a unit, become the integers below :math:`|g_j| \sqrt{B/q}`, with their signs. **So the
+    grid points a unit, become the integers below :math:`|g_j| \sqrt{B/q}`, with their signs. **The
     integers that are summed obey** :math:`\sum_j g_j^2 \le B`, whatever the row; to round cells
     first and to shorten then is the only order in which that holds.
 
@@ -111,8 +111,8 @@ class SecondMoments(Statistic):
         least = Fraction(1, 1 << max(0, self.schema.bits - 4))
         if not length >= least:
             fail(
-                f"`norm` must be at least {float(least):g}, sixteen steps of the grid, with columns "
-                f"scaled to [-1, 1]. Got {float(length):g}: state narrower bounds, or more `bits`."
+                f"`norm` must be at least {float(least):g}, sixteen steps of the grid, for "
+                f"columns scaled to [-1, 1]. Got {float(length):g}: state narrower bounds, or more `bits`."
             )
         return (length**2, True) if length**2 < width else (width, False)
 
@@ -140,7 +140,7 @@ class SecondMoments(Statistic):
         own, pair = (SQUARE, PAIR) if self.layout == "round" else (1, 1)
         products = tuple((i, j, own if i == j else pair) for i in x for j in x if i <= j)
         if self.layout == "matrix" and self.sums:
-            whole = (*(entry for entry, in count), *first, *products)
+            whole = (*(entry for (entry,) in count), *first, *products)
             return [("moments", (Group(whole, "matrix"),))]
         named = [("products", products, "matrix")]
         named += [("sums", first, "round")] if first else []

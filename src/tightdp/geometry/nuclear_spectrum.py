@@ -272,7 +272,7 @@ def _directions(size: int) -> FloatArray:
 
 
 def replaced_spectrum(size: int) -> Spectrum:
-    r"""Sizes for the density :math:`e^{-\|M\|_* - |tr M|}`, up to 7 rows: measured, to a thousandth.
+    r"""Sizes for the density :math:`e^{-\|M\|_* - |tr M|}`, up to 7 rows, measured.
 
     >>> replaced_spectrum(1).squares
     0.5

@@ -240,14 +240,13 @@ class CovarianceFit:
         low, high = _quotient(low[1:, :], high[1:, :], rows)
         first = np.clip([low[:, 0], high[:, 0]], -1.0, 1.0)
         second = np.clip([low[:, 1:], high[:, 1:]], -1.0, 1.0)
-        if mechanism.assume_centered:
-            ends = second
-        else:
-            ends = np.array(second) - _products(*first)[::-1]
+        ends = second if mechanism.assume_centered else second - _products(*first)[::-1]
         own = np.diag_indices(len(mechanism.columns))
         for side in ends:
             side[own] = np.clip(side[own], 0.0, 1.0)
-        found = np.column_stack([mechanism._listed(*side) for side in zip(first, ends, strict=True)])
+        found = np.column_stack(
+            [mechanism._listed(*side) for side in zip(first, ends, strict=True)]
+        )
         return holding(mechanism._listed(self.location, self.covariance), found)
 
 
@@ -268,9 +267,9 @@ def _products(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def nearest_covariance(raw: FloatArray, most: float) -> FloatArray:
-    """The nearest matrix, in the Frobenius norm, without negative eigenvalues and of a trace <= most.
+    """The nearest matrix without negative eigenvalues and of a trace of at most ``most``.
 
-    Its eigenvectors are those of ``raw``, its eigenvalues the nearest point of a simplex.
+    Nearest in the Frobenius norm: its eigenvectors are those of ``raw``, its eigenvalues the nearest point of a simplex.
 
     >>> nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]]), 2.0).round(9)
     array([[1., 1.],

@@ -43,9 +43,7 @@ class NuclearPart(Part):
 
     def noise(self, epsilon: Fraction, resolution: int, persons: int = 1) -> NuclearNoise:
         scaled = (epsilon * self.share, self.reach * resolution * persons)
-        return NuclearNoise(
-            self.ball, *scaled, self.entries, self.binary, replaced=self.replaced
-        )
+        return NuclearNoise(self.ball, *scaled, self.entries, self.binary, replaced=self.replaced)
 
     def _unit(self, epsilon: Fraction) -> NuclearNoise:
         """The noise on the scaled entries, without a lattice."""
@@ -78,7 +76,9 @@ class NuclearPart(Part):
 
     @property
     def shape(self) -> str:
-        kind = "ball of the traces of positive and negative parts" if self.replaced else "nuclear ball"
+        kind = "nuclear ball"
+        if self.replaced:
+            kind = "ball of the traces of positive and negative parts"
         return f"{kind} of {self.ball.size} x {self.ball.size} matrices"
 
 

@@ -54,7 +54,7 @@ class SecondMomentNoise:
         return out
 
     def energy(self) -> float:
-        """Expected squared Frobenius error of the matrix of products, by the noise on them alone."""
+        """Expected squared Frobenius norm of the noise on the matrix of products."""
         return float(self.variances()[1:, 1:].sum())
 
     def predicted_energy(self) -> float:
@@ -109,7 +109,7 @@ def choose_noise(
 
     first = moments("apart")
     width, R = len(first.columns), float(first.square)
-    few = width <= _MANY and 2 * R > width
+    few = width <= _MANY and width < 2 * R
     layouts = {
         "nuclear": ["apart", *["matrix"] * (sums and width < MOST_SIZE)],
         "columns": ["columns"],
@@ -163,7 +163,9 @@ def _joint(moments: SecondMoments) -> SecondMomentNoise:
 
 def _apart(moments: SecondMoments) -> SecondMomentNoise:
     """The same ball for x x' alone, a round one for the sums, and the number of rows apart."""
-    parts = {"products": _matrix_part(moments, "products", moments.square, (1,) * len(moments.columns))}
+    parts = {
+        "products": _matrix_part(moments, "products", moments.square, (1,) * len(moments.columns))
+    }
     return _shared(moments, parts | _sums_part(moments))
 
 
