@@ -112,7 +112,7 @@ class SecondMoments(Statistic):
         if not length >= least:
             fail(
                 f"`norm` must be at least {float(least):g}, sixteen steps of the grid, for "
-                f"columns scaled to [-1, 1]. Got {float(length):g}: state narrower bounds, or more `bits`."
+                f"columns scaled to [-1, 1]. Got {float(length):g}: state narrower bounds."
             )
         return (length**2, True) if length**2 < width else (width, False)
 

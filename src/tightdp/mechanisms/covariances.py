@@ -269,7 +269,8 @@ def _products(low: FloatArray, high: FloatArray) -> FloatArray:
 def nearest_covariance(raw: FloatArray, most: float) -> FloatArray:
     """The nearest matrix without negative eigenvalues and of a trace of at most ``most``.
 
-    Nearest in the Frobenius norm: its eigenvectors are those of ``raw``, its eigenvalues the nearest point of a simplex.
+    Nearest in the Frobenius norm: its eigenvectors are those of ``raw``, its eigenvalues the
+    nearest point of a simplex.
 
     >>> nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]]), 2.0).round(9)
     array([[1., 1.],
