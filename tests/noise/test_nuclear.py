@@ -13,7 +13,7 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError
-from tightdp.exact import nuclear_draws
+from tightdp.exact import nuclear_draws, nuclear_proposals
 from tightdp.exact.fixed_point import Fixed, UnsettledError, pivots
 from tightdp.exact.nuclear_draws import (
     Layout,
@@ -24,7 +24,12 @@ from tightdp.exact.nuclear_draws import (
 )
 from tightdp.exact.rejection import WeightTable
 from tightdp.exact.undecided_normals import Uniforms, normals
-from tightdp.geometry.nuclear_spectrum import mixture, spectrum
+from tightdp.geometry.nuclear_spectrum import (
+    draw_replaced,
+    mixture,
+    replaced_spectrum,
+    spectrum,
+)
 from tightdp.noise.nuclear import matrices_like
 from tightdp.randomness import SeededSource, source
 
@@ -66,23 +71,24 @@ def test_simulated_matrices_have_the_moments(size: int, seed: int) -> None:
 # --- the exact sampler ----------------------------------------------------------------------------
 
 
-def coarse_law() -> dict[tuple[int, int, int], float]:
+def coarse_law(replaced: bool = False) -> dict[tuple[int, int, int], float]:
     """Chances of the integers nearest to V, N = 2, by the midpoint rule in every cell."""
     rate, fine = float(RATE), 8
     inner = (np.arange(fine) + 0.5) / fine - 0.5
     a, b, c = (g.ravel() for g in np.meshgrid(inner, inner, inner, indexing="ij"))
-    log_all = spectrum(2).log_integral - 3 * math.log(rate)
+    known = replaced_spectrum(2) if replaced else spectrum(2)
+    log_all = known.log_integral - 3 * math.log(rate)
     out = {}
     for z in itertools.product(range(-4, 5), repeat=3):
         mean, half = (z[0] + a + z[2] + c) / 2, np.hypot((z[0] + a - z[2] - c) / 2, z[1] + b)
-        norm = np.abs(mean + half) + np.abs(mean - half)
+        norm = np.abs(mean + half) + np.abs(mean - half) + replaced * np.abs(2 * mean)
         out[z] = float(np.exp(-rate * norm).mean() * math.exp(-log_all))
     return out
 
 
-def chi_square(draws: Any) -> float:
+def chi_square(draws: Any, replaced: bool = False) -> float:
     """The p-value of draws against the law of the coarse lattice; rare cells are one."""
-    law = coarse_law()
+    law = coarse_law(replaced)
     common = [z for z, chance in law.items() if chance * len(draws) >= 5]
     seen = [sum(1 for row in draws if tuple(row) == z) for z in common]
     expected = [law[z] * len(draws) for z in common]
@@ -90,13 +96,71 @@ def chi_square(draws: Any) -> float:
     return float(stats.chisquare([*seen, rest[0]], [*expected, rest[1]]).pvalue)
 
 
-def coarse_draws(count: int, seed: int) -> Any:
-    noise = tdp.NuclearNoise(tdp.NuclearBall(2), RATE, 1, [(0, 0, 1), (0, 1, 1), (1, 1, 1)])
+def coarse_draws(count: int, seed: int, replaced: bool = False) -> Any:
+    entries = [(0, 0, 1), (0, 1, 1), (1, 1, 1)]
+    noise = tdp.NuclearNoise(tdp.NuclearBall(2), RATE, 1, entries, replaced=replaced)
     return noise.sample(count, rng=seed)
 
 
 def test_integers_have_the_law_of_the_cells(seed: int) -> None:
     assert chi_square(coarse_draws(1000, seed)) > 1e-5
+
+
+def test_replaced_rows_have_the_law_of_the_cells(seed: int) -> None:
+    assert chi_square(coarse_draws(600, seed, replaced=True), replaced=True) > 1e-5
+
+
+def test_proposals_that_are_not_thinned_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(
+        nuclear_draws,
+        "thinned",
+        lambda proposals, rng: (np.arange(len(proposals.kappa)), proposals),
+    )
+    assert chi_square(coarse_draws(600, seed, replaced=True), replaced=True) < 1e-5
+
+
+def test_the_norm_of_replaced_rows_is_a_gamma_variable(seed: int) -> None:
+    entries = [(i, j, 1) for i in range(3) for j in range(i, 3)]
+    noise = tdp.NuclearNoise(tdp.NuclearBall(3), 1, 1 << 20, entries, replaced=True)
+    draws = noise.sample(300, rng=seed).astype(np.float64) / (1 << 20)
+    value = np.linalg.eigvalsh(tdp.NuclearBall(3).matrices(draws))
+    norms = np.abs(value).sum(axis=1) + np.abs(value.sum(axis=1))
+    assert stats.kstest(norms, stats.gamma(6).cdf).pvalue > 1e-6
+    squares = (value**2).sum(axis=1)
+    off = squares.mean() - replaced_spectrum(3).squares
+    assert abs(off) < ERRORS * squares.std() / math.sqrt(len(draws))
+
+
+def test_sizes_of_replaced_rows_are_those_of_quadrature(seed: int) -> None:
+    x = np.linspace(-30, 30, 1501)
+    s, d = np.meshgrid(x, x[x > 0], indexing="ij")
+    density = 2 * d * np.exp(-np.abs(s - d) - np.abs(s + d) - np.abs(2 * s))
+    squares = (2 * (s**2 + d**2) * density).sum() / density.sum()
+    assert replaced_spectrum(2).squares == pytest.approx(squares, rel=2e-3)
+    trace = (4 * s**2 * density).sum() / density.sum()
+    assert replaced_spectrum(2).trace == pytest.approx(trace, rel=4e-3)
+    whole = 2 * d * np.exp(-np.abs(s - d) - np.abs(s + d))
+    left = math.exp(replaced_spectrum(2).log_integral - spectrum(2).log_integral)
+    assert left == pytest.approx(density.sum() / whole.sum(), rel=2e-3)
+    for size in (3, 4):
+        drawn = draw_replaced(size, 20_000, SeededSource(seed))
+        found = (drawn**2).sum(axis=1)
+        # spectra come from a pool of 6,000, with weights
+        assert found.mean() == pytest.approx(replaced_spectrum(size).squares, rel=0.06)
+
+
+def test_doubles_and_integers_agree_on_traces(seed: int) -> None:
+    rng = source(seed)
+    for layout in (Layout(2, 2), Layout(3, 1), Layout(3, 0)):
+        kappa = np.zeros((40, layout.k), dtype=np.int64)
+        proposals = Proposals.draw(layout, kappa, rng)
+        coin = Uniforms.draw((40,), rng)
+        trace, off = nuclear_proposals._traces(proposals)
+        for i in range(40):
+            above = nuclear_proposals._above_trace(proposals.row(i), coin[i : i + 1], 128)
+            assert above == (coin.minus_log()[0][i] > abs(trace[i])) or off[i] > 1e-9
 
 
 @pytest.fixture
