@@ -88,7 +88,7 @@ OTHERS: dict[str, list[Any]] = {
     "base_measure": [[1, 2, 3], second_base],
     "utility": [second_function],
     "bounds": [second_function],
-    "norm": [second_function, "l2"],
+    "norm": [second_function, "l2", 1.25],
     "gradient": [second_function],
     "sensitivity": [3],
     "neighbors": ["add-remove", "replace-one"],

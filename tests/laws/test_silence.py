@@ -227,6 +227,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "logistic_regression": {"features": ["x"], "target": "t"},
     "quantile_regression": {"features": ["x"], "target": "y"},
     "naive_bayes": {"features": ["x", "k"], "target": "t"},
+    "covariance": {"columns": ["x", "y"], "norm": 1},
     "density": {"columns": ["x"], "bins": 5},
     "synthetic_rows": {"columns": ["k", "t"], "rounds": 1},
     "tables": {"tables": ["t", ["k", "t"]]},

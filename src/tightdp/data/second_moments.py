@@ -29,7 +29,7 @@ MOST_COLUMNS = 40
 # at most 29 times the Frobenius norm of the matrix, in which every product stands twice
 SQUARE, PAIR = 29, 41
 _LOST = 1 - 2.0**-50  # more than five roundings of doubles
-_ROOM = 4  # what sums of blocks may be multiplied by, see ``rows_that_fit``
+_WORD = 62
 
 
 class SecondMoments(Statistic):
@@ -193,7 +193,8 @@ class SecondMoments(Statistic):
         whole[0, 1:] = rows.sum(axis=1).astype(np.int64).astype(gram.dtype) * grid.points
         whole[0, 0] = len(block) * grid.points**2
         i, j, factor = self.entries.T
-        if factor.max() > _ROOM:  # beyond what 64 bits are sure to hold
+        # sums of blocks may be multiplied by 4 (``rows_that_fit``); by 41 where 6 bits are left
+        if factor.max() > 4 and 2 * grid.cell_bits + len(block).bit_length() > _WORD - 6:
             whole, factor = whole.astype(object), factor.astype(object)
         return np.asarray(whole[i, j] * factor - self.centred * whole[0, 0])
 
