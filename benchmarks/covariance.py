@@ -48,7 +48,7 @@ def diffprivlib(seed):
 def opendp(seed):
     import opendp.prelude as dp
     dp.enable_features("contrib", "floating-point", "honest-but-curious")
-    from opendp.sklearn.decomposition import PCA
+    from opendp.extras.sklearn.decomposition import PCA
     model = PCA(epsilon=asked["epsilon"], row_norm=asked["norm"], n_samples=len(X),
                 n_features=X.shape[1], n_components=asked["kept"])
     return model.fit(X).components_

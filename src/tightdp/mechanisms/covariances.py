@@ -83,7 +83,6 @@ class CovarianceMechanism(Reading):
     True
     """
 
-    located = "mean({})"
     why = (
         "Noise is added to the sums of squares and products, in the shape of what one row can do "
         "to all of them at once."
