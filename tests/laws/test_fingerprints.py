@@ -61,6 +61,7 @@ OTHERS: dict[str, list[Any]] = {
         "gaussian",
         "bounded",
         tdp.Laplace(epsilon=Fraction(1, 9), sensitivity=1),
+        "l2",
     ],
     "count_share": [Fraction(1, 3)],
     "design": [second_design],
