@@ -207,7 +207,8 @@ class Points:
         from scipy.optimize import least_squares
 
         logarithmic = self.logarithmic[where]
-        root = np.linalg.cholesky(_inverse(self.pilot_at(theta).covariance) + 0.0).T
+        values, vectors = np.linalg.eigh(_inverse(self.pilot_at(theta).covariance))
+        root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # counts may sum to n
         low, high = (_on_line(ends[where], logarithmic) for ends in (self.low, self.high))
 
         def point(line: FloatArray) -> FloatArray:

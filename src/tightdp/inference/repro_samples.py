@@ -2,6 +2,7 @@ r"""Intervals for the parameters of any model of the rows, from a release alone:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from tightdp.errors import (
 )
 from tightdp.inference.monte_carlo_tests import release_source
 from tightdp.inference.repro_ends import MOST_NUISANCE, EndSearch, increasing_ends, overview
-from tightdp.inference.repro_points import Points, Simulated
+from tightdp.inference.repro_points import JOINT, Points, Simulated
 from tightdp.inference.simulated_models import Model, check_bounds, entries_at
 from tightdp.progress import progress_bar
 from tightdp.randomness import SeededSource
@@ -40,6 +41,7 @@ _WORDS = {
     NEARLY: "coverage is approximate: the other parameters are taken near their likely values",
 }
 _MOST_SEEDS, _FEWEST_SEEDS = 499, 199
+_MOST_ASKED = 19_999
 _ROWS_TOGETHER = 4_000_000  # simulated rows in memory
 _PILOT = 200
 _STARTS = 64
@@ -103,7 +105,8 @@ def repro(
     method : {"best", "repro", "bootstrap"}
         "best" is "repro" for at most three unknown parameters and "bootstrap" for more.
     seeds : int, optional
-        How many releases are simulated at each point: 499, or fewer for many rows, 199 at least.
+        How many releases are simulated at each point: 499, or fewer for many rows, 199 at least,
+        and more for high confidence: at 95 % fewer than 199 could reject nothing.
     progress : bool
         Whether to show a bar.
 
@@ -128,20 +131,29 @@ def repro(
             fail(f"`of` names {name!r}, which the model takes as known.")
     check_choice("method", method, METHODS)
     check_flag("progress", progress)
-    rows = source.statistic.schema.rows
-    most = int(np.clip(_ROWS_TOGETHER // rows, _FEWEST_SEEDS, _MOST_SEEDS))
-    size = most if seeds is None else check_count("seeds", seeds, least=39, most=9_999)
+    proved = len(free) == 1 and len(source.statistic) == 1 and getattr(model, "increasing", False)
+    thorough = method == "repro" or (method == "best" and len(free) - 1 <= MOST_NUISANCE)
+    if thorough and len(free) - 1 > MOST_NUISANCE:
+        fail(
+            f"`method` must be 'bootstrap' for more than {1 + MOST_NUISANCE} unknown "
+            f"parameters. Got {len(free)}: or state some of them."
+        )
+    size = _how_many(seeds, source.statistic.schema.rows, 1 - level, proved)
     points = _points(release, model, source, bounds, size)
+    if proved:
+        return _increasing(release, points, free[0], level)
     with progress_bar(None, "points", show=progress) as bar:
-        if len(free) == 1 and getattr(model, "increasing", False) and len(points.released) == 1:
-            return _increasing(release, points, free[0], level)
-        thorough = method == "repro" or (method == "best" and len(free) - 1 <= MOST_NUISANCE)
-        if thorough and len(free) - 1 > MOST_NUISANCE:
-            fail(
-                f"`method` must be 'bootstrap' for more than {1 + MOST_NUISANCE} unknown "
-                f"parameters. Got {len(free)}: or state some of them."
-            )
         return _searched(release, points, free, names, level, thorough, bar)
+
+
+def _how_many(seeds: int | None, rows: int, alpha: float, proved: bool) -> int:
+    """How many releases are simulated: so many at least that the smallest p-value can reject."""
+    least = math.ceil(1 / (alpha / 2 if proved else JOINT * alpha) - 1e-6) - 1
+    if seeds is not None:
+        return check_count("seeds", seeds, least=least, most=_MOST_ASKED)
+    if least > _MOST_ASKED:
+        fail(f"`confidence` is too large for simulations: {_MOST_ASKED} would not tell.")
+    return max(least, int(np.clip(_ROWS_TOGETHER // rows, _FEWEST_SEEDS, _MOST_SEEDS)))
 
 
 def _source_of(release: object, mechanism: object) -> Any:

@@ -32,6 +32,7 @@ from tightdp.schema import Interval
 
 Bounds = tuple[float, float]
 Entries = Callable[[FloatArray], FloatArray]  # theta to entries without noise, (size, entries)
+_MOST_NUMBERS = 20_000_000
 _OFFSET = 64.0  # between the random numbers of two tables in one sorted array: none is so large
 
 
@@ -101,6 +102,15 @@ def scale_of(statistic: Statistic, name: str) -> tuple[float, float]:
             "columns. For other releases `simulate` must return entries, not rows."
         )
     return float(rule.middle), float(rule.half)
+
+
+def check_size(size: int, rows: int) -> None:
+    """No more random numbers than memory holds."""
+    if size * rows > _MOST_NUMBERS:
+        fail(
+            f"{size} tables of {rows} rows are too many to be simulated row by row: at most "
+            f"{_MOST_NUMBERS // size} rows. Let `simulate` return entries, by their law."
+        )
 
 
 def _checked(values: object, shape: tuple[int, int], what: str) -> FloatArray:
@@ -220,7 +230,7 @@ class Poisson(_OneColumn):
         low = max(0, int(np.floor(middle - half)))
         counts = np.arange(low, max(low, int(np.ceil(middle + half))) + 1.0)
         cells = np.clip((counts - middle) / half, -1.0, 1.0)
-        above = _SortedTables(bits.uniform((size, rows)))
+        above = _SortedTables(bits.uniform, size, rows)
 
         def entries(theta: FloatArray) -> FloatArray:
             # rows above a count k are those whose random number is above P(X <= k)
@@ -253,14 +263,15 @@ class Normal(_OneColumn):
         if deviation[0] <= 0:
             fail("`std` must have a positive lower bound.")
         super().__init__(column, mean=check_bounds("mean", mean, -1e300, 1e300), std=deviation)
+        self.increasing = deviation[0] == deviation[1]
 
     def simulate(self, theta: Mapping[str, float], rows: int, size: int, rng: Any) -> Any:
         return {self.column: theta["mean"] + theta["std"] * rng.standard_normal((size, rows))}
 
     def seeded(self, statistic: Statistic, rows: int, size: int, bits: SeededSource) -> Entries:
         middle, half, squares = self._scale(statistic)
-        normal = _SortedTables(bits.normal((size, rows)))
-        sums = [normal.sums(power) for power in ((1, 2) if squares else (1,))]
+        normal = _SortedTables(bits.normal, size, rows, powers=(1, 2) if squares else (1,))
+        sums = normal.sums
 
         def entries(theta: FloatArray) -> FloatArray:
             centre, scale = (float(theta[0]) - middle) / half, float(theta[1]) / half
@@ -280,12 +291,21 @@ class Normal(_OneColumn):
 class _SortedTables:
     """Random numbers of many tables, sorted in each: how many lie below, and their sums."""
 
-    def __init__(self, drawn: FloatArray) -> None:
-        self.size, self.rows = drawn.shape
-        self._drawn = np.sort(drawn, axis=1)
-        self._shift = _OFFSET * np.arange(self.size)[:, None]
-        self._flat = (self._drawn + self._shift).ravel()
-        self._begin = self.rows * np.arange(self.size)[:, None]
+    def __init__(
+        self,
+        draw: Callable[[tuple[int, int]], FloatArray],
+        size: int,
+        rows: int,
+        powers: tuple[int, ...] = (),
+    ) -> None:
+        check_size(size, rows)
+        self.size, self.rows = size, rows
+        drawn = np.sort(draw((size, rows)), axis=1)
+        # of powers of the first numbers of every table, from none of them to all
+        self.sums = [np.cumsum(np.pad(drawn, ((0, 0), (1, 0))) ** k, axis=1) for k in powers]
+        self._shift = _OFFSET * np.arange(size)[:, None]
+        self._flat = (drawn + self._shift).ravel()
+        self._begin = rows * np.arange(size)[:, None]
 
     def places(self, levels: FloatArray) -> FloatArray:
         """How many numbers of every table are below each level, shape (tables, levels)."""
@@ -296,11 +316,6 @@ class _SortedTables:
     def above(self, levels: FloatArray) -> FloatArray:
         """How many numbers of every table are not below each level."""
         return np.asarray(self.rows - self.places(levels), dtype=np.float64)
-
-    def sums(self, power: int) -> FloatArray:
-        """Sums of powers of the first numbers of every table, from none of them to all."""
-        zeros = np.zeros((self.size, 1))
-        return np.concatenate([zeros, np.cumsum(self._drawn**power, axis=1)], axis=1)
 
     def between(self, sums: FloatArray, first: FloatArray, last: FloatArray) -> FloatArray:
         each = np.arange(self.size)
@@ -359,6 +374,7 @@ class StraightLine:
         return {self.feature: x, self.target: y}
 
     def seeded(self, statistic: Statistic, rows: int, size: int, bits: SeededSource) -> Entries:
+        check_size(size, rows)
         normal, names = bits.normal((2, size, rows)), tuple(self.parameters)
 
         def entries(theta: FloatArray) -> FloatArray:
