@@ -22,6 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
+from numpy.typing import NDArray
 
 from tightdp.data.column_moments import SumsAndSquares
 from tightdp.data.regression_moments import RegressionMoments
@@ -307,17 +308,20 @@ class _SortedTables:
         self._flat = (drawn + self._shift).ravel()
         self._begin = rows * np.arange(size)[:, None]
 
-    def places(self, levels: FloatArray) -> FloatArray:
+    def places(self, levels: FloatArray) -> NDArray[np.intp]:
         """How many numbers of every table are below each level, shape (tables, levels)."""
         inner = np.clip(levels, -_OFFSET / 2 + 1, _OFFSET / 2 - 1)
         found = np.searchsorted(self._flat, (inner + self._shift).ravel())
-        return found.reshape(self.size, -1) - self._begin
+        return np.asarray(found.reshape(self.size, -1) - self._begin)
 
     def above(self, levels: FloatArray) -> FloatArray:
         """How many numbers of every table are not below each level."""
         return np.asarray(self.rows - self.places(levels), dtype=np.float64)
 
-    def between(self, sums: FloatArray, first: FloatArray, last: FloatArray) -> FloatArray:
+    def between(
+        self, sums: FloatArray, first: NDArray[np.intp], last: NDArray[np.intp]
+    ) -> FloatArray:
+        """Sums over the numbers of every table from one place to another."""
         each = np.arange(self.size)
         return np.asarray(sums[each, last] - sums[each, first])
 
