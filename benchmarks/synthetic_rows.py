@@ -15,8 +15,8 @@ between tables of the fitted rows and of as many synthetic ones, on average over
 all triples, which nobody was asked for. A gradient-boosted classifier is fitted to synthetic rows
 and scored (area under the ROC curve) on held-out real ones.
 
-``--constants`` varies how many tables are chosen around what the public rule says, on a set that
-had no part in it (abalone).
+``--constants`` varies how many tables are chosen around what the public rule says, on abalone,
+which was looked at when the rule for rounds was chosen.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def methods(
 
 
 def constants(given: argparse.Namespace) -> list[str]:
-    """Two-way distances on a set nobody looked at, for other numbers of rounds than the rule's."""
+    """Two-way distances on abalone, for other numbers of rounds than the rule's."""
     facts = ROW_SETS["abalone"]
     fit, _ = facts.split(Path(given.data))
     real, sizes = facts.codes(fit, len(fit)), facts.sizes()
