@@ -51,7 +51,8 @@ def held(kind: Any, whom: str, by: str | None, rows: int, tables: int, seed: int
     """The share of tables of which every interval holds what it is for."""
     missing = MISSING if rows > 100 else 0.8
     rng, bits = np.random.default_rng(seed), source(seed)
-    mechanism = kind(schema(COLUMNS, rows, whom), "x", by, epsilon=1, missing="drop")
+    alike = {"per": "person"} if whom == "persons alike" else {}
+    mechanism = kind(schema(COLUMNS, rows, whom), "x", by, epsilon=1, missing="drop", **alike)
     count = 0
     for _ in range(tables):
         table = skewed(rng, rows, missing)
@@ -60,6 +61,9 @@ def held(kind: Any, whom: str, by: str | None, rows: int, tables: int, seed: int
         truth = []
         for group in groups:
             cells = table["x"][group]
+            if alike:  # the means of persons who are there
+                who = table["who"][group]
+                cells = np.array([cells[who == one].mean() for one in np.unique(who)])
             truth += [len(cells), TRUTHS[kind](cells) if len(cells) else np.nan]
         low, high = mechanism.release(table, rng=bits).interval.T
         wanted = np.array(truth)
@@ -74,6 +78,7 @@ CASES = [
     for by in (None, "k")
     for rows in (30, 400)
 ]
+CASES += [(kind, "persons alike", None, rows) for kind in TRUTHS for rows in (30, 400)]
 
 
 @pytest.mark.parametrize(

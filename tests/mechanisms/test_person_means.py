@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from fractions import Fraction
 
+import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import tightdp as tdp
 from tightdp.data import persons as persons_module
+from tightdp.data.one_pass import share_pass
 from tightdp.data.persons import FewRows
 from tightdp.errors import TightdpError
 from tightdp.mechanisms.groups import GroupMeans
+from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.means import MeanMechanism
+from tightdp.plans.request import request
 
 COLUMNS = {"x": tdp.Interval(0, 8), "n": tdp.Interval(0, 10, step=1)}
 KIND = {"k": tdp.Category(["a", "b"], other="a")}
@@ -54,6 +61,43 @@ def test_sums_are_those_of_the_means_of_persons(seed, monkeypatch):
     order = rng.permutation(len(table["who"]))
     monkeypatch.setattr(persons_module, "_LEAST_BUFFER", 7)  # in many pieces
     assert mean.statistic.measure({k: [v[i] for i in order] for k, v in table.items()}) == expected
+
+
+def test_rows_and_persons_share_a_pass_and_keep_their_integers(seed):
+    table, schema = visits(np.random.default_rng(seed)), facts(most=3)
+    asked = [
+        MeanMechanism(schema, ["x"], epsilon=1),
+        MeanMechanism(schema, ["x", "n"], epsilon=1, per="person"),
+        MeanMechanism(schema, ["n"], epsilon=1, per="person"),
+    ]
+    sums = [each.statistic.integer_sum(each.sums.bits) for each in asked]
+    with share_pass(table, schema, sums) as shared:
+        together = [one.read(shared) for one in sums]
+    assert together == [one.read(table) for one in sums]
+
+
+def test_engines_and_files_give_the_same_means(seed, tmp_path):
+    schema = facts()
+    mean = MeanMechanism(schema, ["x", "n"], epsilon=1, per="person")
+    table = visits(np.random.default_rng(seed))
+    expected = mean.statistic.measure(table)
+    frame = pd.DataFrame(table)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    arrow = pa.Table.from_pandas(frame)
+    others = [frame, pl.from_arrow(arrow), arrow, duckdb.from_arrow(arrow)]
+    for other in (*others, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        assert mean.statistic.measure(other) == expected, type(other)
+
+
+def test_releases_of_rows_and_of_persons_are_paid_together(seed):
+    schema = facts(most=3)
+    both = Together(
+        [MeanMechanism(schema, ["x"], epsilon=1, per=per).source for per in (None, "person")]
+    )
+    assert both.guarantee().rows_per_person == 3
+    release = both.release(visits(np.random.default_rng(seed)), rng=seed)
+    assert len(release.value) == 4  # a sum and a number of each
 
 
 def test_no_mean_is_rounded_to_the_steps_of_its_column():
@@ -101,6 +145,7 @@ def test_noise_does_not_grow_with_rows():
     assert "400 persons" in many.assumes
 
 
+@pytest.mark.slow_for("*sum-rule*", "*variance-rule*")
 @pytest.mark.parametrize("missing", ["rule", "drop"])
 @pytest.mark.parametrize("kind", ["mean", "sum", "variance"])
 def test_intervals_hold(kind, missing, seed):
@@ -117,9 +162,10 @@ def test_intervals_hold(kind, missing, seed):
     means = np.array([np.mean(each) for each in own.values()])
     true = {"mean": means.mean(), "sum": means.sum(), "variance": means.var()}[kind]
     held = 0
+    options = {"columns": ["x"], "per": "person", "missing": missing}
+    asked = request(kind, schema, epsilon=2, **options)
     for i in range(150):
-        options = {"per": "person", "missing": missing, "epsilon": 2, "rng": seed + i}
-        release = getattr(tdp, kind)(table, ["x"], schema=schema, **options)
+        release = asked.release(table, rng=seed + i)
         low, high = release.interval[release.names.index("x")]
         held += low <= true <= high
     assert held / 150 >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150)
