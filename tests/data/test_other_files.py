@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -69,9 +70,13 @@ def workbook(path: Path, rows: list[list[Any]], *, merged: str | None = None) ->
 
 def test_a_sheet_gives_the_integers_of_its_cells(tmp_path):
     path = workbook(tmp_path / "a.xlsx", [NAMES, *ROWS])
-    assert integers(tdp.ExcelFile(path, "Sales")) == TRUTH
     bare = workbook(tmp_path / "b.xlsx", ROWS)
-    assert integers(tdp.ExcelFile(bare, "Sales", NAMES)) == TRUTH
+    replaced = tdp.Schema(SCHEMA.columns, len(ROWS))
+    filled = [counted for counted, row in zip(TRUTH, ROWS, strict=True) if any(row)]
+    assert len(filled) == len(TRUTH) - 1
+    for sheet in (tdp.ExcelFile(path, "Sales"), tdp.ExcelFile(bare, "Sales", NAMES)):
+        assert quantized_matrix(sheet, replaced, NAMES).tolist() == TRUTH
+        assert integers(sheet) == filled
 
 
 def test_somebody_of_whom_nothing_is_known_is_a_row_of_a_sheet(tmp_path):
@@ -83,6 +88,17 @@ def test_somebody_of_whom_nothing_is_known_is_a_row_of_a_sheet(tmp_path):
             warnings.simplefilter("error")  # that there are other rows than stated
             found = tdp.count(tdp.ExcelFile(path, "Sales"), ["k"], schema=facts, epsilon=1)
         assert found.value.sum() == 4
+
+
+def test_nobodys_presence_decides_on_the_empty_rows_above(tmp_path):
+    """Neighbours under add-remove: the last row took those with it that were empty before it."""
+    facts = tdp.Schema({"k": tdp.Category(["a", "b"])}, rows=9, neighbors="add-remove")
+    rows = [["k"], ["a"], *[[None]] * 5]
+    with_it, without = (
+        tdp.Counts(facts, ["k"]).measure(tdp.ExcelFile(workbook(tmp_path / f, each), "Sales"))
+        for f, each in (("a.xlsx", [*rows, ["b"]]), ("b.xlsx", rows))
+    )
+    assert np.subtract(with_it, without).tolist() == [0, 1, 0]
 
 
 def test_errors_formulas_times_and_merged_cells_follow_a_public_rule(tmp_path):

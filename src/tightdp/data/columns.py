@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from tightdp.cell_dates import Clock
 from tightdp.errors import DimensionError, FloatArray, Integers, fail
+from tightdp.privacy import Neighbors
 from tightdp.schema import Category, Interval, Schema
 from tightdp.values import exact_value, nearest_double, person_words, plain_cell, unmarked
 
@@ -463,6 +464,10 @@ class Engine(ABC):
         """The same, with the work that threads can share left to whoever asks for a part."""
         for chunk in self.chunks(names, rows):
             yield partial(iter, (chunk,))
+
+    def under(self, neighbors: Neighbors) -> Engine:
+        """The same, with the rows that are rows where tables differ so: for most engines all."""
+        return self
 
     def known_rows(self) -> int | None:
         """The number of rows, where no row need be read to know it."""

@@ -15,16 +15,19 @@ import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from tightdp.accepted import PathLike
+from tightdp.data.columns import Engine
 from tightdp.data.csv_files import checked_names
-from tightdp.data.row_tables import Row, RowTable
+from tightdp.data.row_tables import Row, Rows, RowTable
 from tightdp.errors import DataError, TightdpError, check_instance, fail, quoted, require
 from tightdp.paths import check_file, check_path
+from tightdp.privacy import Neighbors
 
 _BOOKS = (".xlsx", ".xlsm")
 _XML = (".xml", ".rels")
@@ -46,11 +49,11 @@ class ExcelFile:
 
     A cell is what Excel last stored in it: of a formula its result. Dates are what Excel shows as
     dates, errors such as #DIV/0! are missing, and so is a cell that is damaged; of merged cells the
-    first has the value and the others are missing. Every row counts down to the last one in which
-    anything stands, in whatever column: somebody of whom nothing is known is a row of missing
-    cells, as in a list. Behind that row there is none: if all cells of the last one may be empty,
-    give it something, such as a number, or state add-remove neighbours, under which the number of
-    rows is private.
+    first has the value and the others are missing. Under replace-one every row counts down to the
+    last one in which anything stands, in whatever column: somebody of whom nothing is known is a
+    row of missing cells, as in a list. Behind that row there is none: if all cells of the last one
+    may be empty, give it something, such as a number. Under add-remove a row in which nothing
+    stands is nobody's, wherever it is: whether it is there would depend on the rows below it.
 
     Parameters
     ----------
@@ -92,7 +95,23 @@ def is_excel_file(path: Path) -> bool:
     return path.suffix.lower() in _BOOKS
 
 
-def excel_table(file: ExcelFile) -> RowTable:
+class SheetTable(RowTable):
+    """A sheet; ``filled`` has its rows without those in which nothing stands.
+
+    Whether such a row is there depends on whether anything stands below it, which is another
+    person's. Where rows are replaced their number is public, and it is kept. Where they come and
+    go nobody's presence may decide on the rows of others: there it is no row, by itself.
+    """
+
+    def __init__(self, names: Sequence[str], rows: Rows, filled: Rows) -> None:
+        super().__init__(names, rows)
+        self._filled = RowTable(names, filled)
+
+    def under(self, neighbors: Neighbors) -> Engine:
+        return self if neighbors is Neighbors.REPLACE_ONE else self._filled
+
+
+def excel_table(file: ExcelFile) -> SheetTable:
     """The sheet as a table; its name and the header are looked at, and no other row."""
     check_file("path", file.path)
     require("openpyxl", "excel")
@@ -101,7 +120,7 @@ def excel_table(file: ExcelFile) -> RowTable:
         first = next(found, [])
     header = _header(first, file) if file.names is None else [*file.names]
 
-    def rows(names: Sequence[str]) -> Iterator[Row]:
+    def rows(names: Sequence[str], empty_too: bool) -> Iterator[Row]:
         places = [header.index(name) for name in names]
         with closing(_rows(file)) as found:
             if file.names is None and _names(next(found, [])) != header:
@@ -109,13 +128,13 @@ def excel_table(file: ExcelFile) -> RowTable:
             empty = 0
             for row in found:
                 if all(cell is None for cell in row):
-                    empty += 1  # a row, if another one follows
+                    empty += empty_too  # a row, if another one follows
                     continue
                 yield from itertools.repeat([None] * len(places), empty)
                 yield [row[place] if place < len(row) else None for place in places]
                 empty = 0
 
-    return RowTable(header, rows)
+    return SheetTable(header, partial(rows, empty_too=True), partial(rows, empty_too=False))
 
 
 def _header(first: Row, file: ExcelFile) -> list[str]:

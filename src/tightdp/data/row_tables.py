@@ -27,6 +27,7 @@ _VIRTUAL = 2  # a column that is generated when it is read; 3 is stored
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*)://(.*)", re.DOTALL)
 
 Row = Sequence[Any]
+Rows = Callable[[Sequence[str]], Iterable[Row]]
 
 
 class RowTable(Engine):
@@ -35,7 +36,7 @@ class RowTable(Engine):
     def __init__(
         self,
         names: Sequence[str],
-        rows: Callable[[Sequence[str]], Iterable[Row]],
+        rows: Rows,
         *,
         caseless: bool = False,
         computed: Collection[str] = (),

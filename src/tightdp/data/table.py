@@ -72,7 +72,7 @@ class Table:
     def engine(self, schema: Schema) -> Engine:
         """The adaptor of the engine that holds the rows."""
         if self._places is None or self._places == tuple(schema):
-            return self._engine
+            return self._engine.under(schema.neighbors)
         return guard(lambda: recognise(self.frame, schema))  # a matrix, under other names
 
     def columns(self, schema: Schema, columns: Sequence[str]) -> tuple[Engine, tuple[str, ...]]:
