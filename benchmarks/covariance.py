@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -32,29 +31,40 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0)
 KEPT = 2  # components
+NORM = 1.0  # to which rows are shortened before any package sees them
+LIMIT = 60  # seconds of the processor that a peer has for a fit
 
 PEER = """
-import json, sys, warnings
+import json, signal, sys, warnings
 import numpy as np
 warnings.filterwarnings("ignore")
-asked = json.loads(sys.stdin.readline())
-X = np.array(json.loads(sys.stdin.readline()))
-out = []
-def diffprivlib(seed):
+method, limit, kept, norm, repeats = json.loads(sys.stdin.readline())
+if method == "diffprivlib":
     from diffprivlib.models import PCA
-    model = PCA(asked["kept"], epsilon=asked["epsilon"], data_norm=asked["norm"],
-                bounds=(-1, 1), random_state=seed)
-    return model.fit(X).components_
-def opendp(seed):
+    def fit(X, epsilon, seed):
+        return PCA(kept, epsilon=epsilon, data_norm=norm, bounds=(-1, 1), random_state=seed).fit(X)
+else:
     import opendp.prelude as dp
     dp.enable_features("contrib", "floating-point", "honest-but-curious")
     from opendp.extras.sklearn.decomposition import PCA
-    model = PCA(epsilon=asked["epsilon"], row_norm=asked["norm"], n_samples=len(X),
-                n_features=X.shape[1], n_components=asked["kept"])
-    return model.fit(X).components_
-for i in range(asked["repeats"]):
-    out.append(np.asarray(locals()[asked["method"]](i)).tolist())
-print(json.dumps(out))
+    def fit(X, epsilon, seed):
+        facts = dict(row_norm=norm, n_samples=len(X), n_features=X.shape[1], n_components=kept)
+        return PCA(epsilon=epsilon, **facts).fit(X)
+def stop(*_):
+    raise TimeoutError(f"no fit in {limit} s of the processor")
+signal.signal(signal.SIGVTALRM, stop)
+for line in sys.stdin:
+    rows, epsilons = json.loads(line)
+    for epsilon in epsilons:
+        out = []
+        try:
+            for seed in range(repeats):
+                signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+                out.append(np.asarray(fit(np.array(rows), epsilon, seed).components_).tolist())
+        except BaseException as error:
+            out = f"{type(error).__name__}: {error}"[:80]
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        print(json.dumps(out), flush=True)
 """
 
 
@@ -190,7 +200,7 @@ def scaled(columns: list[np.ndarray], bounds: list[tuple[float, float]]) -> np.n
 
 
 def tables() -> dict[str, np.ndarray]:
-    found = {}
+    found: dict[str, np.ndarray] = {}
     path = DATA / "housing" / "seattle_sales.csv.gz"
     if path.exists():
         with gzip.open(path, "rt") as file:
@@ -240,20 +250,21 @@ def own_components(X: np.ndarray, norm: float, epsilon: float, repeats: int) -> 
 
 
 def peer_components(
-    peer: str, method: str, X: np.ndarray, asked: dict[str, Any]
-) -> list[Any] | str:
-    lines = [json.dumps({**asked, "method": method, "kept": KEPT}), json.dumps(X.tolist())]
+    peer: str, method: str, found: dict[str, np.ndarray], repeats: int
+) -> dict[tuple[str, float], list[Any] | str]:
+    """Components of all tables, or why there are none; a fit has so much time at most."""
+    lines = [json.dumps([method, LIMIT, KEPT, NORM, repeats])]
+    lines += [json.dumps([X.tolist(), EPSILONS]) for X in found.values()]
     done = subprocess.run(
         [peer, "-c", PEER],
         input="\n".join(lines) + "\n",
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
-    if done.returncode:
-        print(method, done.stderr[-400:], file=sys.stderr)
-        return done.stderr.strip().splitlines()[-1][:80]
-    return list(json.loads(done.stdout.splitlines()[-1]))
+    asked = [(name, epsilon) for name in found for epsilon in EPSILONS]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return dict(zip(asked, answers, strict=False))
 
 
 def subspaces(peer: str | None, repeats: int) -> list[str]:
@@ -261,23 +272,21 @@ def subspaces(peer: str | None, repeats: int) -> list[str]:
         "| table | rows | p | epsilon | tightdp: sine, variance lost | diffprivlib | OpenDP |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, X in tables().items():
-        norm = 1.0
-        short = shortened(X, norm)  # all packages get the same rows, and shorten none
-        C = np.cov(short.T, bias=True)
+    found = {name: shortened(X, NORM) for name, X in tables().items()}
+    peers = [
+        {} if peer is None else peer_components(peer, method, found, repeats)
+        for method in ("diffprivlib", "opendp")
+    ]
+    for name, X in found.items():
+        C = np.cov(X.T, bias=True)
         for epsilon in EPSILONS:
-            asked = {"norm": norm, "epsilon": epsilon, "repeats": repeats}
+            every = [own_components(X, NORM, epsilon, repeats)]
+            every += [of.get((name, epsilon), "-") for of in peers]
             cells = []
-            found: list[Any] | str = own_components(short, norm, epsilon, repeats)
-            for method in ("tightdp", "diffprivlib", "opendp"):
-                if method != "tightdp":
-                    found = "-" if peer is None else peer_components(peer, method, short, asked)
-                if isinstance(found, str):
-                    cells.append(found)
-                else:
-                    sine, lost = subspace_errors(C, found)
-                    cells.append(f"{sine:.3f}, {lost:.2%}")
-            n, p = short.shape
+            for one in every:
+                sine, lost = (0.0, 0.0) if isinstance(one, str) else subspace_errors(C, one)
+                cells.append(one if isinstance(one, str) else f"{sine:.3f}, {lost:.2%}")
+            n, p = X.shape
             rows.append(f"| {name} | {n:,} | {p} | {epsilon:g} | {' | '.join(cells)} |")
             print(rows[-1], flush=True)
     return rows

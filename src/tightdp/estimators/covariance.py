@@ -26,8 +26,9 @@ class Covariance(WithIntervals[CovarianceMechanism], Untargeted[CovarianceMechan
     r"""Means and covariance matrix of the columns, from one noisy matrix of products.
 
     The noise has the shape of what one row can do to all products at once: for rows of bounded
-    length the nuclear norm, with less than a tenth of the energy of Laplace noise from ten columns
-    on. Numbers are exact integers, there is no delta, and one payment buys everything.
+    length the nuclear norm. At ten columns it has a twelfth of the energy of Laplace noise if rows
+    are added or removed, and a seventh if they are replaced. Numbers are exact integers, there is
+    no delta, and one payment buys everything.
 
     **Privacy.** ``fit`` is epsilon-DP under the neighbour relation of the schema (replace-one by
     default) by the proof of
