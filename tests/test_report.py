@@ -187,6 +187,27 @@ def test_experts_find_the_law_and_others_are_spared(report):
     assert "Law:" in report.markdown().partition("## For experts")[2]
 
 
+def test_units_are_said_below_printed_tables():
+    rules = {"pay": tdp.Interval(0, 9, unit="EUR"), "age": tdp.Interval(0, 99, unit="years"),
+             "day": tdp.Date("2014-01-01", "2014-01-31"), "n": tdp.Interval(0, 1),
+             "sex": tdp.Category(["f", "m"], other="f")}  # fmt: skip
+    schema = tdp.Schema(rules, rows=4)
+    table = {"pay": [1, 2, 3, 4], "age": [5] * 4, "day": ["2014-01-02"] * 4, "n": [0] * 4,
+             "sex": ["f", "m"] * 2}  # fmt: skip
+    ask = {"schema": schema, "epsilon": 1}
+    for found in (
+        tdp.mean(table, ["pay", "age", "day", "n"], by="sex", **ask),
+        tdp.sum(table, ["pay", "age", "n"], by="sex", **ask),
+        tdp.sum(table, ["pay", "age"], **ask),
+    ):
+        for words in (str(found), found._repr_html_(), str(Answer.of(found))):
+            assert "; pay in EUR, age in years" in words
+    assert "; age in years" in str(tdp.median(table, "age", **ask))
+    assert "in days since 2014-01-01" in str(tdp.sum(table, ["day"], **ask))
+    assert " in " not in str(tdp.mean(table, ["n", "day"], **ask)).partition("epsilon")[2]
+    assert "EUR" not in str(tdp.variance(table, ["pay"], **ask))  # it would be squared
+
+
 def test_units_and_clamping_are_named(report):
     text = " ".join(Page(report.html()).words)
     assert "age below 0 counts as 0, above 100 as 100, and a missing one as 50" in text

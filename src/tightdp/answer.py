@@ -119,7 +119,8 @@ class Answer:
         crossed = any(len(axes) > 1 for _, axes, _ in self.release.sheets()) or len(self.axes) > 1
         inside = crossed and not set(self.unknown) >= set(self.names)
         cells = f"{in_brackets(self.confidence, self.covers)}.\n" if inside else ""
-        return f"{cells}{self.release.guarantee}; {self.about}"
+        units = f"; {self.release.units}" if self.release.units else ""
+        return f"{cells}{self.release.guarantee}{units}; {self.about}"
 
     def text(self, most: int | None = None) -> str:
         """The tables, cut after ``most`` rows."""

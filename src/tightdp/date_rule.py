@@ -167,6 +167,10 @@ class Date(Interval):
         own = (NO_DATE,) if self.own else ()
         return (*(_name(unit, key) for key in self._keys(unit)), *own)
 
+    def count(self, unit: str) -> int:
+        """How many periods there are; they need not be named for it."""
+        return len(self._keys(unit)) + self.own
+
     def codes(self, numbers: FloatArray, unit: str) -> FloatArray:
         """The place of every number of days (of hours, if that is the unit) among the periods."""
         gone = np.isnan(numbers)

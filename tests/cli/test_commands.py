@@ -561,6 +561,28 @@ def test_a_file_without_a_header_is_not_copied_into_the_schema(tmp_path, monkeyp
     assert not any(cell in text for cell in RECORD.splitlines()[0].split(","))
 
 
+def test_what_was_said_of_a_table_is_to_be_said_again_for_the_plan(tmp_path, monkeypatch, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    monkeypatch.chdir(tmp_path)
+    book = openpyxl.Workbook()
+    book.active.title = "2014"
+    book.active.append(["age", "town"])
+    book.save("t.xlsx")
+    Path("t.csv").write_text("age;town\n1;2\n", "latin-1")
+    Path("t.txt").write_text("12ab\n")
+    for said, again in (
+        (["t.xlsx", "--sheet", "2014"], "--sheet"),
+        (["t.csv", "--delimiter", ";", "--encoding", "latin-1"], "--delimiter and --encoding"),
+        (["t.txt", "--widths", "2,2", "--names", "a,b"], "--names and --widths"),
+        (["t.txt", "--widths", "2,2"], "--widths"),
+    ):
+        assert main(["schema", "init", *said, "--force"]) == 0
+        assert f"; and say {again} to `tightdp plan init`, too" in "".join(capsys.readouterr())
+    Path("u.csv").write_text("age,town\n1,2\n")
+    assert main(["schema", "init", "u.csv", "--force"]) == 0
+    assert "plan init" not in "".join(capsys.readouterr())
+
+
 def test_names_that_are_numbers_can_be_insisted_on(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("id,2019,2020\n1,2,3\n")

@@ -32,6 +32,16 @@ SOLD = Date(FIRST, LAST)
 ZONED = Date(FIRST, LAST, zone="America/New_York")
 
 
+def test_periods_are_counted_before_they_are_named():
+    """Before: the days of all years were named, for a minute, and then refused."""
+    for unit in UNITS:
+        assert SOLD.count(unit) == len(SOLD.labels(unit))
+        with_day = Date(FIRST, LAST, missing=FIRST)
+        assert with_day.count(unit) == len(with_day.labels(unit))
+    with pytest.raises(ParameterError, match="3652060 groups by day"):
+        Periods(Date("0001-01-01", "9999-12-31"), "day")
+
+
 def schema(rule: Date, rows: int = 100) -> tdp.Schema:
     return tdp.Schema({"sold": rule}, rows, neighbors="add-remove")
 

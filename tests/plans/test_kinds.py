@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,13 @@ ASKED = {
     "synthetic_rows": {"columns": ["w", "x"], "tables": [["w", "x"]], "bins": {"w": 2}},
     "tables": {"tables": ["t", ["t", "w"]], "bins": {"w": 3}},
 }
+
+
+def test_the_page_on_plans_lists_every_kind_in_its_own_words():
+    text = (Path(__file__).parents[2] / "docs" / "plans.md").read_text()
+    section = text.partition("## Kinds\n")[2].partition("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.M)
+    assert sorted(told) == sorted((kind.name, kind.about) for kind in KINDS.values())
 
 
 def test_every_kind_is_here():

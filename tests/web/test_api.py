@@ -50,6 +50,15 @@ def test_a_first_line_of_cells_is_not_shown(ask, folder):
     ask("header", 422, data={"file": "bare.csv", **stated, "encoding": "utf-16"})
 
 
+def test_a_first_line_is_told_unasked_only_where_the_plan_names_what_stands_there(ask, folder):
+    """Before: a page that was loaded again showed a record whose place nobody had been asked."""
+    (folder / "bare.csv").write_text("Alice,Berlin\nBob,Paris\n")
+    for stated in ([], ["age"], ["Alice", "age"], "Alice", {"Alice": 1}, [["Alice"]], [None]):
+        assert ask("header", data={"file": "bare.csv"}, stated=stated)["columns"] is None
+    known = ask("header", data={"file": "survey.csv"}, stated=["pay", "answer"])["columns"]
+    assert [column["name"] for column in known] == ["age", "pay", "answer", "region"]
+
+
 def test_a_query_shows_names_and_types(ask, folder):
     pytest.importorskip("duckdb")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -101,6 +110,21 @@ def test_pictures_are_of_made_up_rows_and_comparisons_are_drawn(ask, folder):
     assert "used" in ask("compare", plan=record, name="means", epsilon=1)["svg"]
 
 
+def test_keys_that_nobody_listed_have_no_picture(ask):
+    keys = {"name": "k", "kind": "count", "by": ["town"], "keys": "private", "delta": "1e-6"}
+    record = plan({**keys, "epsilon": 1})
+    record["schema"] = {**record["schema"], "neighbors": "add-remove"}
+    assert "cannot be made up" in ask("picture", 422, plan=record, name="k", epsilon=1)["error"]
+
+
+def test_a_budget_in_rho_is_previewed_at_the_epsilon_of_the_slider(ask):
+    book = {"name": "b", "kind": "tables", "tables": [["answer"]], "rho": "0.1"}
+    record = plan(book, epsilon=9)
+    record["budget"]["delta"] = "1e-6"
+    assert ask("check", plan=record)["problems"] == []
+    assert ask("preview", plan=record, name="b", epsilon=1)["epsilon"] == 1
+
+
 def test_a_release_is_paid_for_once_however_often_it_is_asked_for(release, folder):
     first = release(plan(MEAN, COUNT))
     assert first["state"] == "done", first["message"]
@@ -109,6 +133,16 @@ def test_a_release_is_paid_for_once_however_often_it_is_asked_for(release, folde
     assert second["fresh"] == []
     assert [s["html"] for s in second["sheets"]] == [s["html"] for s in first["sheets"]]
     assert spent(folder) == (1.0, ["means", "answers"])
+
+
+def test_somebody_agrees_to_what_the_ledger_adds_up(ask, release, folder):
+    record = plan(MEAN)
+    record["budget"] |= {"epsilon": 3, "delta": "1e-6", "accountant": "zcdp"}
+    assert ask("offer", plan=record)["amount"] == "rho = 0.125"
+    assert release(record)["spent"] == "rho = 0.125, delta = 0"
+    noisy = plan({**MEAN, "noise": "gaussian", "delta": "1e-7"}, ledger="other.ledger")
+    noisy["budget"]["delta"] = "1e-6"
+    assert ask("offer", plan=noisy)["amount"] == "epsilon = 0.5, delta = 1e-07"
 
 
 def test_what_was_released_is_the_plan_on_disk(release, folder):

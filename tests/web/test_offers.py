@@ -38,6 +38,6 @@ def test_what_is_read_off_one_vector_is_paid_for_once(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN)
     (tmp_path / "table.csv").write_text("age,pay\n1,2\n3,4\n5,1\n7,0\n")
     plan = Plan.read(tmp_path / "plan.toml")
-    assert offer(plan)["epsilon"] == "3"
+    assert offer(plan)["amount"] == "epsilon = 3"
     plan.release()
     assert offer(plan)["new"] == []

@@ -16,7 +16,7 @@ from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten,
 from tightdp.errors import PublicFactWarning, TightdpError, fail
 
 _ABOUT = """\
-Statistics under differential privacy, with the least noise the guarantee allows.
+Statistics under differential privacy, with the noise of least error among those that are proved.
 
 From a table to published numbers, without Python:
 

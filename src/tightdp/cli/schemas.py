@@ -244,16 +244,28 @@ def _init_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     columns = _header(given)
     text = schema_text(Path(given.data).name, columns)
     place = write_file(given.out, text, force=given.force)
-    said = "--no-header" if given.names is None else "--names"
-    said += "" if given.delimiter is None else " and --delimiter"
-    said += "" if given.widths is None else " and --widths"
-    more = f"; and say {said} to `tightdp plan init`, too" if given.no_header else ""
+    said = " and ".join(_said(given))
+    more = f"; and say {said} to `tightdp plan init`, too" if said else ""
     speaker.remark(f"Fill it in, then: tightdp schema check {place}{more}")
     speaker.say(
         f"{place}: {len(columns)} columns to fill in",
         {"file": str(place), "columns": [column._asdict() for column in columns]},
     )
     return Exit.DONE
+
+
+def _said(given: argparse.Namespace) -> list[str]:
+    """What was said of the table, and must be said of it again where a plan is written."""
+    first = "--no-header" if given.names is None else "--names"
+    stated = {
+        first: given.no_header and (given.names is not None or given.widths is None),
+        "--header": given.header,
+        "--delimiter": given.delimiter is not None,
+        "--widths": given.widths is not None,
+        "--sheet": given.sheet is not None,
+        "--encoding": given.encoding != "utf-8",
+    }
+    return [option for option, there in stated.items() if there]
 
 
 def schema_text(name: str, columns: Sequence[HeaderColumn]) -> str:

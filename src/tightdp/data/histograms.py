@@ -134,7 +134,13 @@ class Periods(Bins):
 
     def __init__(self, interval: Date, unit: str) -> None:
         super().__init__(interval, [interval.low, interval.high])
-        object.__setattr__(self, "unit", check_choice("bins", unit, UNITS))
+        many = interval.count(check_choice("bins", unit, UNITS))
+        if many > _MOST_BINS:  # naming them all would take minutes
+            fail(
+                f"Dates from {interval.first} to {interval.last} have {many} groups by {unit}, "
+                f"and at most {_MOST_BINS} are possible: take a longer unit, or nearer bounds."
+            )
+        object.__setattr__(self, "unit", unit)
 
     def __reduce__(self) -> Any:
         return Periods, (self.interval, self.unit)

@@ -227,6 +227,8 @@ class GroupSums(GroupReading):
     ('rows | sex=f', 'pay | sex=f', 'rows | sex=m', 'pay | sex=m')
     """
 
+    summed = "{} |"
+
     @property
     def _linear(self) -> FloatArray:
         """From scaled entries of a group to its number of rows and its sums."""

@@ -363,6 +363,8 @@ class KeySums(KeyReading):
     (('pay | city=Bonn', 'pay | city=Ulm'), True)
     """
 
+    summed = "{} |"
+
     def _made(
         self, sums: FloatArray, rows: FloatArray, ends: FloatArray, counts: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

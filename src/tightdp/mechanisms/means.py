@@ -70,6 +70,8 @@ class SumMechanism(ColumnMechanism):
     array([13.9])
     """
 
+    summed = "{} |"
+
     @staticmethod
     def _statistic(schema: Schema, columns: Iterable[str]) -> Statistic:
         return mean_statistic(schema, columns)

@@ -42,7 +42,7 @@ from tightdp.printed import in_short
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Draft, Release
-from tightdp.schema import Date, Schema
+from tightdp.schema import Date, Interval, Schema
 
 Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar
 
@@ -85,6 +85,8 @@ class Mechanism(Recorded, ABC):
     """Why this noise, for the reader of a report; nothing where its shape says it."""
     located: str = ""
     """How the name of an entry begins whose value is one of the column "{}": it may be a date."""
+    summed: str = ""
+    """The same of a sum of values of the column: it has their unit, and is no date."""
     in_rho: bool = False
     """Whether the promise is made in rho, so that epsilon is what it implies at delta."""
 
@@ -156,22 +158,23 @@ class Mechanism(Recorded, ABC):
         return release
 
     def with_dates(self, release: Release) -> Release:
-        """What is published of a stored release, with the dates that its numbers stand for."""
+        """What is published of a stored release, with the dates that its numbers stand for.
+
+        Of columns with a unit it is said in words what their numbers are in.
+        """
         found, schema = self.read(release), self.public_facts()
-        if schema is None or not self.located:
+        if schema is None or not (self.located or self.summed):
             return found
-        begins = {
-            self.located.format(name): str(rule.first)
-            for name, rule in schema.columns.items()
-            if isinstance(rule, Date)
-        }
-        dates = {
-            name: first
-            for name in found.names
-            for begin, first in begins.items()
-            if f"{name} |".startswith(begin)
-        }
-        return replace(found, dates=dates) if dates else found
+        dates, units = {}, []
+        for column, rule in schema.columns.items():
+            begin = (self.located or self.summed).format(column)
+            own = [name for name in found.names if f"{name} |".startswith(begin)]
+            if isinstance(rule, Date) and self.located:
+                dates |= dict.fromkeys(own, str(rule.first))
+            elif isinstance(rule, Interval) and rule.unit and own:  # of dates: days since the first
+                units.append(f"{column} in {rule.unit}")
+        said = found.units or ", ".join(units)
+        return replace(found, dates=dates, units=said) if dates or units else found
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """What a person asked for, read off a release of this mechanism; costs nothing.

@@ -77,8 +77,8 @@ class Page:
         return write_demo(self.space)
 
     def header(self, body: Body) -> Body:
-        columns = self.space.header(body.get("data"), _file(body))
-        return {"columns": [column._asdict() for column in columns]}
+        columns = self.space.header(body.get("data"), _file(body), body.get("stated"))
+        return {"columns": [column._asdict() for column in columns] or None}
 
     def check(self, body: Body) -> Body:
         return shown.checked(self.space, body.get("plan"), _file(body))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tightdp.errors import PublicFactWarning, TightdpError, fail
+from tightdp.ledger.amounts import nothing
 from tightdp.plans.lines import Text
 from tightdp.plans.payments import paid_since
 from tightdp.plans.plan import Plan, PlanResult
@@ -28,6 +29,7 @@ from tightdp.privacy import text_up
 from tightdp.report import Report
 from tightdp.report.page import sheet
 from tightdp.report.report import rows_file
+from tightdp.web.shown import amount_words, booked
 
 _KEPT = 50  # jobs that are remembered
 _AGAIN = "press Release again"
@@ -131,13 +133,12 @@ def offer(plan: Plan) -> dict[str, Any]:
             }
         )
     new = [part for part in plan.releases if states[part.name] == "new"]
-    paid = {part.key: part.request.mechanism.cost for part in new}.values()  # one vector: once
-    epsilon, delta = sum(cost.epsilon for cost in paid), sum(cost.delta for cost in paid)
+    unit = "epsilon" if plan.cap is None else plan.cap.unit
+    paid = {part.key: booked(part, plan.cap) for part in new}.values()  # one vector: once
     return {
         "releases": rows,
         "new": [part.name for part in new],
-        "epsilon": text_up(epsilon),
-        "delta": text_up(delta),
+        "amount": amount_words(sum(paid, nothing(unit))),
         "protects": plan.releases[0].request.guarantee().unit,
         "ledger": plan.ledger.name,
     }

@@ -11,9 +11,11 @@ from datetime import date
 from fractions import Fraction
 from typing import Any
 
+from tightdp.accounting.caps import Cap
 from tightdp.accuracy import epsilon_for
 from tightdp.accuracy import preview as preview_of
 from tightdp.compare import compare_noise
+from tightdp.data.histograms import group_names
 from tightdp.data.made_up import made_up_table
 from tightdp.errors import LedgerError, TightdpError, check_choice, fail
 from tightdp.ledger import Budget, Ledger
@@ -106,7 +108,7 @@ def budget(found: PlanText) -> dict[str, Any] | None:
     asked = nothing(unit)
     for planned in {each.key: each for each in found.releases}.values():  # one key, one payment
         if planned.key not in known:
-            asked = asked + _cost(planned, found)
+            asked = asked + booked(planned, found.cap)
     most = found.caps.epsilon if found.cap is None else found.cap.amount
     return {
         "unit": SYMBOLS[unit],
@@ -118,11 +120,18 @@ def budget(found: PlanText) -> dict[str, Any] | None:
     }
 
 
-def _cost(planned: Planned, found: PlanText) -> Budget:
+def booked(planned: Planned, cap: Cap | None) -> Budget:
+    """What a release costs, in the unit that the ledger adds up."""
     cost = planned.request.mechanism.cost
-    if found.cap is not None:
-        return Budget(*found.cap.booked(cost), unit=found.cap.unit)
+    if cap is not None:
+        return Budget(*cap.booked(cost), unit=cap.unit)
     return Budget(cost.epsilon, cost.delta)
+
+
+def amount_words(spent: Budget) -> str:
+    """An amount for somebody who agrees to it, rounded up."""
+    delta = f", delta = {text_up(spent.delta)}" if spent.delta else ""
+    return f"{SYMBOLS[spent.unit]} = {text_up(spent.amount)}{delta}"
 
 
 # --- one release ---------------------------------------------------------------------------------
@@ -140,7 +149,7 @@ def alone(record: object, name: object) -> dict[str, Any]:
     if not releases:
         fail("The plan has no release yet.")
     one = releases[check_choice("release", name, list(releases))]
-    kept = {key: value for key, value in one.items() if key not in ("weight", "epsilon")}
+    kept = {key: value for key, value in one.items() if key not in ("weight", "epsilon", "rho")}
     stated = plan.get("budget")
     level = stated.get("confidence", 0.95) if isinstance(stated, Mapping) else 0.95
     return {
@@ -182,6 +191,8 @@ def preview(found: PlanText, request: Request) -> dict[str, Any]:
 def picture(found: PlanText, name: str, request: Request) -> dict[str, Any]:
     """What the release may look like: drawn on made-up rows, which say nothing of the table."""
     schema, bits = request.schema, source(_SEED)
+    if any(name not in schema.columns for name in group_names(request.options.get("by"))):
+        fail("Keys that nobody listed cannot be made up, so there is nothing to draw.")
     few = schema.with_rows(min(schema.rows, _MADE_UP))
     smaller = Request(request.kind, few, request.epsilon, request.options)
     answer = smaller.release(made_up_table(few, bits), rng=bits, confidence=found.confidence)

@@ -184,8 +184,12 @@ class Workspace:
 
     # --- tables -------------------------------------------------------------------------------
 
-    def header(self, data: object, file: str) -> list[HeaderColumn]:
-        """Names and types of the columns of a table of a plan; no cell is read."""
+    def header(self, data: object, file: str, stated: object = None) -> list[HeaderColumn]:
+        """Names and types of the columns of a table of a plan; no cell is read.
+
+        ``stated`` are columns of a plan that nobody was asked about: the first line of a text file
+        is then told only if all of them stand there. Else it may be a record, and is not.
+        """
         base = self.folder_of(file)
         if not isinstance(data, Mapping):
             fail("`data` must be a table of keys.")
@@ -209,6 +213,8 @@ class Workspace:
                 check_names(columns, divided=bool(mark))
             except TightdpError:  # its words are those of the command line
                 fail(_NO_NAMES)
+            if stated is not None and not _all_there(stated, columns):
+                return []
         return columns
 
     def _query_columns(self, data: Mapping[str, Any], base: Path) -> list[HeaderColumn]:
@@ -223,6 +229,12 @@ class Workspace:
         )
         pairs = zip(relation.columns, map(str, relation.types), strict=True)
         return [HeaderColumn(name, _kind(type_name)) for name, type_name in pairs]
+
+
+def _all_there(stated: object, columns: list[HeaderColumn]) -> bool:
+    """Whether a plan states columns, and a line holds all of them."""
+    there = [column.name for column in columns]  # what is stated may be no text at all
+    return isinstance(stated, list) and bool(stated) and all(name in there for name in stated)
 
 
 def _kind(type_name: str) -> str:

@@ -102,11 +102,15 @@ async function exported(form) {
 }
 
 // Names and types of the columns of a plan that was just opened; without them the forms ask less.
+// The server tells them of a text file only where the plan states some of them: else the first line
+// may be a record, and it is asked first.
 async function withColumns(opened) {
   const data = opened.plan?.data ?? {};
   if (opened.columns || !(data.file || data.folder || data.sql)) return opened;
+  const { columns, person } = opened.plan.schema ?? {};
+  const stated = [...Object.keys(columns ?? {}), ...(person ? [person] : [])];
   try {
-    return { ...opened, ...(await ask("header", { file: opened.file, data })) };
+    return { ...opened, ...(await ask("header", { file: opened.file, data, stated })) };
   } catch {
     return opened;
   }

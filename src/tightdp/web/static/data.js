@@ -75,8 +75,7 @@ export function dataStep(go) {
         : h("p", { class: "help" }, w.none);
     if (key === "file") {
       fill(way, pick(files.tables, "file", w.fileLabel), facts);
-      const known = state.columns || Object.keys(state.plan.schema.columns ?? {}).length; // a plan that states columns
-      textFacts(now.names ? "record" : now.file && known ? "names" : "");
+      textFacts(now.names ? "record" : now.file && state.columns ? "names" : "");
     }
     if (key === "folder") fill(way, pick(files.folders, "folder", w.folderLabel));
     if (key === "sql") fill(way, query(files.databases));

@@ -56,7 +56,7 @@ export function errorsStep(go) {
   const spoken = () => slider.setAttribute("aria-valuetext", `epsilon ${figure.value}`);
 
   // One question at a time: while one is under way only the latest that follows is kept.
-  const latest = (act) => {
+  const latest = (place, act) => {
     let busy = false;
     let waiting = null;
     const run = async (given) => {
@@ -65,7 +65,7 @@ export function errorsStep(go) {
       try {
         await act(given);
       } catch (error) {
-        fill(result, h("p", { class: "problem" }, error.message));
+        fill(place, h("p", { class: "problem" }, error.message));
       }
       busy = false;
       if (waiting !== null) {
@@ -76,9 +76,16 @@ export function errorsStep(go) {
     };
     return run;
   };
-  const preview = latest(async (epsilon) => {
+  // An answer about a question is shown, and kept, only while that question is chosen.
+  const about = async (act, more) => {
+    const name = chosen;
+    const found = await ask(act, asked({ name, ...more }));
+    return name === chosen && section.isConnected ? found : null;
+  };
+  const preview = latest(result, async (epsilon) => {
     const begun = performance.now();
-    const found = await ask("preview", asked({ name: chosen, epsilon }));
+    const found = await about("preview", { epsilon });
+    if (!found) return;
     const [head, ...rows] = found.rows;
     inRanks = found.in_ranks;
     target.querySelector("label").textContent = inRanks ? w.ranks : w.error;
@@ -89,8 +96,9 @@ export function errorsStep(go) {
     status.textContent = w.took(Math.round(performance.now() - begun));
     document.documentElement.dataset.previewed = `${chosen} ${epsilon}`;
   });
-  const draw = latest(async (epsilon) => {
-    const found = await ask("picture", asked({ name: chosen, epsilon }));
+  const draw = latest(image, async (epsilon) => {
+    const found = await about("picture", { epsilon });
+    if (!found) return;
     fill(image, parts(found.svg), h("p", { class: "help" }, w.pictureNote(found.rows.toLocaleString("en")), " ", found.note, "."));
   });
 
@@ -104,6 +112,7 @@ export function errorsStep(go) {
     const mine = release();
     if (mine.epsilon === epsilon || !(Number(epsilon) > 0 || /^\d+\/\d+$/.test(epsilon))) return;
     delete mine.weight;
+    delete mine.rho;
     mine.epsilon = epsilon;
     changed(0);
   }
@@ -134,7 +143,9 @@ export function errorsStep(go) {
     event.preventDefault();
     wished.textContent = words.working;
     try {
-      const { epsilon } = await ask("needed", asked({ name: chosen, epsilon: figure.value, error: size.value, unit: inRanks ? "ranks" : "error", assume }));
+      const found = await about("needed", { epsilon: figure.value, error: size.value, unit: inRanks ? "ranks" : "error", assume });
+      if (!found) return;
+      const { epsilon } = found;
       wished.textContent = w.needs(epsilon);
       figure.value = epsilon;
       slider.value = toSlider(Number(epsilon));
@@ -149,7 +160,8 @@ export function errorsStep(go) {
   async function compare() {
     fill(compared, h("p", { class: "help" }, words.working));
     try {
-      const found = await ask("compare", asked({ name: chosen, epsilon: figure.value }));
+      const found = await about("compare", { epsilon: figure.value });
+      if (!found) return;
       const refused = Object.entries(found.refused).map(([noise, why]) => h("li", {}, `${noise}: ${why}`));
       fill(compared, found.svg ? [parts(found.svg), h("p", { class: "help" }, w.compared), h("ul", { class: "help" }, refused)] : h("p", {}, w.oneNoise));
     } catch (error) {

@@ -14,14 +14,18 @@ export function factsStep(go) {
   const list = h("div", { class: "columns" });
   const looked = h("div", { "aria-live": "polite" });
 
-  const text = (target, key, label, { help, place, read = (t) => t, ...more } = {}) =>
+  const text = (target, key, label, { help, place, read = (t) => t, blank, ...more } = {}) =>
     field(label, h("input", { type: "text", autocomplete: "off", value: target[key] ?? "", ...more,
       oninput: (e) => {
-        if (e.target.value.trim() === "") delete target[key];
-        else target[key] = read(e.target.value);
+        const given = e.target.value.trim() === "" ? blank : read(e.target.value);
+        if (given === undefined) delete target[key];
+        else target[key] = given;
         changed();
       } }), { help, place });
   const figures = { read: number, inputmode: "decimal" };
+  // while 2014 is typed the year is 2, 20 and 201: a table of all days since then is no wish of anybody
+  const day = (target, key, label, more) => text(target, key, label, { ...more, type: "date", read: (t) => (t.startsWith("0") ? undefined : t),
+    value: String(target[key] ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3").slice(0, 10) });
 
   const rowsLabel = () => (schema.neighbors === "add-remove" ? w.rowsPrivate : w.rowsPublic);
   const rows = text(schema, "rows", rowsLabel(), { ...figures, inputmode: "numeric", place: ["schema", "rows"] });
@@ -88,34 +92,38 @@ export function factsStep(go) {
       const numeric = state.columns?.find((column) => column.name === name)?.kind === "number";
       if (kind === "number") {
         fill(inside,
-          text(facts, "low", w.low, { ...figures, ...at("low") }), text(facts, "high", w.high, { ...figures, ...at("high"), help: w.bounds }),
-          text(facts, "unit", w.unit, at("unit")),
+          text(facts, "low", w.low, { ...figures, ...at("low"), blank: "" }), text(facts, "high", w.high, { ...figures, ...at("high"), help: w.bounds }),
+          text(facts, "unit", w.unit, { ...at("unit"), read: (t) => {
+            facts.low ??= ""; // a number all the same, if its unit is that of dates
+            return t;
+          } }),
           h("details", {}, h("summary", {}, w.more), h("div", { class: "grid" },
             text(facts, "missing", w.missing, { ...figures, ...at("missing"), help: w.missingHelp }),
             text(facts, "step", w.step, { ...figures, ...at("step") }),
             text(facts, "decimal", w.decimal, at("decimal")), text(facts, "thousands", w.thousands, at("thousands")))));
       } else if (kind === "category") {
-        const levels = h("textarea", { rows: "4", value: (facts.levels ?? []).join("\n"), oninput: (e) => {
-          const given = e.target.value.split("\n").map((line) => line.trim()).filter(Boolean);
-          facts.levels = numeric ? given.map(number) : given;
+        const before = facts.levels ?? []; // levels of a plan stay what they are: 1 and "1" are two
+        const numbers = numeric || (before.length > 0 && before.every((one) => typeof one === "number"));
+        const level = (t) => before.find((one) => String(one) === t) ?? (numbers ? number(t) : t);
+        const levels = h("textarea", { rows: "4", value: before.join("\n"), oninput: (e) => {
+          facts.levels = e.target.value.split("\n").map((line) => line.trim()).filter(Boolean).map(level);
           changed();
         } });
         fill(inside, field(w.levels, levels, { help: w.levelsHelp, ...at("levels") }),
-          text(facts, "other", w.other, { help: w.otherHelp, ...at("other"), read: numeric ? number : (t) => t }),
+          text(facts, "other", w.other, { help: w.otherHelp, ...at("other"), read: level }),
           checkbox(w.loose, Boolean(facts.loose), (on) => {
             if (on) facts.loose = true;
             else delete facts.loose;
             changed();
           }));
       } else if (kind === "date") {
-        const day = { type: "date" };
-        fill(inside, text(facts, "low", w.first, { ...day, ...at("low") }), text(facts, "high", w.last, { ...day, ...at("high"), help: w.dates }),
+        fill(inside, day(facts, "low", w.first, at("low")), day(facts, "high", w.last, { ...at("high"), help: w.dates }),
           field(w.period, select(Object.entries(w.units), facts.unit ?? "month", (unit) => {
             facts.unit = unit;
             changed();
           }), { help: w.periodHelp, ...at("unit") }),
           h("details", {}, h("summary", {}, w.more), h("div", { class: "grid" },
-            text(facts, "missing", w.missing, { ...day, ...at("missing"), help: w.missingDate }),
+            day(facts, "missing", w.missing, { ...at("missing"), help: w.missingDate }),
             text(facts, "format", w.format, { ...at("format"), help: w.formatHelp }),
             text(facts, "zone", w.zone, { ...at("zone"), help: w.zoneHelp }))));
       } else fill(inside);

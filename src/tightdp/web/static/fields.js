@@ -6,8 +6,9 @@ import { words } from "./words.js";
 
 const w = words.questions;
 const isNumber = (facts) => !("levels" in facts); // dates are numbers of days, too
+const isDay = (bound) => typeof bound === "string" && /^\d{4}-|^\d{8}$/.test(bound);
 export const isDate = (facts) =>
-  isNumber(facts) && [facts.low, facts.high].some((bound) => /^\d{4}-/.test(bound)) || (!("low" in facts) && facts.unit in words.facts.units);
+  isNumber(facts) && (isDay(facts.low) || isDay(facts.high) || (!("low" in facts) && facts.unit in words.facts.units));
 export const fits = (facts, of) => !of || (of === "number" ? isNumber(facts) : !isNumber(facts) || (of === "groups" && isDate(facts)));
 const columns = (of) =>
   Object.entries(state.plan.schema.columns || {}).filter(([, facts]) => fits(facts, of)).map(([name]) => name);
@@ -15,7 +16,9 @@ const pieces = (text) => text.split(",").map((part) => part.trim()).filter(Boole
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 export const number = (text) => {
   const plain = text.trim();
-  return plain !== "" && Number.isFinite(Number(plain)) ? Number(plain) : plain;
+  const found = Number(plain);
+  const exact = Number.isFinite(found) && (!Number.isInteger(found) || Number.isSafeInteger(found)); // else it would be another
+  return plain !== "" && exact ? found : plain;
 };
 const bins = (text) => {
   const all = pieces(text).map(number);
@@ -57,7 +60,7 @@ export function control(option, value, set, place) {
     case "bins":
       return text(bins, shownBins, w.bins);
     case "labels":
-      return text((t) => pieces(t).map(level), (v) => (v ?? []).join(", "), w.list);
+      return text((t) => pieces(t).map(levelOf(state.plan.releases[place[1]])), (v) => (v ?? []).join(", "), w.list);
     case "pairs":
       return text((t) => lines(t).map(pieces), (v) => (v ?? []).map((p) => p.join(", ")).join("\n"), w.pairs, area);
     case "lists":
@@ -66,6 +69,10 @@ export function control(option, value, set, place) {
       return text(
         (t) => (/^\d+$/.test(t.trim()) ? Number(t) : lines(t).map(pieces)),
         (v) => (Array.isArray(v) ? v.map((p) => [p].flat().join(", ")).join("\n") : (v ?? "").toString()), w.tables, area);
+    case "group tables":
+      return text((t) => lines(t).map((line) => halves(line, pieces)), shownHalves, w.groupTables, area);
+    case "counts of columns":
+      return text((t) => lines(t).map((line) => halves(line, (right) => pieces(right).map(number))), shownHalves, w.countsOf, area);
     case "bins of columns":
       return binsOf(label, option, value, set, place);
     case "flag":
@@ -79,13 +86,18 @@ export function control(option, value, set, place) {
 }
 
 // A level as the schema has it: 1 and "1" are two levels.
-function level(text) {
-  for (const facts of Object.values(state.plan.schema.columns)) {
-    const found = (facts.levels || []).find((known) => String(known) === text);
-    if (found !== undefined) return found;
-  }
-  return number(text);
+const levelOf = (release) => (text) => {
+  const known = state.plan.schema.columns[release.column]?.levels ?? [];
+  return known.find((one) => String(one) === text) ?? number(text);
+};
+
+// Two lists on a line, with a bar between them.
+function halves(line, read) {
+  const [left, right = ""] = line.split("|");
+  return [pieces(left), read(right)];
 }
+const shownHalves = (value) =>
+  (Array.isArray(value) ? value : Object.entries(value ?? {})).map((pair) => pair.map((part) => [part].flat().join(", ")).join(" | ")).join("\n");
 
 function group(label, option, place, ...inside) {
   return h("fieldset", {}, h("legend", {}, label), h("span", { class: "help" }, option.about), inside, problemsAt(place));

@@ -31,6 +31,13 @@ export function questionsStep(go) {
     }
   }
 
+  // A budget in rho is in the place of epsilon and of a share.
+  function share(release) {
+    if (!("rho" in release)) return (release.weight = 1);
+    delete release.weight;
+    delete release.epsilon;
+  }
+
   function add() {
     releases.push({ name: nameFor(pick.value), kind: pick.value, weight: 1 });
     show();
@@ -48,6 +55,7 @@ export function questionsStep(go) {
     const set = (key) => (value) => {
       if (value === undefined || value === "") delete release[key];
       else release[key] = value;
+      if (key === "rho") share(release);
       changed();
     };
     const own = (key, label) => field(label, h("input", { type: "text", value: release[key] ?? "", autocomplete: "off",

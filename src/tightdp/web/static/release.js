@@ -26,8 +26,8 @@ export function releaseStep() {
       body.agreed = found.new;
       const rows = found.releases.map((one) => [one.name, one.epsilon, one.delta, one.refusal || w.states[one.state]]);
       fill(costs, table([w.name, w.epsilon, w.delta, w.state], rows, w.costs),
-        h("p", {}, h("strong", {}, w.sum(found.epsilon, found.delta, found.protects))),
-        h("button", { type: "button", class: "primary", id: "release", onclick: () => (found.new.length ? confirm(found, body) : run(body)) }, w.button(found.epsilon)));
+        h("p", {}, h("strong", {}, w.sum(found.new.length, found.amount, found.protects))),
+        h("button", { type: "button", class: "primary", id: "release", onclick: () => (found.new.length ? confirm(found, body) : run(body)) }, w.button(found.new.length, found.amount)));
     } catch (error) {
       fill(costs, h("p", { class: "problem", role: "alert" }, error.message));
     }
@@ -35,12 +35,13 @@ export function releaseStep() {
 
   // What was agreed to is what is sent: the plan as it was when the costs were asked for.
   function confirm(found, body) {
-    const yes = h("button", { type: "button", class: "primary", onclick: () => {
+    const yes = h("button", { type: "button", class: "primary", disabled: true, onclick: () => {
       dialog.close();
       run(body);
     } }, w.yes);
-    const dialog = h("dialog", { "aria-labelledby": "sure" }, h("h3", { id: "sure" }, w.sure),
-      h("p", {}, w.sureText(found.epsilon, found.delta, found.new.length, found.ledger)),
+    setTimeout(() => (yes.disabled = false), 400); // a second click or Enter that was meant for Release is no yes
+    const dialog = h("dialog", { "aria-labelledby": "sure" }, h("h3", { id: "sure", tabindex: "-1", autofocus: true }, w.sure),
+      h("p", {}, w.sureText(found.new.length, found.amount, found.ledger)),
       h("ul", {}, found.new.map((name) => h("li", {}, name))),
       h("div", { class: "row" }, yes, h("button", { type: "button", onclick: () => dialog.close() }, w.no)));
     dialog.addEventListener("close", () => dialog.remove());
