@@ -165,7 +165,8 @@ class Mechanism(Recorded, ABC):
         found, schema = self.read(release), self.public_facts()
         if schema is None or not (self.located or self.summed):
             return found
-        dates, units = {}, []
+        dates: dict[str, str] = {}
+        units = []
         for column, rule in schema.columns.items():
             begin = (self.located or self.summed).format(column)
             own = [name for name in found.names if f"{name} |".startswith(begin)]
