@@ -208,6 +208,15 @@ def test_units_are_said_below_printed_tables():
     assert "EUR" not in str(tdp.variance(table, ["pay"], **ask))  # it would be squared
 
 
+def test_periods_of_dates_have_no_unit():
+    """Before: the quarters of a table were headed "sold (days since 2014-01-01)"."""
+    schema = tdp.Schema({"sold": tdp.Date("2014-01-01", "2014-12-31", unit="quarter")}, rows=9)
+    answer = Answer.of(tdp.count({"sold": ["2014-05-01"] * 9}, ["sold"], schema=schema, epsilon=1))
+    for part in (pictures.draw(answer, schema), page.tables(answer, schema)):
+        assert "2014-Q2" in part
+        assert "days since" not in part
+
+
 def test_units_and_clamping_are_named(report):
     text = " ".join(Page(report.html()).words)
     assert "age below 0 counts as 0, above 100 as 100, and a missing one as 50" in text

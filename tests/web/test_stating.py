@@ -37,6 +37,11 @@ def test_a_file_without_a_header_is_stated_and_its_first_line_never_shown(page, 
     assert '"names":["who","town"]' in kept
     assert '"delimiter":" "' in kept
     assert '"encoding":"latin-1"' in kept
+    page.get_by_label("Widths of the columns").fill("6, 8")
+    assert '"widths":[6,8]' in page.evaluate("sessionStorage['tightdp-plan']")
+    page.get_by_text("2 columns").wait_for()
+    page.get_by_label("Widths of the columns").fill("")
+    assert "widths" not in page.evaluate("sessionStorage['tightdp-plan']")
     page.get_by_label("Names of the columns").fill("3")
     page.get_by_text("3 columns").wait_for()
     page.get_by_label("Names of the columns").fill("constructor, __proto__")  # names like others

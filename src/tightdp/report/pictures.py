@@ -20,7 +20,7 @@ from tightdp.meaning import power_curve
 from tightdp.plots import canvas
 from tightdp.printed import Axis, axis_mark, escaped, short, whole
 from tightdp.privacy import Guarantee
-from tightdp.schema import Interval, Schema
+from tightdp.schema import Date, Interval, Schema
 
 MOST_ROWS = 30
 _FLOOR = 190  # where the columns of a histogram stand
@@ -94,9 +94,12 @@ def _named(row: Drawn, schema: Schema | None) -> Drawn:
 
 
 def unit_of(name: str, schema: Schema | None) -> str:
-    """The unit of the column that an entry is named after; nothing where none was stated."""
+    """The unit of the column that an entry is named after; nothing where none was stated.
+
+    Dates are printed as dates and periods.
+    """
     rule = None if schema is None else schema.columns.get(name.partition("[")[0])
-    return rule.unit if isinstance(rule, Interval) else ""
+    return rule.unit if isinstance(rule, Interval) and not isinstance(rule, Date) else ""
 
 
 def with_unit(name: str, schema: Schema | None) -> str:

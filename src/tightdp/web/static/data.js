@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { checkbox, field, fill, h, problemsAt, select, table } from "./dom.js";
+import { number } from "./fields.js";
 import { changed, check, keep, state } from "./state.js";
 import { words } from "./words.js";
 
@@ -101,20 +102,26 @@ export function dataStep(go) {
     };
     const again = () => (first === "record" ? name(state.plan.data.names ?? []) : first && read());
     const line = select([["", w.choose], ["names", w.firstNames], ["record", w.firstRecord]], first, (value) => {
-      set({ names: undefined });
+      set({ names: undefined, widths: undefined });
       fill(found);
       textFacts(value);
       facts.querySelector("select").focus();
       if (value === "names") read();
     });
     const names = h("input", { type: "text", autocomplete: "off", value: (now.names ?? []).join(", "), oninput: (e) => name(namesOf(e.target.value)) });
+    const widths = h("input", { type: "text", autocomplete: "off", value: (now.widths ?? []).join(", "), oninput: (e) => {
+      const given = e.target.value.split(",").map((part) => part.trim()).filter(Boolean).map(number);
+      set({ widths: given.length ? given : undefined });
+      again();
+    } });
     const fact = (key, label, options) => field(label, select(options, now[key] ?? "", (value) => {
       set({ [key]: value });
       again();
     }), { place: ["data", key] });
     const encodings = [...new Set([...Object.keys(w.encodings), now.encoding ?? ""])].map((key) => [key, w.encodings[key] ?? key]);
     fill(facts, field(w.first, line, { help: w.firstHelp }),
-      first === "record" ? field(w.names, names, { help: w.namesHelp, place: ["data", "names"] }) : null,
+      first === "record" ? [field(w.names, names, { help: w.namesHelp, place: ["data", "names"] }),
+        field(w.widths, widths, { help: w.widthsHelp, place: ["data", "widths"] })] : null,
       h("div", { class: "grid" }, fact("delimiter", w.delimiter, Object.entries(w.delimiters)), fact("encoding", w.encoding, encodings)));
   }
 

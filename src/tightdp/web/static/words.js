@@ -72,6 +72,8 @@ export const words = {
     firstHelp: "A record is somebody's: it is not looked at, and you state the names.",
     names: "Names of the columns, from the left",
     namesHelp: "Divided by commas; or how many there are, and they are called c1, c2, …",
+    widths: "Widths of the columns, if nothing divides the cells",
+    widthsHelp: "How many characters of a line each column has, from the left: 8, 3, 12. Otherwise leave it empty.",
     delimiter: "What divides its cells",
     delimiters: { "": "as usual", ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks" },
     encoding: "How letters are stored",
