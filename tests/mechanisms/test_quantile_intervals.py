@@ -156,4 +156,12 @@ def test_steps_and_many_rows_limit_the_grid() -> None:
     facts = tdp.Schema({"x": tdp.Interval(0, 100, step=1)}, rows=10**6)
     assert tdp.KNormMedian(facts, "x", epsilon=1).schema is facts
     many = tdp.Schema({"x": tdp.Interval(0, 100)}, rows=10**9)
-    assert tdp.KNormMedian(many, "x", epsilon=1).schema.bits <= 19
+    assert tdp.KNormMedian(many, "x", epsilon=1).schema.bits == 18
+
+
+def test_many_rows_are_counted_where_they_are(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """The finest grid of many rows was one point too long to be counted: all were fetched."""
+    monkeypatch.delattr("tightdp.mechanisms.ranks.quantized_matrix")
+    many = tdp.Schema({"x": tdp.Interval(0, 100)}, rows=10**9, neighbors="add-remove")
+    release = tdp.KNormMedian(many, "x", epsilon=100).release({"x": [50.0] * 9}, rng=seed)
+    assert release.value == pytest.approx([50], abs=0.001)

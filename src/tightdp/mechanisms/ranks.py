@@ -161,7 +161,7 @@ def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
     """
     if schema.bits != DEFAULT_BITS or getattr(schema[column], "steps", None) is not None:
         return schema
-    finest = MOST_BITS if schema.rows <= _FETCHED else _DENSE.bit_length() - 2
+    finest = MOST_BITS if schema.rows <= _FETCHED else _DENSE.bit_length() - 3  # 2 edge < _DENSE
     wanted = math.ceil(_CROWDED * schema.rows * epsilon).bit_length()
     return replace(schema, bits=min(max(wanted, schema.bits), finest))
 
