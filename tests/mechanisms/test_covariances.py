@@ -216,6 +216,8 @@ def test_the_nearest_covariance(seed):
             other = T @ T.T * rng.uniform(0, 1.5) / np.trace(T @ T.T)
             # the condition of a projection onto a convex set
             assert np.sum((raw - found) * (other - found)) <= 1e-9
+    far = nearest_covariance(np.diag([1e17, 1e3, -1e17]), 1.0)  # no double is 1 below 1e17
+    assert far == pytest.approx(np.zeros((3, 3)), abs=1.0)
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])

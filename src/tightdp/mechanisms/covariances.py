@@ -280,5 +280,5 @@ def nearest_covariance(raw: FloatArray, most: float) -> FloatArray:
     if kept.sum() > most:
         falling = np.sort(value)[::-1]
         excess = (np.cumsum(falling) - most) / np.arange(1, len(falling) + 1)
-        kept = np.maximum(value - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+        kept = np.maximum(value - excess[np.flatnonzero(falling >= excess)[-1]], 0.0)
     return np.asarray((vector * kept) @ vector.T)
