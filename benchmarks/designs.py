@@ -165,6 +165,29 @@ def anchors() -> list[str]:
     return [*rows, ""]
 
 
+# --- corners --------------------------------------------------------------------------------------
+
+CORNERS = [(10, 1e-6), (0.001, 1e-6), (10, 0.1), (14, 0.1), (20, 1e-6), (1e-6, 1e-12), (0.001, 0)]
+
+
+def corners() -> list[str]:
+    """Huge and tiny epsilons: the certified interval, beside the loss of known noise."""
+    rows = ["| epsilon, delta | certified | gap | noise | seconds | with a limit of 1 s: gap | s |"]
+    rows.append("|" + " --- |" * 7)
+    for epsilon, delta in CORNERS:
+        short, quick = timed(
+            lambda e=epsilon, d=delta: tdp.design_noise(epsilon=e, delta=d, time_limit=1, gap=1e-6)
+        )
+        design, took = timed(lambda e=epsilon, d=delta: tdp.design_noise(epsilon=e, delta=d))
+        rows.append(
+            f"| {epsilon:g}, {delta:g} | [{design.lower:.6g}, {design.upper:.6g}] | "
+            f"{design.gap:.3%} | {type(design.noise).__name__} | {took:.1f} | {short.gap:.3%} | "
+            f"{quick:.1f} |"
+        )
+        print(rows[-1], flush=True)
+    return [*rows, ""]
+
+
 # --- tables 1 and 2 of [5] ------------------------------------------------------------------------
 
 
@@ -355,10 +378,13 @@ def dropping() -> list[str]:
     return [*rows, ""]
 
 
+PARTS = "l1,l2,anchors,corners,published,growth,together,space,dropping"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--parts", default="l1,l2,anchors,published,growth,together,space,dropping")
+    parser.add_argument("--parts", default=PARTS)
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for cutting planes")
     options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)
@@ -380,6 +406,8 @@ def main() -> None:
         lines += ["## l2, epsilon 5", "", *table("l2", high, squares)]
     if "anchors" in parts:
         lines += ["## Anchors", "", *anchors()]
+    if "corners" in parts:
+        lines += ["## Corners, l1", "", *corners()]
     if "published" in parts:
         lines += ["## Tables 1 and 2 of [5] (l2, sensitivity 1)", "", *published(squares)]
     if "growth" in parts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,7 @@ from tightdp.design.rounding import (
 from tightdp.errors import FloatArray, fail
 
 SMALL_DELTA = Fraction(1, 10**4)  # below it masses are counted in the size that is expected
+_STEP_SECONDS = 2e-6  # what a proof takes for a cell and a shift, about
 MARGIN = 1e-8  # and the solver, whose tolerance is not small against delta, is kept this far away
 
 
@@ -37,6 +39,7 @@ class Upper:
     outer: float
     tables: dict[str, Any]
     second_tables: dict[str, Any]
+    kind: str = "cells"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,17 @@ def statement(
     }
 
 
+def _before(deadline: float | None, begun: float, steps: int) -> float | None:
+    """When the solver must stop, so that the proof ends in time.
+
+    The verifier computes the costs that were computed since ``begun`` once more, and takes
+    ``steps`` further ones, a few times over while a law is repaired.
+    """
+    if deadline is None:
+        return None
+    return deadline - 2 * (time.monotonic() - begun) - _STEP_SECONDS * steps
+
+
 # --- the upper bound ------------------------------------------------------------------------------
 
 
@@ -108,6 +122,7 @@ def upper_bound(
     ``centred`` puts the middle of a cell at zero instead of an edge; integers are centred.
     ``groups`` numbers the cells of a coarser partition, whose mass is spread evenly.
     """
+    begun = time.monotonic()
     lattice = Lattice(
         first=-reach,
         last=reach + (1 if centred else 0),
@@ -115,9 +130,9 @@ def upper_bound(
         mirror=0 if centred else -1,
         shifts=cells,
     )
-    costs, at_zero = _costs(problem, problem.loss, lattice, cells)
+    costs, at_zero = cell_costs(problem, problem.loss, lattice, cells)
     seconds = (
-        _costs(problem, problem.second[0], lattice, cells) if problem.second else ([], at_zero)
+        cell_costs(problem, problem.second[0], lattice, cells) if problem.second else ([], at_zero)
     )
     rows, upper, atom_rows = _side_rows(problem, lattice, seconds, lower=False)
     margin = MARGIN if problem.delta < SMALL_DELTA else 0.0
@@ -134,22 +149,35 @@ def upper_bound(
         atom_rows=atom_rows,
         scale=_scale(problem, lattice, cells),
     )
+    deadline = _before(deadline, begun, 2 * reach * cells)
     answer = program.solve(tolerance=tolerance, deadline=deadline)
     law = _integers(problem, lattice, answer.masses, answer.atom, cells)
-    spare = _spare(problem, program, lattice, cells, wide=groups is None)
+    spare = _spare(problem, program, lattice, cells, wide=groups is None, deadline=deadline)
     law_found = repaired(problem, law, spare, (seconds[0], seconds[1]))
     if law_found is None:
         fail("The noise could not be repaired on this grid.", InfeasibleError)
-    tables = {"cells": [str(c) for c in costs], "at_zero": str(at_zero)}
-    second_tables = {"cells": [str(c) for c in seconds[0]], "at_zero": str(seconds[1])}
-    whole = statement(problem, tables, second_tables, noise=law_found.document())
-    value = verifier.check_noise(whole, Fraction(whole["exp_low"]))
     edge = max(cells // 2, 1)
     outer = float(answer.masses[:edge].sum() + answer.masses[-edge:].sum()) / float(problem.delta)
-    return Upper(law_found.document(), value, outer, tables, second_tables)
+    return proved_noise(problem, law_found, (costs, at_zero), (seconds[0], seconds[1]), outer)
 
 
-def _costs(
+Costs = tuple[list[Fraction], Fraction]
+"""Of the cells, and of the atom."""
+
+
+def proved_noise(
+    problem: NoiseProblem, law: Weights, costs: Costs, seconds: Costs, outer: float = 0.0
+) -> Upper:
+    """What the verifier reads off a law; it raises :class:`verifier.Refuted` where it must."""
+    tables, second_tables = (
+        {"cells": [str(c) for c in each], "at_zero": str(zero)} for each, zero in (costs, seconds)
+    )
+    whole = statement(problem, tables, second_tables, noise=law.document())
+    value = verifier.check_noise(whole, Fraction(whole["exp_low"]))
+    return Upper(law.document(), value, outer, tables, second_tables)
+
+
+def cell_costs(
     problem: NoiseProblem, loss: Loss, lattice: Lattice, cells: int
 ) -> tuple[list[Fraction], Fraction]:
     """Exact costs of the cells of the noise (halves when centred), and of the atom."""
@@ -182,14 +210,20 @@ def _integers(
 
 
 def _spare(
-    problem: NoiseProblem, program: ShiftProgram, lattice: Lattice, cells: int, *, wide: bool
+    problem: NoiseProblem,
+    program: ShiftProgram,
+    lattice: Lattice,
+    cells: int,
+    *,
+    wide: bool,
+    deadline: float | None,
 ) -> Weights:
     """A law that loses less than delta: Laplace masses, or the program's own most private ones."""
     if problem.plain and wide:
         at = np.abs(np.arange(lattice.first, lattice.last) - lattice.mirror / 2)
         masses = np.exp(-float(problem.epsilon) * at / cells)
         return _integers(problem, lattice, masses, 0.0, cells)
-    masses, atom = program.most_private()
+    masses, atom = program.most_private(deadline)
     return _integers(problem, lattice, masses, atom, cells)
 
 
@@ -204,53 +238,98 @@ def lower_bound(
     tolerance: float,
     deadline: float | None,
     solver: type[ShiftProgram] = ShiftProgram,
+    group: int = 1,
 ) -> Lower:
     """What no noise can beat, from a lattice of ``cells`` steps a sensitivity.
 
     Events lie within ``window`` steps of zero; the masses may lie a sensitivity further out, or
-    within the support when that is bounded.
+    within the support when that is bounded. With a ``group`` a step is so many sensitivities
+    (``cells`` is 1), and the guarantee is that of so many moves.
     """
+    begun = time.monotonic()
+    sides = problem if group == 1 else replace(problem, monotone=False)
     edges = by_edges(problem)
     if problem.support is None:
         reach = window + cells
     else:
-        step = Fraction(1) if problem.integer else problem.sensitivity / cells
-        wide = problem.support / step
-        reach = window = max(math.floor(wide) + 1 if edges else math.ceil(wide), 1)
+        reach = window = _support_reach(problem, cells)
     last = 0 if edges else 1
     lattice = Lattice(-reach, reach + last, (-window, window + last), last - 1, cells)
-    values = _node_values(problem, problem.loss, reach, cells)
-    seconds = _node_values(problem, problem.second[0], reach, cells) if problem.second else []
-    rows, upper, _ = _side_rows(problem, lattice, (seconds, Fraction(0)), lower=True)
+    values = node_values(problem, problem.loss, reach, cells, edges=edges, group=group)
+    seconds = (
+        node_values(problem, problem.second[0], reach, cells, edges=edges) if problem.second else []
+    )
+    rows, upper, _ = _side_rows(sides, lattice, (seconds, Fraction(0)), lower=True)
+    factor, delta = _moves(problem, group)
     program = solver(
         lattice,
-        factor=math.exp(problem.epsilon),
-        delta=float(problem.delta),
+        factor=factor,
+        delta=delta,
         cost=np.array([float(a) for a in values]),
         folded=problem.folded,
         rows=rows,
         upper=upper,
     )
+    deadline = _before(deadline, begun, window * cells)
     answer = program.solve(tolerance=tolerance, deadline=deadline)
     unit = 2.0 ** math.ceil(math.log2(max(abs(float(values[-1])), abs(float(values[0])), 1e-300)))
-    tables = {"nodes": [str(a) for a in values]}
-    second_tables = {"nodes": [str(a) for a in seconds]}
     proof = {
-        "cells": cells,
-        "reach": reach,
-        "edges": edges,
-        "mirrored": problem.folded,
-        "bits": PRICE_BITS,
+        **no_prices(problem, cells, reach, group),
         "unit": str(Fraction(unit)),
         "shifts": multipliers(answer.prices, -reach, unit),
-        "steps": _steps(problem, answer.row_prices, reach, window, unit),
+        "steps": _steps(sides, answer.row_prices, reach, window, unit),
         "second_price": str(_second_price(problem, answer.row_prices)),
     }
-    whole = statement(problem, tables, second_tables, proof=proof)
-    value = verifier.check_bound(whole, Fraction(whole["exp_high"]))
     outside = reach - window
     padding = float(answer.masses[:outside].sum() + answer.masses[len(values) - outside :].sum())
+    return proved_bound(problem, proof, values, seconds, padding)
+
+
+def no_prices(problem: NoiseProblem, cells: int, reach: int, group: int = 1) -> dict[str, Any]:
+    """A proof without multipliers."""
+    return {
+        "cells": cells,
+        "reach": reach,
+        "group": group,
+        "edges": by_edges(problem),
+        "mirrored": problem.folded,
+        "bits": PRICE_BITS,
+        "unit": "1",
+        "shifts": [],
+        "steps": None,
+        "second_price": "0",
+    }
+
+
+def proved_bound(
+    problem: NoiseProblem,
+    proof: dict[str, Any],
+    values: list[Fraction],
+    seconds: list[Fraction],
+    padding: float,
+) -> Lower:
+    """What the verifier reads off a proof."""
+    tables = {"nodes": [str(a) for a in values]}
+    second_tables = {"nodes": [str(a) for a in seconds]}
+    whole = statement(problem, tables, second_tables, proof=proof)
+    value = verifier.check_bound(whole, Fraction(whole["exp_high"]))
     return Lower(proof, value, padding, tables, second_tables)
+
+
+def _support_reach(problem: NoiseProblem, cells: int) -> int:
+    """Steps on each side that hold the support."""
+    step = Fraction(1) if problem.integer else problem.sensitivity / cells
+    assert problem.support is not None
+    wide = problem.support / step
+    return max(math.floor(wide) + 1 if by_edges(problem) else math.ceil(wide), 1)
+
+
+def _moves(problem: NoiseProblem, group: int) -> tuple[float, float]:
+    """The factor and the delta of a number of moves, one after the other."""
+    if group == 1:
+        return math.exp(problem.epsilon), float(problem.delta)
+    grown = math.expm1(group * problem.epsilon)
+    return 1 + grown, float(problem.delta) * grown / math.expm1(problem.epsilon)
 
 
 def by_edges(problem: NoiseProblem) -> bool:
@@ -260,12 +339,14 @@ def by_edges(problem: NoiseProblem) -> bool:
     return problem.second is None or problem.second[0].description["kind"] != "table"
 
 
-def _node_values(problem: NoiseProblem, loss: Loss, reach: int, cells: int) -> list[Fraction]:
-    if problem.integer:
+def node_values(
+    problem: NoiseProblem, loss: Loss, reach: int, cells: int, *, edges: bool, group: int = 1
+) -> list[Fraction]:
+    """Values at the nodes -reach..reach below the loss, or on the cells between them (edges)."""
+    if problem.integer and group == 1:
         return loss.values(Fraction(1), -reach, reach + 1, up=False)
-    if by_edges(problem):
-        return loss.floors(problem.sensitivity / cells, reach)
-    return loss.minorant(problem.sensitivity / cells, reach)
+    step = group * problem.sensitivity / cells
+    return loss.floors(step, reach) if edges else loss.minorant(step, reach)
 
 
 # --- side constraints as rows ---------------------------------------------------------------------

@@ -13,12 +13,12 @@ from tightdp.design.losses import Loss
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import ParameterError, UndecidedError, fail
 from tightdp.noise.lattice_laws import DiscreteStaircase
-from tightdp.noise.line_laws import Staircase
+from tightdp.noise.line_laws import Staircase, TruncatedLaplace
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.table_noise import TableNoise
 from tightdp.privacy import float_up, text_down, text_up
 
-DesignedNoise = PiecewiseNoise | TableNoise | Staircase | DiscreteStaircase
+DesignedNoise = PiecewiseNoise | TableNoise | Staircase | DiscreteStaircase | TruncatedLaplace
 
 
 class Certificate:
@@ -147,6 +147,9 @@ class Certificate:
                 return DiscreteStaircase(epsilon=epsilon, sensitivity=steps, core=noise["core"])
             share = float(Fraction(noise["core_share"]))
             return Staircase(epsilon=epsilon, sensitivity=sensitivity, core_share=share)
+        if doc["kind"] == "truncated-laplace":
+            delta = _not_above(Fraction(doc["delta"]))
+            return TruncatedLaplace(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
         if doc["integer"]:
             return TableNoise(
                 noise["weights"],
@@ -172,6 +175,12 @@ def relative_gap(lower: Fraction, upper: Fraction) -> float:
     if upper <= max(lower, Fraction(0)):
         return 0.0
     return float_up((upper - lower) / lower) if lower > 0 else math.inf
+
+
+def _not_above(delta: Fraction) -> float:
+    """The nearest float, or the one before it where that stands for more (0.1 means 1/10)."""
+    near = float(delta)
+    return near if Fraction(repr(near)) <= delta else math.nextafter(near, 0.0)
 
 
 def _loss(description: dict[str, Any]) -> Loss:

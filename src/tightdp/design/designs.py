@@ -50,8 +50,9 @@ class Design:
 
     Attributes
     ----------
-    noise : PiecewiseNoise, TableNoise, Staircase or DiscreteStaircase
-        The law; its :meth:`lattice` or its own draws are exact.
+    noise : PiecewiseNoise, TableNoise, Staircase, DiscreteStaircase or TruncatedLaplace
+        The law; its :meth:`lattice` or its own draws are exact. The last three are for delta = 0,
+        for a large epsilon, and for noise too wide for a list of cells.
     upper, lower : float
         The expected loss of the noise (rounded up), and what no noise can beat (rounded down).
     gap : float
@@ -192,7 +193,10 @@ def design_noise(
     method : {"extended", "cutting-planes"}
         The program of this package, or the formulation of Selvi and others (2025), for comparison.
     time_limit : float, optional
-        Seconds; what is proved by then is returned, with ``reached`` False and a warning.
+        Seconds; what is proved by then is returned, with ``reached`` False and a warning. Noise
+        that is known and a bound that needs no program are there from the start, so that the
+        limit is kept at every epsilon and delta; side constraints that no known noise meets end
+        in an error instead.
     cache : path, optional
         A directory in which solved designs are kept, for all sensitivities where the loss is a
         power; one read from it is verified, and must answer the question asked. Designs for

@@ -47,7 +47,7 @@ def privacy_loss(noise: object, *, discretization: float = 1e-3) -> Any:
     """
     law = getattr(noise, "noise", noise)
     if not isinstance(law, (PiecewiseNoise, TableNoise)):
-        fail("`noise` must be a design with delta > 0, a PiecewiseNoise or a TableNoise.")
+        fail("`noise` must be a design that is made of cells, a PiecewiseNoise or a TableNoise.")
     step = check_positive("discretization", discretization)
     pmf = require("dp_accounting.pld.pld_pmf", "accounting")
     pld = require("dp_accounting.pld.privacy_loss_distribution", "accounting")

@@ -83,13 +83,17 @@ def solve(
     >>> found.value, found.x.tolist(), found.row_duals.tolist()
     (1.0, [1.0, 0.0], [1.0])
     """
+    begun = time.monotonic()
     from scipy.optimize import linprog
 
     least = np.broadcast_to(np.asarray(lower, dtype=np.float64), (len(cost),))
     bounds = np.column_stack([least, np.full(len(cost), np.inf)])
-    limit = {} if seconds is None else {"time_limit": max(seconds, 0.01)}
     ways = ["highs-ipm" if interior else "highs-ds", "highs", "highs-ipm"]
     for way, tight in [*((way, _TIGHT) for way in ways), ("highs-ds", {})]:
+        left = None if seconds is None else seconds - (time.monotonic() - begun)
+        if left is not None and left <= 0:
+            fail(f"The program was not solved within {seconds:g} seconds.", OutOfTimeError)
+        limit = {} if left is None else {"time_limit": left}
         found = linprog(
             cost,
             A_ub=matrix,
@@ -257,9 +261,11 @@ class ShiftProgram:
         """The optimum, every shift met up to ``tolerance * delta`` (absolute for delta = 0)."""
         k = self.lattice.shifts
         signs = (1,) if self.folded else (1, -1)
+        narrow = self._narrow()
+        first = k if narrow else _FIRST
         active = {
-            sign * max(1, round(k * part / _FIRST)): False
-            for part in range(1, _FIRST + 1)
+            sign * max(1, round(k * part / first)): narrow
+            for part in range(1, first + 1)
             for sign in signs
         }
         allowed = tolerance * (self.delta or 1.0)
@@ -279,12 +285,18 @@ class ShiftProgram:
             if not fresh and not halves:  # what is left is the solver's own tolerance
                 return answer
             idle = [m for m in active if self.delta and excess[m] < -_IDLE * self.delta]
+            idle = [] if narrow else idle
             for m in set(idle) - left_once:  # once only, so that the rounds end
                 del active[m]
             left_once.update(idle)
             active |= dict.fromkeys(fresh, False) | dict.fromkeys(halves, True)
 
-    def most_private(self) -> tuple[FloatArray, float]:
+    def _narrow(self) -> bool:
+        """Whether events span so little of a sensitivity that all shifts may take part at once."""
+        low, high = self.lattice.window
+        return 2 * (high - low) < self.lattice.shifts
+
+    def most_private(self, deadline: float | None = None) -> tuple[FloatArray, float]:
         """Masses and atom that meet everything with room to spare, as much as there is."""
         delta, upper = self.delta, self._side_upper
         try:
@@ -293,7 +305,7 @@ class ShiftProgram:
                 self.delta = delta * (1 - room)
                 self._side_upper = upper - room / 8 * np.abs(upper)
                 try:
-                    answer = self.solve(tolerance=1e-6)
+                    answer = self.solve(tolerance=1e-6, deadline=deadline)
                 except InfeasibleError:
                     continue
                 return answer.masses, answer.atom

@@ -10,11 +10,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from tightdp.design.bounds import Lower, Upper, lower_bound, statement, upper_bound
+from tightdp.design.bounds import (
+    Lower,
+    Upper,
+    lower_bound,
+    statement,
+    upper_bound,
+)
 from tightdp.design.certificate import Certificate, relative_gap
+from tightdp.design.closed_forms import SLOW, noise_at_once
 from tightdp.design.cutting_planes import partition_bound
+from tightdp.design.known_bounds import bound_at_once, core_bound, core_cells
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
+from tightdp.design.staircase import staircase
 from tightdp.errors import UndecidedError, fail
 
 B = TypeVar("B", Lower, Upper)
@@ -22,6 +31,14 @@ B = TypeVar("B", Lower, Upper)
 _MOST_CELLS = 20_000
 _MOST_ROUNDS = 12
 _REMEDY = "Give a wider support, a larger bound or a larger delta."
+_WIDE = 128  # sensitivities on each side from which a step of the proof stands for many of them
+_STEEP = 4  # the epsilon from which nearly all mass lies in a narrow core
+_MOST_STEEP = 1500  # cells of a program that knows all of the core
+_GIVEN_UP = 64  # and cells for the core bound from which programs for the whole law are hopeless
+_LONG = 30.0  # seconds that leave time for the longer proofs
+_FEW = 1000  # nodes whose proof takes no time to speak of
+_NODE_SECONDS = 3e-4  # what the costs and the proof take for a node, about
+_NODES = 100  # of the first coarse proof, on each side
 _EDGE = 0.01  # a larger share of delta in the outermost cells asks for a wider support
 
 
@@ -49,11 +66,14 @@ class Search:
     ) -> None:
         self.problem, self.gap, self.cells, self.solver = problem, gap, cells, solver
         self.partition = partition
-        self.deadline, self.limit, self.progress = deadline, deadline, progress
+        self.deadline, self.progress = deadline, progress
         self.upper: Upper | None = None
         self.lower: Lower | None = None
-        self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
         self.reach_units = support_units(problem)
+        self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
+        self.steep = (
+            problem.epsilon >= _STEEP and problem.loss.degree is not None and not problem.integer
+        )
         self.wide_enough = False
         self.centred = problem.delta > Fraction(1, 4)
 
@@ -65,23 +85,89 @@ class Search:
             return self._given_partition(self.partition)
         if self.problem.delta == 0:
             return self._pure()
+        if self._corner() or self.deadline is not None:
+            self._at_once()
         if self.problem.integer:
             return self._integers()
         if self.cells is not None:
             return self._given_cells(self.cells)
+        if self._corner():
+            self._refine_corner()
+        if self._gap() <= self.gap or self._hopeless():
+            return self._found()
         return self._refine(self._first_cells(), self._round, self._finer)
+
+    def _corner(self) -> bool:
+        """Whether known laws are all but optimal, and the lower bound is what takes the work."""
+        plain = self.problem.plain and self.cells is None and self.solver is ShiftProgram
+        return plain and (self.steep or self.reach_units > _WIDE)
+
+    def _hopeless(self) -> bool:
+        """Whether a program for the whole law would be too large to help."""
+        fine = self.steep and core_cells(self.problem) > _GIVEN_UP
+        return (fine and self._corner()) or 2 * self.reach_units > _MOST_CELLS
+
+    def _at_once(self) -> None:
+        """Bounds on both sides without a program, so that there is an answer at any time."""
+        self.upper, self.lower = noise_at_once(self.problem), bound_at_once(self.problem)
+
+    def _refine_corner(self) -> None:
+        """Better lower bounds only, on grids made for the corner."""
+        if self.reach_units > _WIDE:
+            self._coarse()
+        elif self.steep:
+            whole, self.widening = self.widening, self._core() / self.reach_units
+            self._steeper()
+            self.widening = whole
+
+    def _steeper(self) -> None:
+        """The core bound at its best, then programs that know more of the core, while they help."""
+        if self._left() > _LONG:
+            self._keep_upper(noise_at_once(self.problem, SLOW))
+        cells = core_cells(self.problem)
+        if self._left() > 2 * cells * _NODE_SECONDS:
+            self._keep(core_bound(self.problem, cells))
+        degree = self.problem.loss.degree or 1
+        for times in (1, 2, 3) if degree == 1 else (2, 4, 8):
+            cells = math.ceil(times * (1 + math.exp(self.problem.epsilon / (degree + 1))))
+            if cells > _MOST_STEEP or self._gap() <= self.gap or self._late():
+                return
+            before = self.lower
+            if not self._tried(self._improve_lower, cells):
+                return
+            if times > 2 and before is self.lower:
+                return
+
+    def _coarse(self) -> None:
+        """Steps of many sensitivities, finer until the bounds meet or a step is one of them."""
+        group = math.ceil(self.reach_units / _NODES)
+        while self._gap() > self.gap and group > 1 and not self._late():
+            if not self._tried(self._group_bound, group):
+                break
+            group //= 3
+
+    def _group_bound(self, group: int) -> None:
+        window = math.ceil(2.3 * self.reach_units / group)
+        begun = time.monotonic()
+        found = self._solve(lower_bound, self.gap / 100, cells=1, window=window, group=group)
+        self._say(f"lower (steps of {group} sensitivities)", 1, float(found.value), begun)
+        self._keep(found)
+
+    def _tried(self, step: Callable[[int], None], cells: int) -> bool:
+        """Whether a step ended; one that is out of time proves nothing."""
+        try:
+            step(cells)
+        except OutOfTimeError:
+            return False
+        return True
 
     def _refine(
         self, cells: int, step: Callable[[int], None], finer: Callable[[int, float], int | None]
     ) -> Searched:
         """Take a step on grids that ``finer`` tells, until the bounds meet or time is up."""
-        limit, self.deadline = self.deadline, self._first_limit()
         for _ in range(_MOST_ROUNDS):
-            try:
-                step(cells)
-            except OutOfTimeError:
+            if not self._tried(step, cells):
                 break
-            self.deadline = limit
             now = self._gap()
             more = None if now <= self.gap or self._late() else finer(cells, now)
             if more is None:
@@ -95,19 +181,12 @@ class Search:
         return None if 2 * more * self.reach_units > _MOST_CELLS else more
 
     def _given_cells(self, count: int) -> Searched:
-        """One grid; with a time limit a coarse one first, so that there is an answer."""
-        if self.deadline is not None and self.solver is ShiftProgram:
-            limit, self.deadline, self.cells = self.deadline, None, None
-            self._round(self._first_cells())
-            self.deadline, self.cells = limit, count
-        coarse, self.upper = self.upper, None
-        try:
-            self._round(self._first_cells())
-        except OutOfTimeError:
-            self.upper = self.upper or coarse
-            found = self._found()
-            return Searched(found.certificate, False)
-        return self._found()
+        """One grid; with a time limit there is a law that is known to fall back on."""
+        known, self.upper = self.upper, None
+        ended = self._tried(self._round, self._first_cells())
+        self.upper = self.upper or known
+        found = self._found()
+        return found if ended else Searched(found.certificate, False)
 
     def _given_partition(self, edges: Sequence[Fraction]) -> Searched:
         """Noise that is uniform between given edges; the lower bound is that of all noise."""
@@ -139,14 +218,11 @@ class Search:
     def _integers(self) -> Searched:
         """No grid to refine: only the window and the support grow."""
         cells = int(self.problem.sensitivity)
-        limit, self.deadline = self.deadline, self._first_limit()
+        if self._corner() and self.reach_units > _WIDE:
+            self._coarse()
         for _ in range(_MOST_ROUNDS):
-            try:
-                self._improve_lower(cells)
-                self._improve_upper(cells, centred=True)
-            except OutOfTimeError:
+            if not self._tried(self._both, cells):
                 break
-            self.deadline = limit
             if self._gap() <= self.gap or self._late() or self.problem.support is not None:
                 break
             self.widening, self.reach_units = self.widening * 1.5, self.reach_units * 1.25
@@ -154,11 +230,17 @@ class Search:
                 break
         return self._found()
 
+    def _both(self, cells: int) -> None:
+        self._improve_lower(cells)
+        self._improve_upper(cells, centred=True)
+
     def _pure(self) -> Searched:
         """delta = 0: the staircase is the best, its core is searched; the lattice proves it."""
-        from tightdp.design.staircase import staircase
-
-        self.upper = staircase(self.problem)
+        self.upper, self.lower = staircase(self.problem), bound_at_once(self.problem)
+        if self._corner():
+            self._refine_corner()
+            if self._gap() <= self.gap or self._late() or self._hopeless():
+                return self._found()
         cells = int(self.problem.sensitivity) if self.problem.integer else self._first_cells()
         return self._refine(cells, self._improve_lower, self._finer_or_wider)
 
@@ -171,6 +253,9 @@ class Search:
     # --- one bound ----------------------------------------------------------------------------
 
     def _solve(self, bound: Callable[..., B], tolerance: float, **grid: Any) -> B:
+        nodes = 2 * (grid.get("reach", 0) or grid["window"] + grid["cells"])
+        if nodes > _FEW and self._left() < nodes * _NODE_SECONDS:
+            fail("No time is left for the proof.", OutOfTimeError)
         given = {"deadline": self.deadline, "solver": self.solver, **grid}
         return bound(self.problem, tolerance=max(tolerance, 1e-8), **given)
 
@@ -184,14 +269,21 @@ class Search:
             except InfeasibleError:
                 fail(self._impossible(cells, window))
             self._say("lower", cells, float(found.value), begun)
-            if self.lower is None or found.value > self.lower.value:
-                self.lower = found
+            self._keep(found)
             if found.padding <= self.gap / 1000 or self._late():
                 return
             if wider_than is not None and not _rose(wider_than, found.value, self.gap / 50):
                 self.widening /= 1.5  # what lies in the padding does not matter
                 return
             self.widening, wider_than = self.widening * 1.5, found.value
+
+    def _keep(self, found: Lower) -> None:
+        if self.lower is None or found.value > self.lower.value:
+            self.lower = found
+
+    def _keep_upper(self, found: Upper | None) -> None:
+        if found is not None and (self.upper is None or found.value < self.upper.value):
+            self.upper = found
 
     def _improve_upper(self, cells: int, centred: bool) -> None:
         reach, narrow = self._reach(cells, centred), None
@@ -207,8 +299,7 @@ class Search:
                 self._say("upper", cells, math.inf, begun)
                 return
             self._say("upper", cells, float(found.value), begun)
-            if self.upper is None or found.value < self.upper.value:
-                self.upper = found
+            self._keep_upper(found)
             if narrow is not None and not _rose(found.value, narrow, self.gap / 20):
                 self.wide_enough = True
                 return
@@ -216,6 +307,10 @@ class Search:
             if found.outer <= _EDGE or self.wide_enough or not self._may_widen() or self._late():
                 return
             reach, narrow = math.ceil(1.5 * reach), found.value
+
+    def _core(self) -> float:
+        """Half the width of the core of a staircase, in sensitivities, or a little more."""
+        return 1.5 * math.exp(-float(self.problem.epsilon) / ((self.problem.loss.degree or 1) + 1))
 
     def _may_widen(self) -> bool:
         return self.problem.support is None and self.cells is None
@@ -252,12 +347,11 @@ class Search:
             return math.inf
         return relative_gap(self.lower.value, self.upper.value)
 
-    def _first_limit(self) -> float | None:
-        """The first round of the extended program always ends; cutting planes may stop early."""
-        return None if self.solver is ShiftProgram else self.deadline
+    def _left(self) -> float:
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def _late(self) -> bool:
-        return self.limit is not None and time.monotonic() > self.limit
+        return self._left() < 0
 
     def _found(self) -> Searched:
         if self.upper is None and self.cells is not None:
@@ -274,7 +368,7 @@ class Search:
             self.problem,
             {**upper.tables, **lower.tables},
             {**upper.second_tables, **lower.second_tables},
-            kind="staircase" if self.problem.delta == 0 else "cells",
+            kind=upper.kind,
             noise=upper.noise,
             proof=lower.proof,
             upper=str(upper.value),

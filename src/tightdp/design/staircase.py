@@ -34,7 +34,7 @@ def staircase(problem: NoiseProblem) -> Upper:
         noise = {"core": _least_core(problem, lambda core: cost({"core": core}))}
     else:
         noise = {"core_share": str(_least_share(cost))}
-    return Upper(noise, cost(noise), 0.0, {}, {})
+    return Upper(noise, cost(noise), 0.0, {}, {}, "staircase")
 
 
 def _least_core(problem: NoiseProblem, cost: Any) -> int:

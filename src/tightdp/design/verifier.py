@@ -25,6 +25,11 @@ way. Beyond the last j the values continue at the constant :math:`a_J`, below a 
 For a symmetric loss p may be taken symmetric, and the brackets at j and -j are averaged.
 A proof with ``edges`` takes :math:`p_j = P(jb \le X < (j+1)b)` and the infimum of the loss over
 each cell instead of tents: sharper where the loss jumps.
+A proof for a ``group`` of n moves has a step of n sensitivities and one shift, by a step. A move by
+n sensitivities is n moves by one, and :math:`P(X \in A) \le e^\epsilon P(X + s \in A) + \delta`, n
+times over, gives :math:`P(X \in A) \le e^{n\epsilon} P(X + ns \in A) + \delta
+(e^{n\epsilon} - 1)/(e^\epsilon - 1)`: the inequality above with other numbers. It bounds noise that
+is thousands of sensitivities wide by a few hundred nodes.
 """
 
 from __future__ import annotations
@@ -36,13 +41,16 @@ import sys
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import isqrt
 from typing import Any
 
 FORMAT = "tightdp-design/1"
+KINDS = ("cells", "staircase", "truncated-laplace")
 ROOT_BITS = 128
 MOST_BITS, MOST_NODES, MOST_POWER = 4096, 1 << 22, 1 << 10  # larger ones would only waste time
+MOST_GROUP = 1 << 50
 RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?", re.ASCII)
 Document = Mapping[str, Any]
 
@@ -61,7 +69,14 @@ def rational(number: Any) -> Fraction:
     """An exact number of a document: an integer, or a text n or n/d. No float, no exponent."""
     if type(number) is int:
         return Fraction(number)
-    demand(type(number) is str and bool(RATIONAL.fullmatch(number)), "a number is not exact")
+    demand(type(number) is str, "a number is not exact")
+    return _written(number)
+
+
+@lru_cache(maxsize=1024)
+def _written(number: str) -> Fraction:
+    """The same few coefficients are read for every cell."""
+    demand(bool(RATIONAL.fullmatch(number)), "a number is not exact")
     return Fraction(number)
 
 
@@ -309,6 +324,8 @@ def check_noise(document: Document, factor: Fraction) -> Fraction:
     if document["kind"] == "staircase":
         demand(document["integer"] == ("core" in document["noise"]), "not integers")
         return _check_staircase(document)
+    if document["kind"] == "truncated-laplace":
+        return _check_truncated_laplace(document)
     noise, delta = document["noise"], rational(document["delta"])
     weights, atom, total = noise["weights"], noise["atom"], noise["total"]
     demand(len(weights) >= 1 and type(noise["start"]) is int, "no cells")
@@ -407,6 +424,31 @@ def _check_staircase(document: Document) -> Fraction:
     return spent / (2 * (share + least / (1 - least)))
 
 
+def _check_truncated_laplace(document: Document) -> Fraction:
+    """E c, rounded up, of a density ~ e**-u, u = epsilon abs(x)/sensitivity <= a, where
+    T = e**a = 1 + (e**epsilon - 1)/(2 delta), for delta <= 1/2 and so a >= epsilon.
+
+    Where the moved density is positive the ratio is at most e**epsilon. Beyond lies the mass of
+    a - epsilon < u <= a on one side, (e**epsilon - 1)/(2 (T - 1)) = delta. And E u**j =
+    j! (1 - (1 + a + .. + a**j/j!)/T)/(1 - 1/T), which falls as a grows while T is held.
+    """
+    sides, loss, delta = document["constraints"], document["loss"], rational(document["delta"])
+    demand(sides["support"] is None and sides["second_loss"] is None, "not for this law")
+    demand(not document["integer"] and loss["kind"] == "sides", "not for this law")
+    demand(0 < 2 * delta <= 1, "delta must lie in (0, 1/2] for this law")
+    epsilon, log = rational(document["epsilon"]), rational(document["noise"]["log"])
+    least, most = (1 + (e - 1) / (2 * delta) for e in exp_bounds(epsilon))  # around T
+    demand(0 <= log <= MOST_POWER and exp_bounds(log)[1] <= least, "`log` is not below log T")
+    scale, whole = rational(document["sensitivity"]) / epsilon, Fraction(0)
+    for side in (loss["right"], loss["left"]):
+        term, part, factor = Fraction(1), Fraction(0), Fraction(1)  # a**j/j!, its sum, j! scale**j
+        for j, c in enumerate(side):
+            term, factor = (term * log / j, factor * j * scale) if j else (term, factor)
+            part += term
+            whole += rational(c) * factor * (1 - part / most)
+    return whole / (1 - 1 / least) / 2
+
+
 def _power_sums(q: Fraction, power: int) -> list[Fraction]:
     """Sums of n**i q**n over n >= 0, i = 0..power: s_i = q/(1-q) sum of C(i,j) s_j over j < i."""
     sums = [1 / (1 - q)]
@@ -455,12 +497,12 @@ def nodes(document: Document, loss: Document) -> list[Fraction]:
     if loss["kind"] == "table":
         demand(len(loss["nodes"]) == len(count) and not proof["edges"], "nodes do not match")
         return [rational(a) for a in loss["nodes"]]
-    if document["integer"]:
+    if document["integer"] and _group(proof) == 1:
         demand(not proof["edges"], "integers have no edges")
         step = Fraction(1)
         values = [value(loss, Fraction(j)) for j in count]
     else:
-        step = rational(document["sensitivity"]) / proof["cells"]
+        step = _group(proof) * rational(document["sensitivity"]) / proof["cells"]
         values = _floors(loss, step, count) if proof["edges"] else below(loss, step, count)
     outer = grows_from(loss)
     if document["constraints"]["support"] is None:
@@ -491,7 +533,11 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
     whole = all(type(n) is int and n >= 1 for n in (reach, proof["cells"], bits))
     demand(whole and reach <= MOST_NODES and bits <= MOST_BITS and unit > 0, "no proof")
     one = 1 << bits
-    if document["integer"]:
+    if _group(proof) > 1:
+        demand(proof["cells"] == 1 and sides["support"] is None, "no proof for a group")
+        demand(proof["steps"] is None, "no proof for a group")
+        factor, delta = group_privacy(document)
+    elif document["integer"]:
         demand(proof["cells"] == rational(document["sensitivity"]), "not integers")
     gain, cover, prices = _tally(proof, reach, closed=sides["support"] is not None)
     values = nodes(document, document["loss"])
@@ -528,6 +574,21 @@ def check_bound(document: Document, factor: Fraction) -> Fraction:
         room = reach * step - cells * rational(sides["support"])
         demand(room > 0 or (room == 0 and not proof["edges"]), "the proof is too narrow")
     return least + offset
+
+
+def _group(proof: Document) -> int:
+    """How many moves a step of the proof stands for; one where nothing is said."""
+    count = proof.get("group", 1)
+    demand(type(count) is int and 1 <= count <= MOST_GROUP, "no group")
+    return int(count)
+
+
+def group_privacy(document: Document) -> tuple[Fraction, Fraction]:
+    """Rationals above e**(n epsilon) and above delta (1 + e**epsilon + .. + e**((n-1) epsilon))."""
+    epsilon, count = rational(document["epsilon"]), _group(document["proof"])
+    demand(0 < count * epsilon <= MOST_POWER, "the group is too large")
+    factor, one = exp_bounds(count * epsilon)[1], exp_bounds(epsilon)[0]
+    return factor, rational(document["delta"]) * (factor - 1) / (one - 1)
 
 
 def _tally(proof: Document, reach: int, closed: bool) -> tuple[list[int], list[int], int]:
@@ -610,7 +671,7 @@ def verify(document: Document) -> tuple[Fraction, Fraction]:
     try:
         demand(document["format"] == FORMAT, "an unknown format")
         demand(document["sha256"] == digest(document), "the checksum does not match")
-        demand(document["kind"] in ("cells", "staircase"), "an unknown kind")
+        demand(document["kind"] in KINDS, "an unknown kind")
         check_form(document)
         demand(0 <= rational(document["delta"]) < 1, "delta must lie in [0, 1)")
         demand(rational(document["sensitivity"]) > 0, "the sensitivity must be > 0")
