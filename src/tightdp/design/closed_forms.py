@@ -35,9 +35,9 @@ def noise_at_once(problem: NoiseProblem, most_steps: int = QUICK) -> Upper | Non
 
     ``most_steps`` bounds the work of the verifier.
 
-    >>> found = noise_at_once(NoiseProblem.of(epsilon=10, delta=1e-6))
-    >>> round(float(found.value), 6), found.kind
-    (0.006739, 'cells')
+    >>> found = noise_at_once(NoiseProblem.of(epsilon=0.001, delta=1e-6))
+    >>> round(float(found.value), 3), found.kind
+    (987.572, 'truncated-laplace')
     """
     found = [*_steps(problem, most_steps)] or [*_laplace(problem)]
     if not found or problem.epsilon >= _STEEP:
@@ -72,7 +72,7 @@ def _steps(problem: NoiseProblem, most_steps: int) -> Iterator[Upper]:
         return
     good = (1 + _WORTH) * min(steps.loss for steps in found)
     law = _weights(problem, next(steps for steps in found if steps.loss <= good))
-    tables = (_table(problem, problem.loss, law), ([], Fraction(0)))
+    tables: tuple[Costs, Costs] = _table(problem, problem.loss, law), ([], Fraction(0))
     if problem.second is not None:
         tables = tables[0], _table(problem, problem.second[0], law)
     try:

@@ -150,7 +150,7 @@ class Search:
         window = math.ceil(2.3 * self.reach_units / group)
         begun = time.monotonic()
         found = self._solve(lower_bound, self.gap / 100, cells=1, window=window, group=group)
-        self._say(f"lower (steps of {group} sensitivities)", 1, float(found.value), begun)
+        self._say("lower", f"steps of {group} sensitivities", float(found.value), begun)
         self._keep(found)
 
     def _tried(self, step: Callable[[int], None], cells: int) -> bool:
@@ -268,7 +268,7 @@ class Search:
                 found = self._solve(lower_bound, self.gap / 100, cells=cells, window=window)
             except InfeasibleError:
                 fail(self._impossible(cells, window))
-            self._say("lower", cells, float(found.value), begun)
+            self._say("lower", f"{cells} cells", float(found.value), begun)
             self._keep(found)
             if found.padding <= self.gap / 1000 or self._late():
                 return
@@ -296,9 +296,9 @@ class Search:
                 if self.problem.plain and self.cells is None:
                     reach = math.ceil(1.5 * reach) + 1
                     continue
-                self._say("upper", cells, math.inf, begun)
+                self._say("upper", f"{cells} cells", math.inf, begun)
                 return
-            self._say("upper", cells, float(found.value), begun)
+            self._say("upper", f"{cells} cells", float(found.value), begun)
             self._keep_upper(found)
             if narrow is not None and not _rose(found.value, narrow, self.gap / 20):
                 self.wide_enough = True
@@ -410,10 +410,10 @@ class Search:
             return True
         return False
 
-    def _say(self, which: str, cells: int, value: float, begun: float) -> None:
+    def _say(self, which: str, grid: str, value: float, begun: float) -> None:
         if self.progress:
             took = time.monotonic() - begun
-            print(f"{which} bound, {cells} cells: {value:.6g} ({took:.2f} s)", file=sys.stderr)
+            print(f"{which} bound, {grid}: {value:.6g} ({took:.2f} s)", file=sys.stderr)
 
 
 def _rose(before: Fraction, after: Fraction, share: float) -> bool:
