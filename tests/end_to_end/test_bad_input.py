@@ -183,11 +183,16 @@ BAD_REQUESTS: dict[str, tuple[Any, tuple[str, ...]]] = {
         ).release({c: [1.0] for c in "abcd"}, ledger=o["ledger"]),
         ("do not fit", "`bits`"),
     ),
-    "share under add-remove": (
-        lambda o: tdp.share(
-            TABLE, "x", low=3, schema=tdp.Schema(FACTS, rows=4, neighbors="add-remove"), **o
+    "proportion test under add-remove": (
+        lambda o: tdp.proportion_test(
+            TABLE,
+            "x",
+            low=3,
+            null=0.5,
+            schema=tdp.Schema(FACTS, rows=4, neighbors="add-remove"),
+            **o,
         ),
-        ("replace-one",),
+        ("replace-one", "`share`"),
     ),
 }
 

@@ -27,6 +27,8 @@ FITS = {
     "Quantile": lambda: tdp.Quantile(epsilon=9, interval="sample", **SEEDED).fit(X),
     "Quantiles": lambda: tdp.Quantiles(epsilon=9, interval="sample", **SEEDED).fit(X),
     "GeometricMedian": lambda: tdp.GeometricMedian(epsilon=9, interval="sample", **SEEDED).fit(X),
+    "Covariance": lambda: tdp.Covariance(epsilon=9, **SEEDED).fit(X),
+    "PCA": lambda: tdp.PCA(epsilon=9, **SEEDED).fit(X),
 }
 KNOWS: dict[str, tuple[Covers, ...]] = {
     "Mean": ("noise", "sample", "population"),
@@ -34,6 +36,8 @@ KNOWS: dict[str, tuple[Covers, ...]] = {
     "Quantile": ("sample",),
     "Quantiles": ("sample",),
     "GeometricMedian": ("sample",),
+    "Covariance": ("sample",),
+    "PCA": ("sample",),
 }
 DRAWN = ("Median", "Quantile", "Quantiles", "GeometricMedian")
 

@@ -25,6 +25,7 @@ RELEASES = {
     "share": 'column = "age"\nlow = 18',
     "proportion_test": 'column = "age"\nlow = 18\nnull = 0.4',
     "missing_rate": 'columns = ["age", "region"]',
+    "covariance": 'columns = ["age", "pay"]',
     "goodness_of_fit": 'column = "region"',
     "independence_test": 'by = ["region", "answer"]',
     "kolmogorov_test": 'column = "age"\nby = "answer"\nbins = 4',
