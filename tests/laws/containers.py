@@ -44,7 +44,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 import tightdp as tdp
-from tightdp.data import columns, engines, row_tables
+from tightdp.data import columns, engines, excel_sheets, row_tables
 from tightdp.data.spark import SparkTable
 
 Row = dict[str, Any]
@@ -571,7 +571,7 @@ _ALL_CONTAINERS = (
     ("csv.gz", _csv_gz, engines.CsvTable, _IN_CSV),
     ("fixed widths", _fixed, engines.CsvTable, (_IN_CSV | {"trimmed"}) - {"text", "coded"}),
     ("SQLite", _sqlite, row_tables.RowTable, _PLAIN | {"bytes"}),
-    *([("Excel", _excel, row_tables.RowTable, _PLAIN)] if find_spec("openpyxl") else []),
+    *([("Excel", _excel, excel_sheets.SheetTable, _PLAIN)] if find_spec("openpyxl") else []),
     ("Parquet", _parquet, engines.Stack, TYPED),
     ("Parquet folder", _parquet_folder, engines.Stack, TYPED),
 )
