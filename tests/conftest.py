@@ -24,6 +24,8 @@ import pytest
 from hypothesis import settings
 
 DEFAULT_SEED = 1729
+# files whose tests share what takes long to make
+TOGETHER = ("house/test_site.py", "geometry/test_ranking.py")
 # folders whose helpers the workers of Spark import
 HELPERS = [str(Path(__file__).parent / folder) for folder in ("data", "laws")]
 
@@ -51,9 +53,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests go one by one to whoever is free; those in a class ``TestSpark`` to one process.
+    """Tests go one by one to whoever is free; those in a class ``TestSpark`` to one process, and
+    those of a file in ``TOGETHER`` to one.
 
-    One session of Spark is enough. The mark ``xdist_group`` would say the same, but pytest 9.2 has
+    One session of Spark is enough, and one site. The mark ``xdist_group`` would say the same, but pytest 9.2 has
     taken away the way in which pytest-xdist 3.8 passes it on, without a word.
     """
     if config.getoption("dist") != "load":
@@ -62,7 +65,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "::TestSpark::" in nodeid else nodeid
+            if "::TestSpark::" in nodeid:
+                return "spark"
+            file = nodeid.partition("::")[0]
+            return file if file.endswith(TOGETHER) else nodeid
 
     return OneSpark(config, log)
 

@@ -220,7 +220,7 @@ def epsilon_for(
     np.True_
     >>> schema = Schema({"age": Interval(0, 100)}, rows=5000)
     >>> epsilon_for(lambda e: KNormQuantile(schema, "age", 0.5, epsilon=e), ranks=50)  # 1 %
-    0.5912
+    0.6467
     """
     level = check_probability("confidence", confidence)
     at = release_at(what, noise)

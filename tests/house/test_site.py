@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,22 +32,11 @@ outside_loads = extension("offline").outside_loads
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, built in a process of its own with warnings as errors."""
-    root = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # that of all processes: who comes first builds, the others wait
-    target, done = root / "site", root / "site is built"
-    with (root / "site.lock").open("w") as door:
-        fcntl.flock(door, fcntl.LOCK_EX)
-        if not done.exists():
-            _build(target)
-            done.touch()
-    return target
-
-
-def _build(target: Path) -> None:
+    target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run([*command, DOCS, target], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return target
 
 
 def test_nothing_is_loaded_from_elsewhere(site):

@@ -88,15 +88,20 @@ def test_the_lowest_versions_work():
     assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
 
 
-CLOCK = (
-    "import time; start = time.process_time(); import tightdp; print(time.process_time() - start)"
-)
+CLOCK = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
 
 
-def test_the_package_is_there_in_half_a_second(tmp_path):
-    """Processor time of an import from bytecode, which everybody has after the first one."""
+def test_the_package_is_there_soon_after_numpy(tmp_path):
+    """Processor time of an import from bytecode, which everybody has after the first one.
+
+    Four times that of numpy, which is a part of it: half a second where numpy takes an eighth.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
-    run = [sys.executable, "-c", CLOCK]
-    times = [float(subprocess.check_output(run, env=kept, text=True)) for _ in range(4)]
-    assert min(times[1:]) < 0.5
+
+    def least(name: str) -> float:
+        run = [sys.executable, "-c", CLOCK.format(name)]
+        times = [float(subprocess.check_output(run, env=kept, text=True)) for _ in range(5)]
+        return min(times[1:])
+
+    assert least("tightdp") < 4 * least("numpy")
