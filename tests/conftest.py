@@ -56,8 +56,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests go one by one to whoever is free; those in a class ``TestSpark`` to one process, and
     those of a file in ``TOGETHER`` to one.
 
-    One session of Spark is enough, and one site. The mark ``xdist_group`` would say the same, but pytest 9.2 has
-    taken away the way in which pytest-xdist 3.8 passes it on, without a word.
+    One session of Spark is enough, and one site. The mark ``xdist_group`` would say the same, but
+    pytest 9.2 has taken away the way in which pytest-xdist 3.8 passes it on, without a word.
     """
     if config.getoption("dist") != "load":
         return None
