@@ -24,7 +24,8 @@ from reproduce.experiment import (
 )
 from reproduce.results import Quote, Row, median_and_error, simulated_quote
 from tightdp.convex.margin_losses import LogisticLoss
-from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.minimiser import minimise
+from tightdp.convex.objectives import Objective
 from tightdp.convex.penalties import read_penalty
 from tightdp.errors import FloatArray
 from tightdp.mechanisms.objective import ObjectivePerturbation

@@ -43,6 +43,7 @@ from tightdp.errors import (
 from tightdp.estimators.lazy_names import attributes as __attributes
 from tightdp.functions import (
     capped_sum,
+    coefficient_test,
     correlation_test,
     count,
     find_rows_per_person,
@@ -55,6 +56,7 @@ from tightdp.functions import (
     means_test,
     median,
     missing_rate,
+    population_mean,
     proportion_test,
     quantile,
     quantiles,
@@ -98,11 +100,13 @@ from tightdp.mechanisms.kolmogorov import KolmogorovSample
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansTest
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.person_bounds import RowsPerPerson
+from tightdp.mechanisms.population_means import PopulationMeans
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import KNormMedian, KNormQuantile
 from tightdp.mechanisms.ranks import find_bounds
+from tightdp.mechanisms.regression_tests import RegressionTest
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_tests import (
     GoodnessOfFit,
@@ -141,15 +145,19 @@ __getattr__ = __attributes(
         "GeometricMedian": "tightdp.estimators.location",
         "LinearRegression": "tightdp.estimators.linear",
         "LogisticRegression": "tightdp.estimators.logistic",
+        "HuberRegression": "tightdp.estimators.robust",
         "Mean": "tightdp.estimators.location",
         "Median": "tightdp.estimators.order",
+        "NegativeBinomialRegression": "tightdp.estimators.count_models",
         "PCA": "tightdp.estimators.covariance",
+        "PoissonRegression": "tightdp.estimators.count_models",
         "Quantile": "tightdp.estimators.order",
         "QuantileRegression": "tightdp.estimators.quantile",
         "Quantiles": "tightdp.estimators.order",
         "Ridge": "tightdp.estimators.linear",
         "SyntheticSample": "tightdp.estimators.synthetic",
         "SyntheticTable": "tightdp.estimators.synthetic_table",
+        "SparseLinearRegression": "tightdp.estimators.sparse_linear",
         "SparseLogisticRegression": "tightdp.estimators.sparse",
         "Variance": "tightdp.estimators.location",
         "Plan": "tightdp.plans.plan",
@@ -195,6 +203,8 @@ __all__ = [  # noqa: RUF022
     "rank_test",
     "means_test",
     "correlation_test",
+    "coefficient_test",
+    "population_mean",
     "power",
     "sample_size",
     "detectable",
@@ -205,6 +215,8 @@ __all__ = [  # noqa: RUF022
     "RankTest",
     "MeansTest",
     "CorrelationTest",
+    "RegressionTest",
+    "PopulationMeans",
     # Budget
     "Ledger",
     "Cost",
@@ -224,6 +236,10 @@ __all__ = [  # noqa: RUF022
     "LinearRegression",
     "Ridge",
     "LogisticRegression",
+    "SparseLinearRegression",
+    "PoissonRegression",
+    "NegativeBinomialRegression",
+    "HuberRegression",
     "SparseLogisticRegression",
     "QuantileRegression",
     "GaussianNB",

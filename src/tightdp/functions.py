@@ -21,6 +21,7 @@ from tightdp.schema import Schema
 
 __all__ = [
     "capped_sum",
+    "coefficient_test",
     "correlation_test",
     "count",
     "find_rows_per_person",
@@ -33,6 +34,7 @@ __all__ = [
     "means_test",
     "median",
     "missing_rate",
+    "population_mean",
     "proportion_test",
     "quantile",
     "quantiles",
@@ -135,7 +137,8 @@ def _plain(value: Any) -> Any:
 
 def _signature(kind: Kind) -> inspect.Signature:
     """Columns and what is required by place, everything else by name."""
-    by_place = {k: o for k, o in kind.options.items() if o.required or k in _ROLES}
+    places = [(k, o) for k, o in kind.options.items() if o.required or k in _ROLES]
+    by_place = dict(sorted(places, key=lambda place: not place[1].required))
     by_name = {k: o for k, o in kind.options.items() if k not in by_place}
     return inspect.Signature(
         [
@@ -344,6 +347,19 @@ share = function_of(
 True
 """,
 )
+population_mean = function_of(
+    KINDS["population_mean"],
+    """Noise and sampling are counted together; see :class:`PopulationMeans`.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(0, 10)}, rows=2001)
+>>> table = {"x": np.linspace(0, 10, 2001)}
+>>> release = population_mean(table, "x", schema=schema, epsilon=1, rng=1)
+>>> release.covers, bool(np.ptp(release.interval) < 0.3)
+('population', True)
+""",
+)
 proportion_test = function_of(
     KINDS["proportion_test"],
     """The most powerful private test there is; see :class:`ProportionTest`.
@@ -427,6 +443,21 @@ correlation_test = function_of(
 >>> release = correlation_test(table, ["x", "y"], schema=schema, epsilon=1, rng=1)
 >>> bool(release["p-value"] < 0.01)
 True
+""",
+)
+coefficient_test = function_of(
+    KINDS["coefficient_test"],
+    """See :class:`RegressionTest`; :meth:`LinearRegression.test` asks a model that was fitted.
+
+>>> import numpy as np
+>>> from tightdp import Interval, Schema
+>>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=2001)
+>>> x = np.linspace(-1, 1, 2001)
+>>> release = coefficient_test(
+...     {"x": x, "y": x / 2}, target="y", tested="x", schema=schema, epsilon=4, rng=1
+... )
+>>> release.names, bool(release["p-value"] < 0.01)
+(('x', 'p-value'), True)
 """,
 )
 quantile = function_of(

@@ -136,6 +136,25 @@ class Option:
             _listed(name, counts)
         return pairs
 
+    def _shares_of(self, name: str, value: object, schema: Schema) -> Any:
+        if not isinstance(value, Mapping):
+            return float(amount(name, value))
+        for column in value:
+            self._column(name, column, schema)
+        return {column: float(amount(name, share)) for column, share in value.items()}
+
+    def _equations(self, name: str, value: object, schema: Schema) -> Any:
+        parts = [value] if isinstance(value, (str, Mapping)) else _listed(name, value)
+        for part in parts:
+            if not isinstance(part, (str, Mapping)):
+                fail(f"`{name}` must be texts, or weights of coefficients. Got {quoted(part)}.")
+        return [
+            {key: float(amount(name, weight)) for key, weight in part.items()}
+            if isinstance(part, Mapping)
+            else part
+            for part in parts
+        ]
+
     def _text(self, name: str, value: object, schema: Schema) -> str:
         if self.choices:
             return check_choice(name, value, self.choices)
@@ -180,13 +199,26 @@ def _moderate(number: Decimal) -> Fraction | None:
     return Fraction(number) if number.is_finite() and abs(number.adjusted()) <= 1000 else None
 
 
+_INSTEAD = {
+    "missing": (
+        " With neighbors='add-remove' rows may be left out before: a rule that looks at one row at "
+        "a time keeps the promise. Otherwise state in the schema what a missing cell counts as."
+    ),
+    "per": (
+        " With rows_per_person=1 in the schema one row of every person is used, and all count "
+        "alike."
+    ),
+}
+"""What to do where a kind has no such option, and people ask for it."""
+
+
 def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list[tuple[str, str]]:
     """The keys that are not allowed, each with a sentence that suggests the right one."""
     found = []
     for key in given:
         if key not in allowed:
             hint = suggestion(key, allowed).replace("'", "`")
-            hint = hint or f" It may have: {', '.join(allowed)}."
+            hint = hint or f" It may have: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
             found.append((key, f"`{shown(key)}` is no key of {where}.{hint}"))
     return found
 
@@ -263,6 +295,10 @@ TAKES = {
         Mapping[str | tuple[str, ...], Sequence[Any]] | Sequence[tuple[Any, Any]],
         Option._counts_of,
     ),
+    "equations": Taken(
+        str | Mapping[str, float] | Sequence[str | Mapping[str, float]], Option._equations
+    ),
+    "shares of columns": Taken(Amount | Mapping[str, Amount], Option._shares_of),
     "flag": Taken(bool, lambda _, name, value, __: _flag(name, value)),
     "text": Taken(str, Option._text),
 }

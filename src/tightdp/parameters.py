@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -25,6 +26,9 @@ from tightdp.errors import exact_amount, fail
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _LONG = 1000  # entries of an array that are written out
+_KEPT = 16
+_TEXTS: dict[int, tuple[Any, str]] = {}  # of so many schemas
+_lock = threading.Lock()
 
 
 class Recorded:
@@ -129,9 +133,9 @@ def _object_text(value: Any) -> str:
     if hasattr(type(value), "request_text"):  # it knows better which of its facts define it
         return str(value.request_text())
     if is_dataclass(value) and not isinstance(value, type):
-        told = [part for part in fields(value) if not part.metadata.get("printed only")]
-        named = [(part.name, getattr(value, part.name)) for part in told]
-        return _call(type(value).__name__, named)
+        if getattr(type(value), "text_is_kept", False):
+            return _kept_text(value)
+        return _dataclass_text(value)
     if isinstance(value, type):
         return value.__qualname__
     if callable(value):
@@ -141,6 +145,27 @@ def _object_text(value: Any) -> str:
     silent = getattr(type(value), "__repr__", None) is object.__repr__  # an address says nothing
     plain = "" if silent else f" {value!r}"
     return _call(type(value).__name__, _kept(value)) + plain
+
+
+def _dataclass_text(value: Any) -> str:
+    told = [part for part in fields(value) if not part.metadata.get("printed only")]
+    return _call(type(value).__name__, [(part.name, getattr(value, part.name)) for part in told])
+
+
+def _kept_text(value: Any) -> str:
+    """The text of an object that cannot change and is asked for with every release: a schema.
+
+    It is known by its identity, and kept with its text, so that no other one has that identity.
+    """
+    known = _TEXTS.get(id(value))
+    if known is not None:
+        return known[1]
+    text = _dataclass_text(value)
+    with _lock:
+        _TEXTS[id(value)] = value, text
+        while len(_TEXTS) > _KEPT:
+            _TEXTS.pop(next(iter(_TEXTS)))
+    return text
 
 
 def _kept(value: object) -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from tightdp.printed import (
     whole,
 )
 from tightdp.privacy import Guarantee, Neighbors
-from tightdp.schema import Schema
+from tightdp.schema import Schema, finest_bits
 
 EVEN_ROWS = "rows that fill their bounds evenly; where they crowd together, errors are larger"
 ORDERED_ROWS = (
@@ -29,6 +29,16 @@ ORDERED_ROWS = (
 MODERATE_EFFECTS = (
     "rows that fill their bounds evenly and moderate effects, log odds of variance 1 over the "
     "rows; where rows crowd together, or effects are stronger, errors are larger"
+)
+USUAL_RESIDUALS = (
+    "rows that fill their bounds evenly, small effects, and normal residuals whose standard "
+    "deviation is the threshold over 1.345; where rows crowd together, residuals are larger, or "
+    "effects are strong, so that the ridge pulls them towards zero, errors are larger"
+)
+MODERATE_MEANS = (
+    "rows that fill their bounds evenly, means about half the way from 1 to the bound of the "
+    "counts in logarithms, and moderate effects, log means of variance 1 over the rows; where rows "
+    "crowd together, means are smaller or effects are stronger, errors are larger"
 )
 MADE_UP_ROWS = (
     "made-up rows, whose cells are drawn evenly from their bounds or levels, each on its own; for "
@@ -49,13 +59,32 @@ def of_rows(schema: Schema, assumes: str = "") -> str:
         full = "no missing cell; where half of the rows are left out errors are twice as large"
         return f"{assumes}; and for {full}" if assumes else full
     which = "persons, as many as the schema allows rows"
-    if not schema.averages:
+    if not schema.persons_alike:
         which = "rows, as many as the schema allows"
     many = (
         f"a table of {whole(schema.rows)} {which}; with a tenth of them "
         "errors are about ten times as large"
     )
     return f"{assumes}; and for {many}" if assumes else many
+
+
+def coarse_grid(schema: Schema, lost: FloatArray, std: FloatArray) -> str:
+    """What to say where rounding cells to the grid may move a result further than noise does.
+
+    >>> from tightdp import Interval
+    >>> coarse_grid(Schema({"x": Interval(0, 1e9)}, rows=10**6), np.array([7.6]), np.array([2.8]))
+    'rounding to the grid 2^-16 may add 2.71 noise std: state nearer bounds, or `bits` up to 21'
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = float(np.nan_to_num(lost / std, nan=0.0).max(initial=0.0))
+    if times <= 1:
+        return ""
+    finest = finest_bits(schema.rows)
+    finer = f", or `bits` up to {finest}" if finest > schema.bits else ""
+    return (
+        f"rounding to the grid 2^-{schema.bits} may add {short(times)} noise std: state nearer "
+        f"bounds{finer}"
+    )
 
 
 POWER, ALPHA = 0.8, 0.05
@@ -83,6 +112,7 @@ class Preview:
     ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
     rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why; a p-value
     has no error of its own, and its ``std`` is NaN. Of a test, ``detects`` says what it can find.
+    ``rounding`` says where the grid of the schema is coarse beside the noise, and what to do.
 
     Examples
     --------
@@ -103,6 +133,7 @@ class Preview:
     unknown: str = ""
     units: str = ""
     detects: str = ""
+    rounding: str = ""
 
     @classmethod
     def silent(
@@ -125,6 +156,7 @@ class Preview:
         note = f"{_NOISE_ONLY}; for {self.assumes}" if self.assumes else _NOISE_ONLY
         note += f"; {self.units}" if self.units else ""
         note += f"; {self.detects}" if self.detects else ""
+        note += f"; {self.rounding}" if self.rounding else ""
         if self.ranks is None:
             return note
         return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from tightdp.accepted import Number
 from tightdp.errors import (
@@ -203,6 +204,7 @@ def _short(number: Fraction) -> str:
         return "a larger number"
 
 
+@lru_cache(maxsize=256)  # asked with every release, of the same few amounts
 def float_up(x: Fraction) -> float:
     """What a guarantee may print for an exact epsilon or delta: a double that means at least x.
 

@@ -24,6 +24,7 @@ Words = NDArray[np.uint64]
 Shape = int | tuple[int, ...]
 
 _BUFFER_WORDS = 1 << 10
+_FIRST_WORDS = 1 << 6  # a release of a few numbers needs no more
 _BLOCK_WORDS = 1 << 14
 _ZEROS = memoryview(bytes(1 << 17))  # what the cipher encrypts: its output is the bare keystream
 
@@ -202,9 +203,9 @@ class SecureSource(RandomSource):
     """Cryptographic words: AES-256-CTR keyed from the operating system for every block.
 
     Each block draws a fresh 256-bit key from ``os.urandom``, so no state can be replayed: a block
-    is one large request, or the 8 KiB buffer from which small requests are served. Without the
-    package ``cryptography`` the keystream is SHAKE-256 of the same kind of key, from the standard
-    library (slower, equally sound); there is no other fallback.
+    is one large request, or the buffer (512 bytes, then 8 KiB) from which small requests are
+    served. Without the package ``cryptography`` the keystream is SHAKE-256 of the same kind of key,
+    from the standard library (slower, equally sound); there is no other fallback.
 
     No two callers get the same words: threads take turns at the buffer, words are erased from it
     when handed out, a child process starts with an empty buffer (a hook after ``fork`` and a check
@@ -239,17 +240,19 @@ class SecureSource(RandomSource):
 class _Stream:
     """A buffer of words that belongs to one process; threads take turns."""
 
-    __slots__ = ("_buffer", "_lock", "owner")
+    __slots__ = ("_buffer", "_lock", "_next", "owner")
 
     def __init__(self) -> None:
         self.owner = _owner()
         self._lock = threading.Lock()
         self._buffer: Words = np.empty(0, dtype=np.uint64)
+        self._next = _FIRST_WORDS
 
     def take(self, count: int) -> Words:
         with self._lock:
             if count > self._buffer.size:
-                self._buffer = _keystream(_BUFFER_WORDS)
+                self._buffer = _keystream(max(self._next, count))
+                self._next = _BUFFER_WORDS
             taken = self._buffer[:count].copy()
             self._buffer[:count] = 0  # what was given out cannot be read back
             self._buffer = self._buffer[count:]

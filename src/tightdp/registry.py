@@ -19,6 +19,8 @@ from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.errors import check_choice, check_list, fail
 from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
+from tightdp.mechanisms.count_regression import CountPerturbation
 from tightdp.mechanisms.counts import CellCounts, ClassTables
 from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
@@ -26,15 +28,19 @@ from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.key_totals import KeyMeans, KeySums
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.least_squares import POSTS, LeastSquares
+from tightdp.mechanisms.least_squares import ASSUMPTIONS, POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.person_bounds import RowsPerPerson
+from tightdp.mechanisms.population_means import INTERVAL_SHARE, PopulationMeans
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
+from tightdp.mechanisms.regression_tests import RegressionTest
+from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.mechanisms.shares import ShareMechanism
+from tightdp.mechanisms.sparse_least_squares import SparseLeastSquares
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
@@ -127,6 +133,14 @@ _MISSING = Option("text", MISSING_WORDS, choices=MISSING, default=MISSING[0])
 _PER = Option("text", PER_WORDS, choices=PER, default=PER[0])
 
 
+_PERSONS = {
+    "per": _PER,
+    "groups_per_person": Option(
+        "integer", "with per='person': a person counts in at most so many groups"
+    ),
+}
+
+
 _KEYS = ("public", "private")
 _KEYED_BY = Option("by", _BY.about, choices=_KEYS)
 _KEY_OPTIONS = {
@@ -177,20 +191,24 @@ def _register_columns(
             groups = group_names(by)
             columns = [c for c in KINDS[name].columns({}, schema) if c not in groups]
         left_out, weighed = _left_out(given), _weighed(given)
+        of_groups = {key: given[key] for key in ("groups_per_person",) if key in given}
         if private:
             assert keyed is not None
             if weighed:
                 fail("`per` must be 'row' with keys='private': rows of a person have many keys.")
+            if of_groups:
+                fail("`groups_per_person` must be left out with keys='private': state fewer rows.")
             if left_out:
                 fail("`missing` must be 'rule' with keys='private': count such rows as a key.")
             own = {key: given[key] for key in ("count_share",) if key in given}
             return keyed(schema, columns, _key_columns(by), epsilon=epsilon, **private, **own)
-        if by is None and not left_out and (counts or schema.rows_known):
+        if by is None and not left_out and not of_groups and (counts or schema.rows_known):
             return mechanism(schema, columns, epsilon=epsilon, **_shape(given), **weighed)
-        return grouped(schema, columns, by, epsilon=epsilon, **_shape(given), **left_out, **weighed)
+        stated = {**_shape(given), **left_out, **weighed, **of_groups}
+        return grouped(schema, columns, by, epsilon=epsilon, **stated)
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    options = {"columns": columns, "by": _BY, "missing": _MISSING, "per": _PER, **SHAPE}
+    options = {"columns": columns, "by": _BY, "missing": _MISSING, **_PERSONS, **SHAPE}
     if keyed is not None:
         share = Option("number", "of private keys: the part of epsilon for keys and counts")
         options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
@@ -262,6 +280,17 @@ def _shape(given: Options) -> dict[str, Any]:
 _register_columns("sum", SumMechanism, GroupSums, KeySums)
 _register_columns("mean", MeanMechanism, GroupMeans, KeyMeans)
 _register_columns("variance", VarianceMechanism, GroupVariances, counts=False)
+
+
+_register(
+    "population_mean",
+    "means of numeric columns, with intervals for the means of the population",
+    PopulationMeans,
+    columns=Option("columns", "numeric columns", required=True, of=Interval),
+    interval_share=Option(
+        "number", "the part of epsilon that buys the intervals", default=INTERVAL_SHARE
+    ),
+)
 
 
 def _missing_rates(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
@@ -371,14 +400,17 @@ def _register_quantiles(
     """Quantiles of a column, of all rows or of every group."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        stated = {k: v for k, v in given.items() if k != "missing"} | _left_out(given)
+        stated = {k: v for k, v in given.items() if k not in ("missing", "per")}
+        stated |= _left_out(given) | _weighed(given)
         by = stated.pop("by", None)
         if by is None:
+            if "groups_per_person" in stated:
+                fail("`groups_per_person` is for groups: state `by`, or leave it out.")
             return mechanism(schema, epsilon=epsilon, **stated)
         taus = stated.pop("taus") if "taus" in stated else [stated.pop("tau", Fraction(1, 2))]
         return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
 
-    shared = {"by": _BY, "missing": _MISSING}
+    shared = {"by": _BY, "missing": _MISSING, **_PERSONS}
     register(Kind(name, about, {"column": _COLUMN, **options, **shared}, build))
 
 
@@ -420,6 +452,11 @@ _LINEAR = {
     "fit_intercept": _INTERCEPT,
     "post": Option("text", "how coefficients are made", choices=POSTS),
     "missing": _MISSING,
+    "spread": Option(
+        "shares of columns", "for previews: the share of their bounds that features fill"
+    ),
+    "correlation": Option("number", "for previews: that of the features"),
+    "per": _PER,
 }
 
 
@@ -436,7 +473,11 @@ def _register_model(
     """A model of features and a target; its options are parameters of the mechanism."""
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
-        goal = given["target"]
+        check_schema(schema)
+        goal = Option("column", "", of=target).check("target", given["target"], schema)
+        if "features" in given:
+            named = Option("columns", "", of=features).check("features", given["features"], schema)
+            given = {**given, "features": named}
         columns = [column for column in KINDS[name].columns(given, schema) if column != goal]
         if not columns:
             fail("`features` must name a column besides the target.")
@@ -466,18 +507,81 @@ _register_model(
     {**_LINEAR, "alpha": Option("number", "the penalty")},
     alpha=1.0,
 )
+_PERTURBED = {
+    "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),
+    "fit_intercept": _INTERCEPT,
+    "ridge": Option("number", "at least so much ridge"),
+    "l1": Option("number", "weight of an l1 penalty"),
+}
+_INTERVALS = {
+    "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25")
+}
+_COUNTS = {
+    **_PERTURBED,
+    "largest_mean": Option("number", "the largest mean of a row, by default the largest count"),
+    **_INTERVALS,
+}
+
+
+def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
+    """Of two classes, or of more, which have a loss of their own."""
+    if not several_classes(schema[target]):
+        return ObjectivePerturbation(schema, target=target, **given)
+    for key in ("noise", "l1", "interval_share"):
+        if given.get(key):
+            fail(f"`{key}` is for two classes: leave it out where there are more.")
+        given.pop(key, None)
+    return ClassPerturbation(schema, target=target, **given)
+
+
+_register_model(
+    "coefficient_test",
+    "a test about coefficients of a linear regression: one, a contrast, or a nested model",
+    RegressionTest,
+    {
+        "tested": Option(
+            "equations", 'coefficients, contrasts such as "a - b", or several', required=True
+        ),
+        "null": Option("numbers", "what each is doubted to be, by default 0"),
+        "assume": Option("text", "of errors: nothing by default", choices=ASSUMPTIONS),
+        "noise": _LINEAR["noise"],
+    },
+)
+_register_model(
+    "sparse_regression",
+    "least squares on a few columns of many, chosen privately",
+    SparseLeastSquares,
+    {
+        "keep": Option("integer", "how many columns are chosen, 5 by default"),
+        "share": Option("number", "the part of epsilon that pays for the choice"),
+    },
+    features=Interval,
+)
 _register_model(
     "logistic_regression",
-    "logistic regression for two classes",
-    ObjectivePerturbation,
-    {
-        "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),
-        "fit_intercept": _INTERCEPT,
-        "ridge": Option("number", "at least so much ridge"),
-        "l1": Option("number", "weight of an l1 penalty"),
-        "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25"),
-    },
+    "logistic regression for two or more classes",
+    _logistic,
+    {**_PERTURBED, **_INTERVALS},
     target=Category,
+)
+_register_model(
+    "poisson_regression",
+    "Poisson regression: the logarithm of the mean of counts is linear",
+    CountPerturbation,
+    _COUNTS,
+)
+_register_model(
+    "negative_binomial_regression",
+    "the same for counts that vary more, of a stated dispersion",
+    CountPerturbation,
+    {"dispersion": Option("number", "the variance is mean + dispersion * mean^2"), **_COUNTS},
+    dispersion=1.0,
+)
+_register_model(
+    "huber_regression",
+    "robust regression: residuals beyond a threshold pull no more than those at it",
+    HuberPerturbation,
+    {"threshold": Option("number", "a residual, in units of the target"), **_PERTURBED},
 )
 _register_model(
     "quantile_regression",

@@ -462,8 +462,9 @@ class Release:
 
     def _rows(self) -> list[tuple[str, ...]]:
         heads = ("value", "noise std", interval_head(self.confidence, self.covers))
+        hidden = self.hidden
         cells = [
-            (value, self._error(i), interval)
+            ("-", "-", "-") if hidden[i] else (value, self._error(i), interval)
             for i in range(len(self.names))
             for value, interval in (self.cells(i),)
         ]

@@ -44,6 +44,7 @@ __all__ = [
     "check_schema",
     "column_of_two_levels",
     "complete_rows",
+    "finest_bits",
     "has_groups",
     "numeric_column",
     "require_public_rows",
@@ -105,8 +106,13 @@ class Schema:
     drops: ClassVar[bool] = False
     """Whether rows with a missing cell are left out; if not, such a cell has a public value."""
 
+    text_is_kept: ClassVar[bool] = True  # by `parameters`: a schema cannot change
+
     averages: ClassVar[bool] = False
-    """Whether a person is one row, the mean of those that are used."""
+    """Whether a person is one row, the mean of those that are used, in each of its groups."""
+
+    row_units: ClassVar[int] = 1
+    """Into how many parts a row's weight is divided, where the rows of a person share one."""
 
     def __init__(
         self,
@@ -120,8 +126,9 @@ class Schema:
     ) -> None:
         _check_columns(columns)
         count = check_count("rows", rows, most=_MOST_ROWS)
-        finest = max(1, (_SUM_BITS - count.bit_length()) // 2)
-        chosen = min(DEFAULT_BITS, finest) if bits is None else check_bits(columns, bits)
+        chosen = (
+            min(DEFAULT_BITS, finest_bits(count)) if bits is None else check_bits(columns, bits)
+        )
         chosen = max(chosen, _least_bits(columns))
         _check_person(columns, person, rows_per_person, Neighbors.of(neighbors))
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
@@ -172,6 +179,21 @@ class Schema:
     def protected_rows(self) -> int | None:
         """How many rows of a person are used, where a person is protected; None where a row is."""
         return None if self.person is None else self.rows_used
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The columns that divide the rows of a person, where these become means."""
+        return ()
+
+    @property
+    def counted_as(self) -> str:
+        """How persons count, in words, where they count alike; nothing where rows do."""
+        return ""
+
+    @property
+    def persons_alike(self) -> bool:
+        """Whether every person counts as one row does, however many rows it has."""
+        return self.averages or self.row_units > 1
 
     @property
     def rows_used(self) -> int:
@@ -344,6 +366,11 @@ MISSING_WORDS = (
     "what becomes of missing cells: 'rule', the public value of the schema, which pulls results "
     "towards it; 'drop', rows with one are left out, and their number is a noisy result, too"
 )
+
+
+def finest_bits(rows: int) -> int:
+    """The finest grid on which sums of products of so many rows have 62 bits."""
+    return max(1, (_SUM_BITS - rows.bit_length()) // 2)
 
 
 def complete_rows(schema: object, missing: object) -> Schema:

@@ -50,6 +50,62 @@ def places(contents: Contents) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
+def too_uncertain(
+    release: Release, suppress: float | None, counts: NDArray[np.bool_] | bool
+) -> NDArray[np.bool_]:
+    """Cells whose noise has a standard deviation of more than a share of their value.
+
+    Parameters
+    ----------
+    release : Release
+    suppress : float or None
+        The share; with None no cell is.
+    counts : bool, or array of them
+        Which values are counts: these are 1 at least, for the rule.
+    """
+    if suppress is None:
+        return np.zeros(len(release.names), dtype=bool)
+    size = np.maximum(np.abs(release.value), counts)
+    return np.asarray(release.noise_std > suppress * size)
+
+
+def rule_of(suppress: float | None) -> str:
+    """What a dash says, where there may be one.
+
+    >>> rule_of(0.3)
+    '-: the noise is more than 0.3 of the count'
+    """
+    return "" if suppress is None else f"-: the noise is more than {suppress:g} of the count"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BookTable(Release):
+    """One table of a book, printed by the rule of the book.
+
+    Attributes
+    ----------
+    suppress : float or None
+        As for :class:`TableBook`.
+    together : bool
+        Whether its intervals hold for all cells of the book at once.
+    """
+
+    suppress: float | None = None
+    together: bool = True
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Cells that are not printed: too uncertain for the rule that was stated."""
+        return too_uncertain(self, self.suppress, self.axes[-1][0] not in NUMBERS)
+
+    def _note(self) -> str:
+        reach = "all cells of all tables at once" if self.together else "each cell for itself"
+        rule = f"; {rule_of(self.suppress)}" if self.hidden.any() else ""
+        return f"{Release._note(self)}; intervals hold for {reach}{rule}"
+
+    __repr__ = Release.__repr__
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableBook(Release):
     """A release of many tables, whose entries are the cells of all of them.
@@ -82,7 +138,7 @@ class TableBook(Release):
     suppress: float | None = None
     given: str = ""
 
-    def table(self, *columns: str, simultaneous: bool = True) -> Release:
+    def table(self, *columns: str, simultaneous: bool = True) -> BookTable:
         """One of the tables.
 
         Parameters
@@ -97,7 +153,7 @@ class TableBook(Release):
         axes, part = self.contents[where], places(self.contents)[where]
         ends = (self.interval if every else self.alone)[part]
         matrix = self.covariance.ndim == 2
-        return Release(
+        return BookTable(
             names=self.names[part],
             value=self.value[part],
             integers=self.integers,
@@ -111,6 +167,8 @@ class TableBook(Release):
             covers=self.covers,
             axes=axes,
             receipt=self.receipt,
+            suppress=self.suppress,
+            together=every,
         )
 
     def _where(self, columns: Sequence[str]) -> int:
@@ -124,11 +182,9 @@ class TableBook(Release):
     @property
     def hidden(self) -> NDArray[np.bool_]:
         """Cells that are not printed: too uncertain for the rule that was stated."""
-        if self.suppress is None:
-            return np.zeros(len(self.names), dtype=bool)
         counts = [axes[-1][0] not in NUMBERS for axes in self.contents]
-        least = np.repeat(counts, [part.stop - part.start for part in places(self.contents)])
-        return np.asarray(self.noise_std > self.suppress * np.maximum(np.abs(self.value), least))
+        sizes = [part.stop - part.start for part in places(self.contents)]
+        return too_uncertain(self, self.suppress, np.repeat(counts, sizes))
 
     def to_pandas(self) -> Any:
         """A frame with a row for every cell of every table: the table, its cell, and its error."""
@@ -169,9 +225,7 @@ class TableBook(Release):
 
     def _notes(self) -> list[str]:
         left = len(self.contents) - _MOST_SHOWN
-        rule = ""
-        if self.suppress is not None:
-            rule = f"-: the noise is more than {self.suppress:g} of the count; "
+        rule = f"{rule_of(self.suppress)}; " if self.suppress is not None else ""
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
             f"{rule}{in_brackets(self.confidence, self.covers)}, for all cells of "

@@ -166,7 +166,7 @@ def test_no_error_quotes_a_record_that_was_taken_for_a_header(tmp_path):
         assert "flu" not in str(caught.value)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".txt", ".data"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train"])
 @pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".xz"])
 def test_text_files_of_all_endings_packed_or_not(ending, packed, tmp_path):
     path = tmp_path / f"t{ending}{packed}"

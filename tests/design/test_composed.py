@@ -20,7 +20,7 @@ from tightdp.design import composed_verifier, proofs
 from tightdp.design.composed import cell_groups
 from tightdp.design.composed_programs import ComposedProgram, Line, Masses, Side
 from tightdp.design.composed_verifier import ReleaseLaw, Shortfalls
-from tightdp.design.verifier import Refuted, exp_bounds
+from tightdp.design.exact_numbers import Refuted, exp_bounds
 from tightdp.errors import DimensionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
@@ -296,7 +296,7 @@ def test_the_proof_needs_no_solver():
     tree = ast.parse(Path(str(composed_verifier.__file__)).read_text())
     froms = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     ours = {name for name in froms if name.startswith("tightdp")}
-    names = ("vector_balls", "vector_verifier", "verifier")
+    names = ("exact_numbers", "vector_balls", "vector_verifier", "verifier")
     assert ours <= {"tightdp.design", *(f"tightdp.design.{name}" for name in names)}
     assert {name.split(".")[0] for name in froms - ours} <= set(sys.stdlib_module_names)
 

@@ -27,9 +27,9 @@ from tightdp import (
     design_data_dependent_noise,
 )
 from tightdp.design import losses, range_search, range_verifier
+from tightdp.design.exact_numbers import Refuted
 from tightdp.design.proofs import prove
 from tightdp.design.range_programs import RangeProgram
-from tightdp.design.verifier import Refuted
 from tightdp.noise.range_noise import RangeNoise, needed_shifts
 
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")  # of large deltas

@@ -13,10 +13,11 @@ from tightdp.design import losses, programs
 from tightdp.design.bounds import lower_bound, upper_bound
 from tightdp.design.cutting_planes import CutProgram, partition_bound
 from tightdp.design.designs import _solved, design_noise
+from tightdp.design.exact_numbers import exp_bounds
 from tightdp.design.problem import NoiseProblem
 from tightdp.design.programs import Lattice, ShiftProgram
 from tightdp.design.search import support_units
-from tightdp.design.verifier import exp_bounds, shortfall
+from tightdp.design.verifier import shortfall
 from tightdp.errors import ParameterError
 
 # Certified optima (sensitivity 1; middles of intervals narrower than 1 %).

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp.design.exact_numbers import Refuted
 from tightdp.design.proofs import prove
 from tightdp.design.radial_bound import cosine_below
-from tightdp.design.verifier import Refuted
 from tightdp.errors import ParameterError, TightdpError, UndecidedError
 
 KEPT = Path(__file__).parent / "radial_10.json"

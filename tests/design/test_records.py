@@ -11,7 +11,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.design import proofs
-from tightdp.design.verifier import Refuted
+from tightdp.design.exact_numbers import Refuted
 from tightdp.errors import TightdpError
 
 _RUBBISH = (None, -1, True, "x", "", "1/0", "1_0", " 1", "1e5", "٣", 10**400, 2**62, [], {}, [1])

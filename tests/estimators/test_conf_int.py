@@ -14,13 +14,19 @@ from tightdp.printed import Covers
 
 X = np.random.default_rng(1).uniform(0, 1, (2000, 2))
 LABELS = (X[:, 0] > np.random.default_rng(2).uniform(0, 1, 2000)).astype(int)
+VISITS = np.random.default_rng(3).binomial(10, 0.2 + 0.4 * X[:, 0])
 SEEDED = {"bounds": (0, 1), "random_state": 1}
+COUNTED = {"bounds": [(0, 1), (0, 1), (0, 10)], "random_state": 1, "interval_share": 0.5}
 FITS = {
     "LinearRegression": lambda: tdp.LinearRegression(epsilon=9, **SEEDED).fit(X, X[:, 0]),
     "Ridge": lambda: tdp.Ridge(epsilon=9, **SEEDED).fit(X, X[:, 0]),
     "LogisticRegression": lambda: tdp.LogisticRegression(
         epsilon=40, classes=[0, 1], interval_share=0.5, **SEEDED
     ).fit(X, LABELS),
+    "PoissonRegression": lambda: tdp.PoissonRegression(epsilon=40, **COUNTED).fit(X, VISITS),
+    "NegativeBinomialRegression": lambda: tdp.NegativeBinomialRegression(
+        epsilon=40, dispersion=0.5, **COUNTED
+    ).fit(X, VISITS),
     "Mean": lambda: tdp.Mean(epsilon=9, **SEEDED).fit(X),
     "Variance": lambda: tdp.Variance(epsilon=9, **SEEDED).fit(X),
     "Median": lambda: tdp.Median(epsilon=9, interval="population", **SEEDED).fit(X),
@@ -45,7 +51,13 @@ DRAWN = ("Median", "Quantile", "Quantiles", "GeometricMedian")
 def test_every_estimator_with_intervals_is_here():
     classes = [getattr(tdp, name) for name in tdp.__all__]
     found = {kind.__name__ for kind in classes if hasattr(kind, "conf_int")}
-    assert {name for name in found if hasattr(getattr(tdp, name), "get_params")} == {*FITS}
+    fitted = {name for name in found if hasattr(getattr(tdp, name), "get_params")}
+    assert fitted == {*FITS, "HuberRegression"}
+
+
+def test_a_robust_regression_says_that_it_has_none():
+    with pytest.raises(ParameterError, match="none for the huber loss"):
+        tdp.HuberRegression(epsilon=9, **SEEDED).fit(X, X[:, 0]).conf_int()
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -102,6 +114,7 @@ def test_the_number_without_noise_is_that_of_the_rows(name):
 
 
 TARGETS = {"LinearRegression": X[:, 0], "Ridge": X[:, 0], "LogisticRegression": LABELS}
+TARGETS |= {"PoissonRegression": VISITS, "NegativeBinomialRegression": VISITS}
 ALIKE = np.clip(X[:, :1] + 0.05 * np.random.default_rng(3).normal(size=(2000, 2)), 0, 1)
 
 

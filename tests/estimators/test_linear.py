@@ -7,10 +7,13 @@ import pytest
 from simulation import BOUNDS, FEATURES, SLOPES, algorithm_4, least_squares, refits
 
 import tightdp as tdp
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.linear import LinearRegression, Ridge
 from tightdp.inference import coefficient_intervals
+from tightdp.mechanisms import least_squares as least_squares_module
 from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.shaping import moment_noise
 
 CYLINDER = tdp.MomentBody(FEATURES, "cylinder")
 
@@ -389,12 +392,56 @@ def test_bad_tables_cost_nothing(X, y, options):
 
 
 def test_more_moments_than_memory_holds_are_refused_before_payment():
-    """Two hundred features took all memory and were killed."""
     ledger = tdp.Ledger(1)
     model = LinearRegression(epsilon=1, bounds=(-1, 1), ledger=ledger)
-    with pytest.raises(ParameterError, match=r"at most 8192 moments. Got 2\d{4}: choose fewer"):
-        model.fit(np.zeros((9, 200)), np.zeros(9))
+    with pytest.raises(ParameterError, match=r"at most 131072 moments. Got 1\d{5}: choose fewer"):
+        model.fit(np.zeros((9, 520)), np.zeros(9))
     assert ledger.spent.epsilon == 0
+
+
+LEVELS = tdp.Category(["a", "b", "c"], other="a")
+WIDE = {"x": tdp.Interval(0, 5), "z": tdp.Interval(-1, 3), "k": LEVELS, "y": tdp.Interval(0, 9)}
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_variances_alone_say_what_their_matrix_says(neighbors, intercept, monkeypatch):
+    """Of many moments no matrix is kept: errors, fits and intervals are the same without it."""
+    schema, found = tdp.Schema(WIDE, rows=4000, neighbors=neighbors), []
+    rng = np.random.default_rng(1)
+    table = {"x": rng.uniform(0, 5, 4000), "z": rng.uniform(-1, 3, 4000)}
+    table |= {"k": rng.choice([*"abc"], 4000), "y": table["x"] + table["z"]}
+    monkeypatch.setattr(moment_noise, "_MOST_SHAPED", 0)  # boxes, as many features have
+    for most in (2048, 1):
+        monkeypatch.setattr(least_squares_module, "MOST_MATRIX", most)
+        line = LeastSquares(schema, ["x", "z", "k"], "y", epsilon=5, fit_intercept=intercept)
+        release = line.release(table, rng=7)
+        assert release.covariance.ndim == (2 if most > 1 else 1)
+        answer = line.answer(release)
+        found.append([line.preview().std, release.noise_std, answer.value, answer.interval.ravel()])
+    for first, second in zip(*found, strict=True):
+        assert first == pytest.approx(second, rel=1e-9)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_unit_noise_lists_what_is_not_zero(neighbors):
+    statistic = RegressionMoments(
+        tdp.Schema(WIDE, rows=50, neighbors=neighbors), ["z", "k", "x"], "y"
+    )
+    entry, row, column, value = statistic.unit_noise()
+    whole = np.zeros((len(statistic), statistic.outcome + 1, statistic.outcome + 1))
+    np.add.at(whole, (entry, row, column), value)
+    assert np.array_equal(whole, statistic.noise_matrices(np.eye(len(statistic))))
+
+
+def test_two_hundred_columns():
+    """They took all memory; 20,299 moments have a cube, in which nobody needs a matrix of noise."""
+    rng, features = np.random.default_rng(1), 199
+    slopes = rng.uniform(-0.05, 0.05, features)
+    X = rng.uniform(-1, 1, (5000, features))
+    model = LinearRegression(epsilon=1000, bounds=(-1, 1), random_state=1).fit(X, X @ slopes)
+    assert model.release_.covariance.shape == (20_300,)
+    assert np.corrcoef(model.coef_, slopes)[0, 1] > 0.9
 
 
 def test_bad_alpha():

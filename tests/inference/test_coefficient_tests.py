@@ -125,3 +125,10 @@ def test_type_one_errors_at_length(epsilon, seed):
             estimate = weights @ fit.coefficients
             rejected[k] += fit.tested(weights, estimate, np.zeros(len(weights)), None) <= 0.05
     assert (rejected / tables <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)).all()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_not_a_number_rejects_nothing(count):
+    """Sums of huge terms of both signs: the release is paid for, and says that it knows nothing."""
+    unknown = np.full((100, count), np.nan)
+    assert p_value(unknown, unknown[0], np.zeros(count), 100) == 1.0

@@ -25,7 +25,9 @@ from tightdp.data.histograms import JointHistogram
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.estimators.private_estimator import PrivateEstimator
 from tightdp.mechanisms.book_parts import BookParts, GroupPart
+from tightdp.mechanisms.class_regression import ClassPerturbation
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
+from tightdp.mechanisms.count_regression import CountPerturbation
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
@@ -41,10 +43,14 @@ from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechan
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansAndSquares, MeansTest
 from tightdp.mechanisms.person_bounds import RowsPerPerson
+from tightdp.mechanisms.population_means import PopulationMeans
 from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.mechanisms.proportion import ProportionTest
 from tightdp.mechanisms.ranks import BoundsFinder
+from tightdp.mechanisms.regression_tests import RegressionTest
+from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.mechanisms.shares import ShareMechanism
+from tightdp.mechanisms.sparse_least_squares import SparseLeastSquares
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
@@ -455,6 +461,17 @@ MECHANISMS: dict[type, list[Case]] = {
     CorrelationTest: [
         Case("correlation", lambda facts: CorrelationTest(facts, ["x", "y"], epsilon=1), REPLACED)
     ],
+    PopulationMeans: [
+        Case("population means", lambda facts: PopulationMeans(facts, ["x"], epsilon=1), REPLACED)
+    ],
+    RegressionTest: [
+        Case(
+            "coefficients tested",
+            lambda facts: RegressionTest(facts, ["x"], "y", "x", epsilon=1),
+            REPLACED,
+            quick=False,
+        )
+    ],
     LeastSquares: [
         Case(
             "least squares, split",
@@ -819,6 +836,21 @@ MECHANISMS: dict[type, list[Case]] = {
     tdp.ObjectivePerturbation: [
         Case("objective", lambda facts: tdp.ObjectivePerturbation(facts, ["x"], "t", epsilon=1))
     ],
+    CountPerturbation: [
+        Case("counts", lambda facts: CountPerturbation(facts, ["y"], "x", epsilon=1)),
+        Case(
+            "dispersed counts",
+            lambda facts: CountPerturbation(
+                facts, ["y"], "x", epsilon=1, dispersion=0.5, interval_share=0.25
+            ),
+        ),
+    ],
+    HuberPerturbation: [
+        Case("huber", lambda facts: HuberPerturbation(facts, ["x", "k"], "y", epsilon=1))
+    ],
+    ClassPerturbation: [
+        Case("classes", lambda facts: ClassPerturbation(facts, ["x"], "k", epsilon=1))
+    ],
     TunedPerturbation: [
         Case(
             "tuned",
@@ -826,6 +858,13 @@ MECHANISMS: dict[type, list[Case]] = {
                 facts, ["x"], "t", settings=[{"ridge": 0.0}, {"ridge": 1.0}], epsilon=1
             ),
             quick=False,
+        )
+    ],
+    SparseLeastSquares: [
+        Case(
+            "sparse least squares",
+            lambda facts: SparseLeastSquares(dated(facts), ["x", "d"], "y", epsilon=1, keep=1),
+            ("replace-one",),
         )
     ],
     CoordinateDescent: [
@@ -911,6 +950,10 @@ ESTIMATORS: dict[str, Fit] = {
     "Ridge": Fit(tdp.Ridge, ("x",), "y"),
     "QuantileRegression": Fit(tdp.QuantileRegression, ("x",), "y"),
     "LogisticRegression": Fit(tdp.LogisticRegression, ("x", "k"), "t"),
+    "SparseLinearRegression": Fit(tdp.SparseLinearRegression, ("x",), "y", REPLACE),
+    "PoissonRegression": Fit(tdp.PoissonRegression, ("y", "k"), "x"),
+    "NegativeBinomialRegression": Fit(tdp.NegativeBinomialRegression, ("y",), "x"),
+    "HuberRegression": Fit(tdp.HuberRegression, ("x",), "y"),
     "SparseLogisticRegression": Fit(tdp.SparseLogisticRegression, ("x",), "t", REPLACE),
     "GaussianNB": Fit(tdp.GaussianNB, ("x", "y"), "t"),
     "CategoricalNB": Fit(tdp.CategoricalNB, ("k",), "t"),

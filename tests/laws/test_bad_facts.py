@@ -157,6 +157,8 @@ WITH: dict[str, dict[str, Any]] = {
     "IndependenceTest": {"by": ["k", "t"]},
     "correlation_test": {"columns": ["x", "y"]},
     "CorrelationTest": {"columns": ["x", "y"]},
+    "coefficient_test": {"tested": "x"},
+    "RegressionTest": {"tested": "x"},
     "audit": {"releases": 200},
     "audit_pmf": {"p": [0.6, 0.4]},
     "hockey_stick": {"p": [0.6, 0.4]},
@@ -192,6 +194,7 @@ WITH: dict[str, dict[str, Any]] = {
 }
 TARGETS = {"CategoricalNB": "k", "GaussianNB": "x", "LogisticRegression": "x"}
 TARGETS |= {"SparseLogisticRegression": "x"}  # features of those that tell labels apart
+COUNTING = {"PoissonRegression", "NegativeBinomialRegression"}  # of numbers that are not negative
 
 # these need objects that only other tests have reason to make
 ELSEWHERE = {
@@ -256,6 +259,8 @@ def use(name: str, what: Callable[..., Any], given: dict[str, Any], ledger: tdp.
         given = {"ledger": ledger} | given
     if inspect.isclass(what) and issubclass(what, PrivateEstimator):
         feature, target = (TARGETS[name], "t") if name in TARGETS else ("x", "y")
+        if name in COUNTING:
+            feature, target = "y", "x"
         facts = SCHEMA.only([feature, target])
         model = what(**{"bounds": facts, "ledger": ledger} | given)
         model.fit({column: ROWS[column] for column in facts}, target)
@@ -368,6 +373,7 @@ def test_all_rubbish_is_refused_in_one_way(name, tmp_path, monkeypatch):
 
 NEEDED = {"column": "x", "target": "y", "taus": [0.25, 0.5], "tau": 0.5, "terms": ["x:k"]}
 NEEDED["most"] = 5
+NEEDED["tested"] = "x"
 NEEDED["tables"] = ["t", ["t", "k"]]
 LABELS = {"logistic_regression", "naive_bayes"}
 
@@ -379,6 +385,8 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["features"] = ["x"]
     if kind in LABELS:
         given["target"] = "t"
+    if kind in ("poisson_regression", "negative_binomial_regression"):
+        given |= {"features": ["y"], "target": "x"}
     if kind == "flags":
         given["columns"] = ["t"]
     if kind == "capped_sum":
@@ -387,7 +395,7 @@ def plan_complaints(kind: str, folder: Path, few: random.Random | None) -> list[
         given["low"] = 3
     if "by" in options and options["by"].required:
         given["by"] = ["k", "t"]
-    if kind == "correlation_test":
+    if kind in ("correlation_test", "population_mean"):
         given["columns"] = ["x", "y"]
     facts = of_persons(schema("add-remove")) if kind == "find_rows_per_person" else SCHEMA
     request(kind, facts, epsilon=1, **given)  # right so far

@@ -64,6 +64,9 @@ OTHERS: dict[str, list[Any]] = {
         "l2",
     ],
     "count_share": [Fraction(1, 3)],
+    "dispersion": [Fraction(1, 3)],
+    "largest_mean": [4],
+    "threshold": [Fraction(1, 3)],
     "design": [second_design],
     "column": ["y"],
     "columns": [["x"], ["y"], ["x", "y"], ["x", "z"]],
@@ -77,7 +80,7 @@ OTHERS: dict[str, list[Any]] = {
     "rounds": [3],
     "most_cells": [1 << 10],
     "most": [4],
-    "share": [0.5],
+    "share": [0.5, 0.25],
     "most_points": [1 << 24],
     "most_steps": [1 << 33],
     "most_work": [1 << 44],
@@ -115,6 +118,10 @@ OTHERS: dict[str, list[Any]] = {
     "theta_set": [tdp.LpBall(2, 2, 3.0), ConvexSet(inside, reach=2.0)],
     "accounting": list(ACCOUNTING),
     "interval_share": [0.25],
+    "tested": ["intercept"],
+    "assume": ["equal variance"],
+    "spread": [0.5],
+    "correlation": [0.5],
     "levels": [["a"]],
     "low": [0.25],
     "high": [0.75],
@@ -122,12 +129,14 @@ OTHERS: dict[str, list[Any]] = {
     "null": [0.4, [0.2, 0.3, 0.5]],
     "missing": ["drop"],
     "per": ["person", "row"],
+    "groups_per_person": [1],
     "alternative": ["greater"],
     "statistic": ["kolmogorov", "chi-square"],
     "pattern": ["any", "trend"],
     "alpha": [0.5],
     "var_smoothing": [0.1],
     "smoothing": ["none"],
+    "keep": [2],
     "passes": [2],
     "step_size": [0.5],
     "sweep": [1],
@@ -242,6 +251,8 @@ def changed(asked: Any, what: Any) -> Iterator[Any]:
         yield from (each for each in made if each is not None)
 
 
+THREE_ROWS = rebuilt(wide("add-remove"), person="who", rows_per_person=3)
+
 # what some parameters need beside them
 TOGETHER: list[dict[str, Any]] = [
     {"epsilon": None},
@@ -256,6 +267,8 @@ TOGETHER: list[dict[str, Any]] = [
     {"column": "k", "low": None},
     {"schema": rebuilt(wide("add-remove"), person="who")},
     {"schema": rebuilt(wide("add-remove"), person="who"), "by": None},
+    {"schema": THREE_ROWS, "by": "t", "per": "person"},
+    {"schema": THREE_ROWS, "by": ["s"], "per": "person"},
 ]
 
 

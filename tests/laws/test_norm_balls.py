@@ -199,6 +199,15 @@ def test_second_moment(ball: NormBall, seed: int) -> None:
     assert (np.abs(mean - info.value) <= 5.5 * error + 1e-12).all()
 
 
+@pytest.mark.slow_for("MomentHull-26", "MomentBody-23", "MomentBody-24")
+def test_moments_of_entries_and_the_cube(ball: NormBall, seed: int) -> None:
+    assert ball.entry_moments() == pytest.approx(np.diag(ball.second_moment.value), rel=1e-12)
+    if ball.rank == ball.dim:
+        cube = 2.0 * SeededSource(seed).uniform((200, ball.dim)) - 1
+        most = np.concatenate([ball.gauge(cube), ball.gauge(np.sign(cube))]).max()
+        assert most <= ball.cube_gauge() * (1 + 1e-9)
+
+
 @pytest.mark.slow_for("Intersection-14", "MomentHull-26", "MomentBody-23", "MomentBody-24")
 def test_scaling_is_equivariant(ball: NormBall, seed: int) -> None:
     big, x = ball.scaled(3.0), directions(ball, seed)

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
+from tightdp.convex.margin_losses import USUAL_THRESHOLD
 from tightdp.plans import request
 from tightdp.randomness import source
 from tightdp.registry import KINDS
@@ -93,8 +94,24 @@ def moderate_effects(seed: int) -> dict[str, Any]:
     return table | {"t": np.where(yes, "yes", "no").astype(object)}
 
 
+def usual_residuals(seed: int) -> dict[str, Any]:
+    """Even rows; y lies around 0 whatever x, as far off as a threshold of 1/8 is made for."""
+    table, rng = even_rows(seed), np.random.default_rng(seed + 1)
+    return table | {"y": rng.normal(0, 1 / 8 / USUAL_THRESHOLD, ROWS)}
+
+
+def moderate_means(seed: int) -> dict[str, Any]:
+    """Even rows; x counts, and has log means of variance 1 that grow with y around log(10)/2.
+
+    Counts are drawn up to their bound: to cut others there would change their means.
+    """
+    table, rng = even_rows(seed), np.random.default_rng(seed + 1)
+    mean = np.sqrt(10) * np.exp(table["y"] / table["y"].std())
+    return table | {"x": rng.binomial(10, np.minimum(mean / 10, 1)).astype(float)}
+
+
 REPLACE, BOTH = ("replace-one",), ("replace-one", "add-remove")
-X = {"features": ["x"]}
+X, COUNTED = {"features": ["x"]}, {"features": ["y"], "target": "x"}
 ASKED = [
     Asked("sum", {"columns": ["x", "y"]}),
     Asked("mean", {"columns": ["x", "y"]}, least=2 / 3),
@@ -114,6 +131,8 @@ ASKED = [
     Asked("rank_test", {"column": "x", "by": "t", "bins": 4}, REPLACE),
     Asked("means_test", {"column": "x", "by": "t"}, REPLACE, on_rows=True, least=1 / 2),
     Asked("correlation_test", {"columns": ["x", "y"]}, REPLACE, on_rows=True),
+    Asked("population_mean", {"columns": ["x", "y"]}, REPLACE, least=2 / 3, quick=False),
+    Asked("coefficient_test", X | {"target": "y", "tested": "x"}, REPLACE, True, False),
     Asked("products", {"terms": ["k:t", "x"]}),
     Asked("moments", {"features": ["x"], "target": "y"}),
     Asked("quantile", {"column": "x", "tau": 0.25}, on_rows=True),
@@ -124,6 +143,17 @@ ASKED = [
     Asked("linear_regression", X | {"target": "y", "missing": "drop"}, BOTH, True, False),
     Asked("ridge", X | {"target": "y"}, BOTH, True, False),
     Asked("logistic_regression", X | {"target": "t"}, REPLACE, True, False, rows=moderate_effects),
+    Asked("sparse_regression", X | {"target": "y"}, REPLACE, True, False, rows=drawn_rows),
+    Asked("poisson_regression", COUNTED, REPLACE, True, False, rows=moderate_means),
+    Asked(
+        "negative_binomial_regression",
+        COUNTED | {"dispersion": 0.5},
+        REPLACE,
+        True,
+        False,
+        rows=moderate_means,
+    ),
+    Asked("huber_regression", X | {"target": "y"}, REPLACE, True, False, rows=usual_residuals),
     Asked("quantile_regression", X | {"target": "y"}, on_rows=True, quick=False, rows=drawn_rows),
     Asked("naive_bayes", X | {"target": "t"}, on_rows=True, rows=drawn_rows),
     Asked("covariance", {"columns": ["x", "y"]}, on_rows=True, quick=False),

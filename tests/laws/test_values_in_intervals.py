@@ -15,7 +15,9 @@ from enrolled import RELATED, ROWS, mapping, plain_rows
 
 import tightdp as tdp
 from tightdp.errors import FloatArray
-from tightdp.mechanisms import additive
+from tightdp.inference import coefficient_intervals
+from tightdp.mechanisms import additive, least_squares
+from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.plans.request import request
 from tightdp.printed import value_and_interval
 
@@ -114,6 +116,62 @@ def test_means_and_shares_end_at_their_bounds(what, relation, seed):
         low, high = release.interval[-1]
         assert least <= low <= release.value[-1] <= high <= most
         assert low < high or release.value[-1] == low
+
+
+REGRESSIONS: dict[str, dict[str, Any]] = {
+    **{post: {"post": post} for post in ("shrink", "none", "published")},
+    "ridge": {"alpha": 30.0},
+    "no intercept": {"fit_intercept": False},
+    "rows that are there": {"missing": "drop"},
+}
+
+
+def alike_columns(relation: str, seed: int) -> tuple[tdp.Schema, dict[str, Any]]:
+    """Two features of correlation .95, with little to tell them apart, of persons with 2 rows."""
+    rng = np.random.default_rng(seed)
+    common, own = rng.normal(0, 0.3, 400), rng.normal(0, 0.07, (2, 400))
+    table = {"a": common + own[0], "b": common + own[1], "y": 0.5 * own[0] / 0.07}
+    persons = {"person": "who", "rows_per_person": 2} if relation == "add-remove" else {}
+    facts = {name: tdp.Interval(-1, 1) for name in table}
+    return tdp.Schema(facts, 400, neighbors=relation, **persons), {
+        **table,
+        "who": [*range(200)] * 2,
+    }
+
+
+def regression_outside(options: dict[str, Any], relation: str, seed: int) -> list[str]:
+    schema, table = alike_columns(relation, seed)
+    found = []
+    for epsilon in (0.05, 2.0):
+        mechanism = LeastSquares(schema, ["a", "b"], "y", epsilon=epsilon, **options)
+        for draw in range(3):
+            fit = mechanism.fit(mechanism.release(table, rng=seed + draw))
+            for assume, together in [(None, True), ("equal variance", False)]:
+                ends = fit.intervals(0.05, simultaneous=together, assume=assume)
+                found += outside(mechanism.design.names, fit.coefficients, ends, ())
+    return found
+
+
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """As many as show an interval: the law is the same for more."""
+    for name in ("_MOST", "_FEWEST"):
+        monkeypatch.setattr(coefficient_intervals, name, 80)
+
+
+@pytest.mark.parametrize("options", REGRESSIONS.values(), ids=REGRESSIONS)
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.usefixtures("few_candidates")
+def test_coefficients_lie_in_their_intervals(options, relation, seed):
+    """However much is shrunk, and however alike the columns are."""
+    assert not regression_outside(options, relation, seed)
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_intervals_that_do_not_reach_to_their_coefficients_are_noticed(monkeypatch, seed):
+    """The fault: intervals about the noise alone, beside shrunk coefficients."""
+    monkeypatch.setattr(least_squares, "holding", lambda values, bounds: bounds)
+    assert regression_outside({"post": "published"}, "replace-one", seed)
 
 
 def test_intervals_that_are_cut_without_their_value_are_noticed(monkeypatch, seed):

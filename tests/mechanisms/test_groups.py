@@ -240,6 +240,48 @@ def test_the_reach_of_forms_of_box_noise(rank, seed):
     assert (missed > 0.0085).all()
 
 
+def test_ends_of_means_span_all_that_noise_leaves(seed):
+    """Every mean on a fine grid, with the larger reach of the two places around it."""
+    means = GroupMeans(schema(), ["pay"], "region", epsilon=1)
+    reach = means._ratio_reach(1, 0.95, 2)
+    np.testing.assert_allclose(reach, reach[::-1])
+    assert (np.diff(reach[16:]) >= 0).all()
+    around = np.maximum(reach[:-1], reach[1:])
+    rng, every = np.random.default_rng(seed), np.linspace(-1, 1, 16 * 125 * 2 + 1)
+    at = (every + 1) * 16
+    beside = [np.clip(np.floor(at + off).astype(int), 0, 31) for off in (-1e-9, 1e-9)]
+    within = np.minimum(*(around[place] for place in beside))
+    rows, sums = rng.uniform(-10, 100, 300), rng.uniform(-60, 60, 300)
+    sums[:9], rows[:9] = 200.0, 50.0  # more than any mean and its noise could make
+    ends = means._ratio_ends(sums, rows, reach)
+    assert (ends[:9] == 1).all()
+    for total, count, (low, high) in list(zip(sums, rows, ends, strict=True))[9:]:
+        left = every[np.abs(total - every * count) <= within]
+        if count <= 0:
+            assert (low, high) == (-1, 1)
+        elif left.size:
+            assert low - 1e-9 <= left.min() <= left.max() <= high + 1e-9
+            for end in (low, high):  # which noise leaves, too
+                far = reach[16 + min(16, math.floor(abs(end) * 16 + 1e-9) + 1)]
+                assert abs(total - end * count) <= far + 1e-9
+    assert np.ptp(ends, axis=1).max() == 2  # groups that may be empty
+
+
+@pytest.mark.parametrize("neighbors", BOTH)
+def test_ends_of_mean_squares_know_that_noises_are_correlated(neighbors):
+    """Noise of a count and of a sum of squares reaches further together than one less the other."""
+    spread = GroupVariances(schema(neighbors), ["pay"], "region", epsilon=1)
+    levels = np.array([-0.9, -0.5, -0.25, 0.25, 0.5, 0.9])
+    forms = np.column_stack([-levels, 0 * levels, 0 * levels + 1])
+    own = spread._reach(forms, 0.95, 3)
+    assert (own[:3] > 1.02 * own[:2:-1]).all()
+    reach, rows = spread._ratio_reach(2, 0.95, 3), np.full(len(levels), 1000.0)
+    for sign in (-1, 1):  # as far from the true one as noise may be
+        ends = spread._ratio_ends(levels * rows + sign * 0.999 * own, rows, reach)
+        assert (ends[:, 0] <= levels).all()
+        assert (levels <= ends[:, 1]).all()
+
+
 def coverage(mechanism, tables, exact) -> float:
     """The share of releases all of whose intervals hold, of groups that have rows."""
     held = 0

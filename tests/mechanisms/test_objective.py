@@ -21,8 +21,9 @@ from tightdp import (
     Schema,
 )
 from tightdp.convex.margin_losses import LogisticLoss
-from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.minimiser import minimise
 from tightdp.convex.objective_calibration import PublicFacts, best_share
+from tightdp.convex.objectives import Objective
 from tightdp.convex.penalties import NoPenalty, Smooth
 from tightdp.plans import request
 from tightdp.randomness import source

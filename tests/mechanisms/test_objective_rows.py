@@ -14,10 +14,11 @@ import pytest
 from objective_tables import binary_schema, largest_ratio
 
 from tightdp import Category, Interval, LpBall, ObjectivePerturbation, Schema
-from tightdp.convex import minimiser
+from tightdp.convex import objectives
 from tightdp.convex.decimals import context, decimals, has_decimals, prox, slopes
 from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, SquaredLoss
-from tightdp.convex.minimiser import Objective, Precision, minimise
+from tightdp.convex.minimiser import minimise
+from tightdp.convex.objectives import Objective, Precision
 from tightdp.convex.penalties import ConvexSet, Lasso, NoPenalty, Smooth, Within
 from tightdp.randomness import source
 
@@ -159,7 +160,7 @@ def test_a_quadratic_minimiser_is_covered_for_any_number_of_rows(loss, times, se
 @pytest.mark.parametrize("loss", ["squared", HuberLoss(50.0)], ids=str)
 def test_where_extended_doubles_are_none_decimals_do(loss, seed, monkeypatch):
     # there are machines whose extended doubles are doubles; the search may not stop on them
-    monkeypatch.setattr(minimiser, "_EXTENDED_UNIT", 2.0**-53)
+    monkeypatch.setattr(objectives, "_EXTENDED_UNIT", 2.0**-53)
     mechanism, x, y, draws, exact = quadratic(loss, 3_000, source(seed))
     assert covered(mechanism, mechanism.perturbed(x, y, draws), exact)
     tilt, ridge = tilt_of(mechanism, draws), mechanism.calibration.ridge

@@ -12,7 +12,8 @@ from scipy import optimize
 
 from tightdp import Category, Interval, LpBall, ObjectivePerturbation, ParameterError, Schema
 from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, SquaredLoss
-from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.minimiser import minimise
+from tightdp.convex.objectives import Objective
 from tightdp.convex.penalties import ConvexSet, Lasso, NoPenalty, Smooth, Within
 from tightdp.randomness import source
 

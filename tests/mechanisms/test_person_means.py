@@ -130,7 +130,7 @@ def test_a_person_moves_what_the_noise_is_made_for_and_no_more(seed):
 
 def test_persons_who_count_all_their_rows_are_noticed(seed, monkeypatch):
     """The fault: rows instead of their means, with the noise for one."""
-    monkeypatch.setattr(FewRows, "means", FewRows.rows)
+    monkeypatch.setattr(FewRows, "means", lambda self, *_: self.rows())
     mean = MeanMechanism(facts(most=20), ["x", "n"], epsilon=1, per="person")
     found = moves(mean, np.random.default_rng(seed))
     assert np.abs(found).max() > 2 * mean.statistic.resolution(mean.sums.bits)
@@ -197,7 +197,10 @@ def test_a_plan_may_ask_for_it(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"per": "person", "by": "k"}, "`by` must be left out"),
+        ({"per": "person", "by": "k", "groups_per_person": 0}, "`groups_per_person`"),
+        ({"by": "k", "groups_per_person": 1}, "`groups_per_person` is for per='person'"),
+        ({"per": "person", "groups_per_person": 1}, "`groups_per_person` is for groups"),
+        ({"per": "person", "by": "x"}, "`by`: 'x' is a number"),
         ({"per": "person", "by": "z", "keys": "private", "delta": 0.1}, "`per` must be 'row'"),
         ({"per": "persons"}, "`per` must be one of 'row', 'person'"),
         ({"per": 7}, "`per`"),

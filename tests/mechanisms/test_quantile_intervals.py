@@ -51,6 +51,38 @@ def test_sample_intervals_cover(neighbors: str, seed: int) -> None:
     assert share >= 0.8 - 5 * 0.4 / 20
 
 
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_both_ends_share_the_chance_to_miss(neighbors: str) -> None:
+    """By the exact laws of both ends: rows for which nearly all points of the grid are wrong.
+
+    The rows lie on three points next to each other, so that the lower end hardly has a right point,
+    and above them the grid is empty; and mirrored; and with half of it on either side.
+    """
+    rows, miss, edge = 301, 0.05, 1 << 10
+    facts = tdp.Schema({"x": tdp.Interval(-1, 1)}, rows=rows, neighbors=neighbors, bits=10)
+    median = tdp.KNormMedian(facts, "x", epsilon=1, interval="sample")
+    low, high = median._targets(rows, miss)
+    few, half, found = math.floor(low), rows // 2, []
+    tables = [
+        ([-edge, -edge + 1, edge], [few, half + 1 - few, half], -edge + 1),
+        ([-edge, edge - 1, edge], [half, half + 1 - few, few], edge - 1),
+        ([-edge, 0, edge], [half, 1, half], 0),
+    ]
+    for points, counts, quantile in tables:
+        ranks = Ranks(np.array(points), np.array(counts), edge)
+        assert ranks.quantile(Fraction(1, 2)) == quantile
+        shares = []
+        for target in (low, high):
+            law = ranks.law(target, median._end_rate())
+            each = law.probabilities() / np.maximum(law.lengths, 1)
+            shares.append(np.repeat(each, law.lengths))
+        assert len(shares[0]) == 2 * edge + 1
+        at = quantile + edge
+        found.append(float(shares[0][at + 1 :].sum() + shares[1][:at].sum()))
+    assert max(found) <= miss
+    assert max(found) > miss / 4  # so that half of the chance for each would be too careful by two
+
+
 def test_population_intervals_cover(seed: int) -> None:
     facts = schema(-5, 5, rows=400)
     share = covered(

@@ -18,6 +18,7 @@ from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.plots import plot_table
 from tightdp.release import Release
 from tightdp.shaping.book_l2_noise import L2BookNoise
 from tightdp.shaping.book_noise import GaussianBookNoise, ShapedNoise
@@ -695,6 +696,16 @@ def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
     answer = book(suppress=0.5).answer(release)
     assert (np.isnan(answer.value) == release.hidden).all()
     assert "-: the noise is more than 0.5 of the count" in answer.text()
+    one = release.table("region")  # a table that is printed for itself keeps the rule
+    assert (one.hidden == release.hidden[:4]).all()
+    line = next(line for line in str(one).splitlines() if line.startswith("nobody"))
+    assert line.split() == ["nobody", "-", "-", "-"]
+    assert "-: the noise is more than 0.5 of the count" in str(one)
+    assert "all cells of all tables at once" in str(one)
+    assert "each cell for itself" in str(release.table("region", simultaneous=False))
+    assert [text.get_text() for text in plot_table(release.table("sex", "region")).texts].count(
+        "-"
+    ) == release.table("sex", "region").hidden.sum()
 
 
 def test_frames_have_all_cells(seed):

@@ -32,6 +32,11 @@ RELEASES = {
     "rank_test": 'column = "age"\nby = "answer"\nalternative = "greater"',
     "means_test": 'column = "pay"\nby = "region"',
     "correlation_test": 'columns = ["age", "pay"]',
+    "population_mean": 'columns = ["age", "pay"]',
+    "coefficient_test": (
+        'target = "pay"\nfeatures = ["age", "region"]\n'
+        'tested = ["age", {age = 1, intercept = -1}]\nnull = [0.5, 0]'
+    ),
     "flags": 'columns = ["answer"]\nat_most = 1\nimplies = []',
     "capped_sum": 'columns = ["pay"]\nat_most = 10',
     "histogram": 'column = "age"\nbins = [0, 20, 60, 100]',
@@ -44,6 +49,10 @@ RELEASES = {
     "linear_regression": 'target = "pay"\nfeatures = ["age", "region"]',
     "ridge": 'target = "pay"\nfeatures = ["age"]\nalpha = 2.5',
     "logistic_regression": 'target = "answer"\nfeatures = ["age", "region"]\ninterval_share = 0.2',
+    "sparse_regression": 'target = "pay"\nfeatures = ["age"]\nkeep = 1',
+    "poisson_regression": 'target = "pay"\nfeatures = ["age"]\ninterval_share = 0.2',
+    "negative_binomial_regression": 'target = "pay"\nfeatures = ["age"]\ndispersion = 0.5',
+    "huber_regression": 'target = "pay"\nfeatures = ["age", "region"]\nthreshold = 1',
     "naive_bayes": 'target = "answer"\nfeatures = ["age", "region"]',
     "density": 'columns = ["age", "answer"]\nbins = 4',
     "tables": 'tables = ["answer", ["answer", "age"]]\nbins.age = [0, 20, 60, 100]\nsuppress = 0.2',

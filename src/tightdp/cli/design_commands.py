@@ -149,8 +149,8 @@ def _several(given: argparse.Namespace, speaker: Speaker) -> Exit:
 
 
 def _verify(given: argparse.Namespace, speaker: Speaker) -> Exit:
+    from tightdp.design.exact_numbers import Refuted
     from tightdp.design.proofs import prove
-    from tightdp.design.verifier import Refuted
 
     lines, records = [], []
     for path in given.file:

@@ -15,16 +15,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.convex.margin_losses import HuberLoss, LogisticLoss, MarginLoss, SquaredLoss
+from tightdp.convex.class_losses import SoftmaxLoss
+from tightdp.convex.count_losses import CountLoss
+from tightdp.convex.margin_losses import (
+    HuberLoss,
+    LogisticLoss,
+    MarginLoss,
+    RowLoss,
+    SquaredLoss,
+)
 from tightdp.convex.penalties import Lasso, NoPenalty, Penalty, Within
 from tightdp.errors import FloatArray
 
 Decimals = NDArray[Any]  # of Decimal objects
 
 _DIGITS = 40  # beside those of the number of rows, twice: n sums of up to n roundings
-_LOSSES = (LogisticLoss, HuberLoss, SquaredLoss)
+_LOSSES = (LogisticLoss, HuberLoss, SquaredLoss, CountLoss, SoftmaxLoss)
 _PENALTIES = (NoPenalty, Lasso, Within)
 _ONE: Any = Decimal(1)
+_FAR = 10_000  # start * exp of it is above every cap: starts are above 1e-4000
 
 
 class Slopes(NamedTuple):
@@ -34,7 +43,7 @@ class Slopes(NamedTuple):
     second: FloatArray
 
 
-def has_decimals(loss: MarginLoss, penalty: Penalty) -> bool:
+def has_decimals(loss: RowLoss, penalty: Penalty) -> bool:
     """Whether the objective is known to any precision: a function of one's own is not.
 
     >>> has_decimals(LogisticLoss(), Lasso(2.0))
@@ -78,12 +87,35 @@ def slopes(loss: MarginLoss, margin: Decimals, y: Decimals) -> Slopes:
         small = np.exp(-np.abs(margin))  # calls Decimal.exp, which is rounded correctly
         p = np.where(margin >= 0, _ONE, small) / (_ONE + small)
         return Slopes(p - y, (p * (_ONE - p)).astype(np.float64))
+    if isinstance(loss, CountLoss):
+        return _count_slopes(loss, margin, y)
     gap = margin - y
     if isinstance(loss, HuberLoss):
         threshold: Any = Decimal(loss.threshold)
         inside = (np.abs(gap) < threshold).astype(np.float64)
         return Slopes(np.clip(gap, -threshold, threshold), inside)
     return Slopes(gap, np.ones(len(gap)))
+
+
+def _count_slopes(loss: CountLoss, margin: Decimals, y: Decimals) -> Slopes:
+    """As :meth:`CountLoss.first`: exponents are cut where the cap is reached in any case."""
+    start, cap, a, far = _exact(loss.start), _exact(loss.cap), _exact(loss.dispersion), _exact(_FAR)
+    w: Any = np.minimum(np.exp(np.minimum(margin, far)) * start, cap)
+    below = (w < cap).astype(np.float64)
+    second = (w * (_ONE + a * y) / (_ONE + a * w) ** 2).astype(np.float64)
+    return Slopes((w - y) / (_ONE + a * w), below * second)
+
+
+def _exact(number: float) -> Any:
+    return Decimal(number)
+
+
+def class_slopes(margin: Decimals, y: FloatArray) -> Decimals:
+    """Slopes of the loss of several classes, at margins (n, K) in decimals."""
+    weight = np.exp(margin - margin.max(axis=1)[:, None])
+    found: Any = weight / weight.sum(axis=1)[:, None]
+    found[np.arange(len(found)), y.astype(np.int64)] -= _ONE
+    return np.asarray(found, dtype=object)
 
 
 def prox(penalty: Penalty, p: Decimals, c: Decimal) -> tuple[Decimals, FloatArray]:

@@ -2,7 +2,9 @@
 
 A loss here is :math:`\\ell(\\theta; x, y) = \\phi(\\theta \\cdot x, y)`. Its Hessian
 :math:`\\phi'' x x^T` has rank one, which the proof of objective perturbation uses and the papers do
-not say; a loss that is not of this form cannot be written as a :class:`MarginLoss`.
+not say; a loss that is not of this form cannot be written as a :class:`MarginLoss`. Losses of
+counts are in :mod:`~tightdp.convex.count_losses`; that of several classes, whose Hessians have a
+higher rank, has bounds of its own (:mod:`~tightdp.convex.class_losses`).
 """
 
 from __future__ import annotations
@@ -15,24 +17,72 @@ import numpy as np
 from tightdp.errors import FloatArray, check_choice, check_positive, fail
 
 LOSSES = ("logistic", "huber", "squared")
+USUAL_THRESHOLD = 1.345  # standard deviations of residuals: Huber's loss is then 95 % efficient
 
 
-class MarginLoss(ABC):
-    r"""A convex loss :math:`\phi(t, y)` of the margin :math:`t = \theta \cdot x`.
+class RowLoss(ABC):
+    r"""A convex loss of one row, by the bounds that the accounting of a release needs.
 
     Attributes
     ----------
     name : str
     curvature : float
-        The largest :math:`\phi''`.
+        The largest eigenvalue of its Hessian in the margins.
     rounding : float
-        Floating-point error of :meth:`first`, given an exact margin, in units of 2**-53; of 2**-64
-        if the margin is an extended double, in whose precision :meth:`first` must compute.
+        Floating-point error of its slopes, given exact margins, in units of 2**-53; of 2**-64 if
+        the margins are extended doubles, in whose precision slopes must be computed.
+    scale : {"interval", "levels", "counts", "classes"}
+        What the target is, and how it is read: see :class:`~tightdp.data.design_matrix.ScaledRows`.
+    origin : float
+        The user's linear predictor where the margin is zero.
+    linked : bool
+        Whether the margin says something else than the target, such as log odds.
+    spread : float
+        The standard deviation of slopes, where the model is true, is ``spread`` times the square
+        root of the expected curvature.
     """
 
     name: str
     curvature: float
     rounding: float = 16.0
+    scale: str = "interval"
+    origin: float = 0.0
+    linked: bool = False
+    spread: float = 1.0
+
+    @abstractmethod
+    def slope(self, reach: float) -> float:
+        """The largest size of a slope over margins of at most ``reach`` (may be infinite)."""
+
+    @abstractmethod
+    def steepest(self, rate: float, ratio: float, reach: float) -> float:
+        r"""An upper bound on :math:`\sup\ \eta |\phi'| + \log\det(I + c \phi'')`.
+
+        The supremum is over margins of at most ``reach`` and all targets; :math:`\eta` is ``rate``
+        and c is ``ratio``. A row with a steep loss may have little curvature, and then the two
+        costs do not add up to the sum of their bounds.
+        """
+
+    def growth(self, ratio: float) -> float:
+        r"""The largest :math:`\log\det(I + c \phi'')`, c the ``ratio``."""
+        return math.log1p(self.curvature * ratio)
+
+    @abstractmethod
+    def typical(self, margin: FloatArray) -> FloatArray:
+        """Curvatures at margins where targets are what is expected there: for public models."""
+
+    def __repr__(self) -> str:
+        return f"{self.name} loss"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(other) == repr(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+
+class MarginLoss(RowLoss):
+    r"""A convex loss :math:`\phi(t, y)` of the margin :math:`t = \theta \cdot x`."""
 
     @abstractmethod
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
@@ -50,6 +100,13 @@ class MarginLoss(ABC):
         """First and second derivative together."""
         return self.first(margin, y), self.second(margin, y)
 
+    def mean(self, margin: FloatArray) -> FloatArray:
+        """The target that is expected where the margin is true: for public models alone."""
+        return margin
+
+    def typical(self, margin: FloatArray) -> FloatArray:
+        return self.second(margin, self.mean(margin))
+
     def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         """Curvature of a parabola that touches the loss at the margin and is nowhere below it."""
         return np.full_like(margin, self.curvature)
@@ -61,28 +118,6 @@ class MarginLoss(ABC):
         """
         return self.curvature * rows
 
-    @abstractmethod
-    def slope(self, reach: float) -> float:
-        """The largest size of :meth:`first` over margins of at most ``reach`` (may be infinite)."""
-
-    @abstractmethod
-    def steepest(self, rate: float, ratio: float, reach: float) -> float:
-        r"""An upper bound on :math:`\sup_t\ \eta |\phi'| + \log(1 + c \phi'')`.
-
-        The supremum is over margins of at most ``reach`` and all targets; :math:`\eta` is ``rate``
-        and c is ``ratio``. A row with a steep loss may have little curvature, and then the two
-        costs do not add up to the sum of their bounds.
-        """
-
-    def __repr__(self) -> str:
-        return f"{self.name} loss"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and repr(other) == repr(self)
-
-    def __hash__(self) -> int:
-        return hash((type(self), repr(self)))
-
 
 class LogisticLoss(MarginLoss):
     r""":math:`\log(1 + e^t) - y t` for labels y in {0, 1}.
@@ -93,6 +128,7 @@ class LogisticLoss(MarginLoss):
 
     name = "logistic"
     curvature = 0.25
+    scale, linked = "levels", True
 
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(np.logaddexp(0.0, margin) - y * margin)
@@ -107,6 +143,9 @@ class LogisticLoss(MarginLoss):
     def both(self, margin: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         p = _expit(margin)
         return p - y, p * (1.0 - p)
+
+    def mean(self, margin: FloatArray) -> FloatArray:
+        return _expit(margin)
 
     def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         # tanh(t / 2) / (2 t), the bound of Jaakkola and Jordan
@@ -149,6 +188,10 @@ class HuberLoss(MarginLoss):
 
     def second(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return (np.abs(margin - y) < self.threshold).astype(np.float64)
+
+    def typical(self, margin: FloatArray) -> FloatArray:
+        """Of normal residuals, of which the threshold is as many standard deviations as usual."""
+        return np.full_like(margin, math.erf(USUAL_THRESHOLD / math.sqrt(2.0)))
 
     def majorant(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return self.threshold / np.maximum(np.abs(margin - y), self.threshold)

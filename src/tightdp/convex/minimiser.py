@@ -6,30 +6,24 @@ point ``p = theta + c * nu`` with ``nu`` in the subdifferential of ``r`` at ``th
 ``theta = prox(p)``. The residual ``F(p) = G(theta) + (p - theta) / c`` is zero at the minimiser,
 and a point with residual e minimises the objective for ``V - e`` exactly: its distance from the
 true minimiser is at most ``|e| / ridge``. Floating-point error of ``F`` is counted in e.
+
+What is minimised is a :class:`~tightdp.convex.objectives.RowObjective`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tightdp.convex import decimals as wide
-from tightdp.convex.margin_losses import MarginLoss
+from tightdp.convex.objectives import Derivatives, Precision, RowObjective
 from tightdp.convex.penalties import Penalty
 from tightdp.errors import FloatArray, TightdpError, fail
 
-_UNIT, _EXTENDED_UNIT = 2.0**-53, 2.0**-64
-_FAST_ROWS = 512  # rows summed by one product: its rounding error is proportional to them
-_WIDE_ROWS = 64  # the same for extended doubles
-_SPLIT_ROWS = 1 << 12
-_SPLIT = 2.0**30  # terms are cut into multiples of 2**-30, whose sums are exact, and a small rest
-_STEEPEST = 64.0  # up to this slope
 _MOST_STEPS, _HALVINGS, _DESCENTS = 500, 4, 40
 _MODEL_STEPS, _POLISHING = 10_000, 8
 _WITHIN_ROUNDING = 64.0
@@ -41,176 +35,6 @@ class ConvergenceError(TightdpError):
     """No point within the promised distance of the minimiser was found."""
 
 
-class Precision(IntEnum):
-    """How sums over rows are made: by products of doubles, without rounding, wider, or at will."""
-
-    FAST = 0
-    SPLIT = 1
-    EXTENDED = 2
-    DECIMAL = 3
-
-
-class Derivatives(NamedTuple):
-    """Gradient and Hessian of the smooth part, and the sum of the losses' curvatures."""
-
-    gradient: FloatArray
-    hessian: FloatArray
-    bend: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Objective:
-    """The perturbed sum over rows.
-
-    Attributes
-    ----------
-    rows : array, shape (n, m)
-        Rows in [-1, 1]^m.
-    target : array, shape (n,)
-    loss : MarginLoss
-    ridge : float
-        Strong convexity added by the mechanism.
-    noise : array, shape (m,)
-    penalty : Penalty
-    """
-
-    rows: FloatArray
-    target: FloatArray
-    loss: MarginLoss
-    ridge: float
-    noise: FloatArray
-    penalty: Penalty
-
-    @property
-    def convexity(self) -> float:
-        """A lower bound on the curvature in every direction."""
-        return self.ridge + self.penalty.strength
-
-    def _blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-        for start in range(0, len(self.rows), size):
-            part = slice(start, start + size)
-            yield self.rows[part], self.target[part]
-
-    def derivatives(self, theta: FloatArray) -> Derivatives:
-        """Gradient and Hessian of the smooth part, in one pass."""
-        sums, width, bend = [], len(theta), 0.0
-        hessian = np.zeros((width, width))
-        for x, y in self._blocks(_FAST_ROWS):
-            first, second = self.loss.both(x @ theta, y)
-            sums.append(first @ x)
-            hessian += (x.T * second) @ x
-            bend += float(second.sum())
-        hessian += self.ridge * np.eye(width) + self.penalty.hessian(theta)
-        return Derivatives(self._total(sums, theta), hessian, bend)
-
-    def majorant(self, theta: FloatArray) -> FloatArray:
-        """Hessian of a parabola that touches the smooth part and is nowhere below it.
-
-        Of the losses and the ridge, that is: a smooth penalty enters with its Hessian.
-        """
-        width = len(theta)
-        hessian = self.ridge * np.eye(width) + self.penalty.hessian(theta)
-        for x, y in self._blocks(_SPLIT_ROWS):
-            hessian += (x.T * self.loss.majorant(x @ theta, y)) @ x
-        return np.asarray(hessian)
-
-    def in_decimals(self, theta: wide.Decimals) -> Derivatives:
-        """The same, with the gradient in decimals, row after row; curvatures are those there."""
-        width, bend = len(theta), 0.0
-        total = Decimal(self.ridge) * theta + wide.decimals(self.noise)
-        hessian = self.ridge * np.eye(width)
-        for x, y in self._blocks(_FAST_ROWS):
-            cells = wide.decimals(x)
-            here = wide.slopes(self.loss, cells @ theta, wide.decimals(y))
-            total = total + here.first @ cells
-            hessian += (x.T * here.second) @ x
-            bend += float(here.second.sum())
-        return Derivatives(total, hessian, bend)
-
-    def gradient(self, theta: FloatArray, precision: Precision) -> FloatArray:
-        """Gradient of the smooth part: summed without rounding, or in extended precision."""
-        if precision is Precision.EXTENDED:
-            point: Any = theta.astype(np.longdouble)  # no change if it is so already
-            products: list[Any] = [self.ridge * point]
-            for x, y in self._blocks(_WIDE_ROWS):
-                cells: Any = x.astype(np.longdouble)
-                products.append(self.loss.first(cells @ point, y) @ cells)
-            return self._extended_total(products, theta)
-        sums = []
-        for x, y in self._blocks(_SPLIT_ROWS):
-            terms = self.loss.first(x @ theta, y)[:, None] * x
-            whole = np.rint(terms * _SPLIT)
-            terms -= whole / _SPLIT  # exact: the rest of a division
-            sums += [whole.sum(axis=0) / _SPLIT, terms.sum(axis=0)]
-        return self._total(sums, theta)
-
-    def _total(self, sums: list[Any], theta: FloatArray) -> FloatArray:
-        # fsum adds without rounding, so the rows of one block are all that rounding sees
-        smooth = self.penalty.gradient(theta)
-        columns = [[float(part[j]) for part in sums] for j in range(len(theta))]
-        return np.array(
-            [
-                math.fsum([*column, self.ridge * theta[j], self.noise[j], smooth[j]])
-                for j, column in enumerate(columns)
-            ]
-        )
-
-    def _extended_total(self, products: list[Any], theta: FloatArray) -> FloatArray:
-        """The sum as an extended double, from extended doubles cut into two doubles each."""
-        high = [part.astype(np.float64) for part in products]
-        low = [np.float64(part - cut) for part, cut in zip(products, high, strict=True)]
-        smooth = self.penalty.gradient(theta)
-        out: Any = np.zeros(len(theta), dtype=np.longdouble)
-        for j in range(len(theta)):
-            column = [float(part[j]) for part in (*high, *low, self.noise, smooth)]
-            first = math.fsum(column)
-            out[j] = np.longdouble(first) + np.longdouble(math.fsum([*column, -first]))
-        return out
-
-    def rounding(self, theta: FloatArray, bend: float, precision: Precision) -> float:
-        """A bound on the Euclidean floating-point error of the gradient.
-
-        Row by row: the margin is off by at most e = (m + 2) u |theta|_1, its slope by e times the
-        curvature, by the error of the slope itself and by its rounding, and a term by one rounding
-        more; a product over a block of b rows adds (b - 1) u times the slope, and the sum of all
-        blocks is rounded once (decimals are summed one after the other: a block of all rows).
-        ``bend`` is the sum of the curvatures at ``theta``.
-        """
-        n, m = self.rows.shape
-        unit = self._unit(precision)
-        length = float(np.abs(theta).sum())
-        steep = min(self.loss.slope(math.inf), length + 1.0)
-        if precision is Precision.SPLIT and steep > _STEEPEST:
-            return math.inf
-        margin = (m + 2) * length * unit
-        moved = margin * min(n * self.loss.curvature, self.loss.nearby(bend, n, margin))
-        per_row = (self.loss.rounding + self._roundings(precision) * steep) * unit
-        # ridge, noise and penalty: each is rounded once, and so is the sum
-        rest = unit * float(np.linalg.norm(self.ridge * theta))
-        rest += _UNIT * sum(
-            float(np.linalg.norm(part)) for part in (self.noise, self.penalty.gradient(theta))
-        )
-        return float(math.sqrt(m) * (moved + n * per_row) + 2.0 * rest)
-
-    def _unit(self, precision: Precision) -> float:
-        """The relative error of one operation."""
-        if precision is Precision.DECIMAL:
-            return wide.unit(len(self.rows))
-        if precision is Precision.EXTENDED:  # two doubles hold that much of it, wider or not
-            return max(float(np.finfo(np.longdouble).eps) / 2.0, _EXTENDED_UNIT)
-        return _UNIT
-
-    def _roundings(self, precision: Precision) -> float:
-        """How many roundings of its slope a row meets in a sum over all rows."""
-        n = len(self.rows)
-        return {
-            Precision.FAST: min(n, _FAST_ROWS) + 2.0,
-            Precision.SPLIT: 3.0,
-            Precision.EXTENDED: min(n, _WIDE_ROWS) + 3.0,
-            Precision.DECIMAL: n + 2.0,
-        }[precision]
-
-
 @dataclass(frozen=True, slots=True)
 class Certified:
     """A minimiser, and a bound on its Euclidean distance from the exact one."""
@@ -220,7 +44,7 @@ class Certified:
     steps: int
 
 
-def minimise(objective: Objective, tolerance: float) -> Certified:
+def minimise(objective: RowObjective, tolerance: float) -> Certified:
     """Find a point whose residual, floating-point error included, is at most ``tolerance``.
 
     Newton's method on the residual where it shrinks fast; elsewhere the minimum of a parabola that
@@ -232,7 +56,7 @@ def minimise(objective: Objective, tolerance: float) -> Certified:
         return _search(objective, tolerance)
 
 
-def _search(objective: Objective, tolerance: float) -> Certified:
+def _search(objective: RowObjective, tolerance: float) -> Certified:
     search = _Search(objective, tolerance)
     for step in range(_MOST_STEPS):
         size, error = search.size, search.rounding()
@@ -251,13 +75,13 @@ def _search(objective: Objective, tolerance: float) -> Certified:
 class _Search:
     """The current point p, with what is known there."""
 
-    def __init__(self, objective: Objective, tolerance: float) -> None:
+    def __init__(self, objective: RowObjective, tolerance: float) -> None:
         self.objective, self.tolerance = objective, tolerance
         self.precision = Precision.FAST
         self.caution = 1.0
         self.moved = 0.0  # in p, since the Hessian was taken
         self.best = math.inf  # the least residual that a Newton step has led to
-        start = np.zeros(objective.rows.shape[1])
+        start = np.zeros(objective.width)
         self.here = objective.derivatives(start)
         # one over a bound on the largest eigenvalue, so that proximal gradient steps converge
         bound = objective.loss.curvature * objective.rows.size + np.trace(self.here.hessian)

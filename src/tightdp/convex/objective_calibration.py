@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightdp.convex.margin_losses import LogisticLoss, MarginLoss
+from tightdp.convex.margin_losses import LogisticLoss, MarginLoss, RowLoss
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.noise.on_lattice import lattice_body
@@ -36,7 +36,7 @@ class PublicFacts:
 
     Attributes
     ----------
-    loss : MarginLoss
+    loss : RowLoss
     width : int
         Number of parameters m.
     squared_length : int
@@ -51,7 +51,7 @@ class PublicFacts:
         Gauge lost to the grid of the noise.
     """
 
-    loss: MarginLoss
+    loss: RowLoss
     width: int
     reach: float = math.inf
     replace_one: bool = True
@@ -84,7 +84,7 @@ class PublicFacts:
     def privacy_loss(self, rate: float, ridge: float) -> float:
         """An upper bound on the log ratio of densities, for any two neighbours."""
         ratio = (self.squared_length or self.width) / ridge
-        split = rate * self.difference + math.log1p(self.loss.curvature * ratio)
+        split = rate * self.difference + self.loss.growth(ratio)
         joint = math.inf
         if self.accounting == "joint":
             other = self.loss.slope(self.reach) if self.replace_one else 0.0
@@ -161,8 +161,8 @@ def best_share(
 
     Rows are uniform on the cube, parameters of length 2 in random directions (logits of standard
     deviation 1.15): moderate effects. The simulation is seeded, so that the same public facts
-    always give the same share. ``ridge`` is one that is there in any case. Beyond 24 columns the
-    error is that of the linear approximation.
+    always give the same share. ``ridge`` is one that is there in any case. Beyond 24 columns, and
+    for several classes, the error is that of the linear approximation.
     """
     shape = f"{ball!r} {lattice_body(ball)[0].facts()}"
     return _best_share(facts, shape, _Held(ball), epsilon, rows, ridge)
@@ -186,7 +186,8 @@ def _best_share(
     facts: PublicFacts, shape: str, held: _Held, epsilon: float, rows: int, least: float
 ) -> float:
     model = _Reference.draw(facts.loss, facts.width, rows, held.ball)
-    find = model.error if facts.width <= _SIMULATED_WIDTH else model.linear_error
+    small = facts.width <= _SIMULATED_WIDTH and isinstance(facts.loss, MarginLoss)
+    find = model.error if small else model.linear_error
     errors = {}
     for share in _SHARES:
         rate = facts.rate(epsilon, share)
@@ -204,10 +205,10 @@ class _Reference:
     noise: FloatArray  # (draws, m)
     rows: FloatArray  # (reference rows, m)
     weight: float
-    loss: MarginLoss
+    loss: RowLoss
 
     @classmethod
-    def draw(cls, loss: MarginLoss, width: int, rows: int, ball: NormBall) -> _Reference:
+    def draw(cls, loss: RowLoss, width: int, rows: int, ball: NormBall) -> _Reference:
         bits = source(_REFERENCE_SEED)
         count = max(_REFERENCE_ROWS, 4 * width)
         x = 2.0 * bits.uniform((count, width)) - 1.0
@@ -229,25 +230,26 @@ class _Reference:
     def linear_error(self, rate: float, ridge: float) -> float:
         """The same for a constant curvature: a bias towards zero, and noise, both shrunk."""
         margin = self.rows @ self.parameters.T
-        bend = float(self.loss.second(margin, np.zeros_like(margin)).mean()) / 3.0
+        bend = float(self.loss.typical(margin).mean()) / 3.0
         curvature = self.weight * len(self.rows) * bend + ridge
         noise = float((self.noise**2).sum(axis=1).mean()) / rate**2
         return math.sqrt((ridge * _REFERENCE_LENGTH) ** 2 + noise) / curvature
 
     @np.errstate(over="ignore")
     def _distance(self, truth: FloatArray, noise: FloatArray, ridge: float) -> float:
-        expected = self.loss.first(self.rows @ truth, np.zeros(len(self.rows)))
+        assert isinstance(self.loss, MarginLoss)
+        expected = self.loss.mean(self.rows @ truth)
         theta, eye = truth.copy(), ridge * np.eye(len(truth))
         gradient = noise + ridge * theta
         for _ in range(60):
-            curvature = self.loss.second(self.rows @ theta, np.zeros(len(self.rows)))
+            curvature = self.loss.second(self.rows @ theta, expected)
             hessian = self.weight * (self.rows.T * curvature) @ self.rows + eye
             step, size = np.linalg.solve(hessian, gradient), np.linalg.norm(gradient)
             if size <= 1e-6 * (1.0 + np.linalg.norm(noise)):
                 break
             for halving in range(40):
                 trial = theta - step / 2.0**halving
-                pull = self.loss.first(self.rows @ trial, np.zeros(len(self.rows))) - expected
+                pull = self.loss.first(self.rows @ trial, expected)
                 fresh = self.weight * (self.rows.T @ pull) + ridge * trial + noise
                 if np.linalg.norm(fresh) < size:
                     break

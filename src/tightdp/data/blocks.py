@@ -45,6 +45,11 @@ class Block:
     cells : mapping from names to integers
         The columns, all of one length.
 
+    Attributes
+    ----------
+    times : int
+        How often each row counts: once, but for rows that share the weight of their person.
+
     Examples
     --------
     >>> block = Block({"x": np.array([-16, 16]), "k": np.array([0, 1])})
@@ -52,21 +57,21 @@ class Block:
     (2, [-16, 16], [[0, -16], [1, 16]])
     """
 
-    __slots__ = ("_doubles", "_integers", "_place", "names")
+    __slots__ = ("_doubles", "_integers", "_place", "names", "times")
 
     def __init__(self, cells: Mapping[str, Integers]) -> None:
         whole = np.array(list(cells.values()), dtype=np.int64)
         self._hold(tuple(cells), whole.astype(np.float64))
 
     @classmethod
-    def of_columns(cls, names: Sequence[str], columns: FloatArray) -> Block:
+    def of_columns(cls, names: Sequence[str], columns: FloatArray, times: int = 1) -> Block:
         """The block of an array of shape (d, rows) that holds integers as doubles, uncopied."""
         block = cls.__new__(cls)
-        block._hold(tuple(names), columns)
+        block._hold(tuple(names), columns, times)
         return block
 
-    def _hold(self, names: tuple[str, ...], columns: FloatArray) -> None:
-        self.names, self._doubles = names, columns
+    def _hold(self, names: tuple[str, ...], columns: FloatArray, times: int = 1) -> None:
+        self.names, self._doubles, self.times = names, columns, times
         self._integers: Integers | None = None
         self._place = {name: j for j, name in enumerate(names)}
 
@@ -189,21 +194,42 @@ class Scan:
         all.
         """
         choices: list[list[int]] = []
+        facts: list[Schema] = []
         for j, places in enumerate(self.places):
             if j and self.marks[j] is not None and self.marks[j] == self.marks[j - 1]:
                 choices[-1].extend(places)
             else:
                 choices.append([*places])
+                facts.append(self.parts[j][0])
         kept = [FewRows(self.schema.rows_used, len(choice)) for choice in choices]
         for keys, rows in keyed:
             for few, choice in zip(kept, choices, strict=True):
                 there = (rows[:, choice] != GONE).all(axis=1)  # a row left out takes no place
                 few.add(keys[there], rows[there][:, choice])
-        averages = self.schema.averages
-        table = side_by_side([few.means() if averages else few.rows() for few in kept])
+        read = (self._read(*each) for each in zip(kept, choices, facts, strict=True))
+        if self.schema.row_units > 1:
+            assert len(kept) == 1  # rows that share a weight are read alone
+            yield from self._weighed(kept[0])
+            return
+        yield from self._in_blocks(side_by_side([*read]), 1)
+
+    def _weighed(self, few: FewRows) -> Iterator[Block]:
+        """The rows of persons of whom one row counts, then two rows, and so on: the rows of each
+        share the weight of the person, and what does not divide evenly counts nothing."""
+        for used, rows in few.rows_by_number():
+            yield from self._in_blocks(rows, self.schema.row_units // used)
+
+    def _in_blocks(self, table: Integers, times: int) -> Iterator[Block]:
         for start in range(0, len(table), self.rows):
-            part = table[start : start + self.rows]
-            yield Block.of_columns(self.names, part.T.astype(np.float64, order="C"))
+            part = table[start : start + self.rows].T.astype(np.float64, order="C")
+            yield Block.of_columns(self.names, part, times)
+
+    def _read(self, few: FewRows, choice: Sequence[int], facts: Schema) -> Integers:
+        """The rows that count of what was kept: themselves, or the means of persons."""
+        if not facts.averages:
+            return few.rows()
+        named = [self.columns[place][0] for place in choice]
+        return few.means([named.index(name) for name in facts.group_columns], facts.rows_per_person)
 
     def _quantized(self, chunk: Chunk) -> FloatArray:
         """Integers as doubles, shape (d, rows): products of them run as linear algebra."""
@@ -435,6 +461,16 @@ def grouped_sums(
     whole = np.prod(cells.astype(np.int64), axis=0)  # too many bits for a double: two halves
     high, low = whole >> _HIGH, whole & ((1 << _HIGH) - 1)
     return (_add_up(high, codes, count) << _HIGH) + _add_up(low, codes, count)
+
+
+def column_sums(cells: FloatArray, bits: int) -> Integers:
+    """Sums of columns of integers of at most ``2**bits`` in size, shape (columns, rows).
+
+    >>> column_sums(np.array([[3.0, -2, 4], [1, 2, 2]]), bits=2)
+    array([5, 5])
+    """
+    fits = bits + cells.shape[1].bit_length() <= _EXACT
+    return (cells if fits else cells.astype(np.int64)).sum(axis=1).astype(np.int64)
 
 
 def _add_up(values: NDArray[Any], codes: Integers | None, count: int) -> Integers:

@@ -32,13 +32,13 @@ _PIECE = 1 << 20  # what is read of a line at a time
 _KEPT = LONGEST_TEXT + 1  # characters of a cell: one more shows that it is too long
 _SHOWN = (",", ";", "\t", "|")  # marks that a header shows
 DELIMITERS = (*_SHOWN, " ")
-_ENDINGS = (".csv", ".tsv", ".txt", ".data")
+_ENDINGS = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train")
 _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
 }
-TEXT_FILES = ".csv, .tsv, .txt or .data, packed (.gz, .bz2, .xz) or not"
+TEXT_FILES = ".csv, .tsv, .txt, .data, .dat, .test or .train, packed (.gz, .bz2, .xz) or not"
 
 
 def is_text_file(path: Path) -> bool:
@@ -65,7 +65,8 @@ class CsvFile:
     Parameters
     ----------
     path : path
-        A file that ends in .csv, .tsv, .txt or .data, packed (.gz, .bz2, .xz) or not.
+        A file that ends in .csv, .tsv, .txt, .data, .dat, .test or .train, packed (.gz, .bz2, .xz)
+        or not.
     names : sequence of str, optional
         The names of the columns of a file without a header, from the left; further cells of a line
         are left out, and cells that it lacks are missing.

@@ -42,7 +42,7 @@ class DesignMatrix:
 
     A plane :math:`y = \theta_0 + d \cdot \theta` of scaled columns is, in user units, the plane
     with coefficients :math:`A\theta + b`, A ``linear`` and b ``offset``. A target that is a
-    category keeps its units: these are log odds.
+    category keeps its units: these are log odds. So does one whose logarithm the plane is for.
 
     Parameters
     ----------
@@ -50,6 +50,9 @@ class DesignMatrix:
     features : sequence of str
     target : str
     intercept : bool
+    origin : float, optional
+        What a plane of zeros says in user units, where it is not for the target itself but for a
+        function of it, such as the logarithm of its mean.
 
     Attributes
     ----------
@@ -84,10 +87,16 @@ class DesignMatrix:
     """
 
     def __init__(
-        self, schema: Schema, features: Sequence[str], target: str, *, intercept: bool = True
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        intercept: bool = True,
+        origin: float | None = None,
     ) -> None:
         self.schema, self.features, self.target = schema, tuple(features), target
-        self.intercept = intercept
+        self.intercept, self._origin = intercept, origin
         if len({*self.features, target}) <= len(self.features):
             fail("`features` and `target` must be distinct columns.")
         own = "(intercept)" if "intercept" in self.features else "intercept"
@@ -113,6 +122,8 @@ class DesignMatrix:
             column, size = self.schema[name], len(self.places.get(name, "y"))
             if isinstance(column, Category):
                 pair = 1.0, 0.0
+            elif name == self.target and self._origin is not None:
+                pair = 1.0, self._origin
             elif self.intercept:
                 pair = column.half, column.middle
             else:
@@ -209,8 +220,7 @@ class Roles:
         self, schema: object, features: Sequence[str] | None, target: str | None, intercept: bool
     ) -> None:
         self.schema = check_schema(schema)
-        last = list(self.schema)[-1] if target is None else target
-        self.target = check_instance("target", last, str, words="the name of a column")
+        self.target = target_name(self.schema, target)
         known = [name for name in self.schema if name != self.target]
         self.features = tuple(known if features is None else check_list("features", features))
         self.intercept = check_flag("fit_intercept", intercept)
@@ -229,6 +239,12 @@ class Roles:
         """Raise if the table lacks a column or has one that cannot be read; reads no row."""
         check_frame(frame, self.schema, self.columns)
         check_public_rows(frame, self.schema)
+
+
+def target_name(schema: Schema, target: str | None) -> str:
+    """The stated target, by default the last column of the schema."""
+    last = list(schema)[-1] if target is None else target
+    return check_instance("target", last, str, words="the name of a column")
 
 
 class RegressionRows(Roles):
@@ -311,8 +327,11 @@ class ScaledRows(Roles):
         As for :class:`Roles`.
     loss : str
         What the rows are for, in words.
-    binary : bool
-        Whether the target has two levels, or is a number.
+    scale : {"interval", "levels", "counts", "classes"}
+        What the target is: a number; one of two levels; a number of at least 0, of which the plane
+        says the logarithm; one of several levels.
+    origin : float
+        Of counts: the logarithm that a plane of zeros stands for.
 
     Attributes
     ----------
@@ -324,7 +343,7 @@ class ScaledRows(Roles):
     Examples
     --------
     >>> schema = Schema({"x": Interval(0, 4), "y": Interval(-1, 1)}, rows=2, bits=4)
-    >>> rows = ScaledRows(schema, loss="Huber loss", binary=False, intercept=True)
+    >>> rows = ScaledRows(schema, loss="Huber loss", intercept=True)
     >>> rows.read({"x": [0, 3], "y": [1, 0.5]})
     (array([[ 1. , -1. ],
            [ 1. ,  0.5]]), array([1. , 0.5]))
@@ -339,14 +358,19 @@ class ScaledRows(Roles):
         target: str | None = None,
         *,
         loss: str,
-        binary: bool,
         intercept: bool,
+        scale: str = "interval",
+        origin: float = 0.0,
     ) -> None:
         super().__init__(schema, features, target, intercept)
-        self.binary = binary
+        self.scale = scale
         self._check(loss)
         self.design = DesignMatrix(
-            self.schema, self.features, self.target, intercept=self.intercept
+            self.schema,
+            self.features,
+            self.target,
+            intercept=self.intercept,
+            origin=origin if scale == "counts" else None,
         )
         self.squared_length = len(self.features) + self.intercept
 
@@ -354,8 +378,11 @@ class ScaledRows(Roles):
         if not self.features or self.target in self.features:
             fail("`features` must name at least one column, and not the target.", DimensionError)
         self.schema.select(self.features)
-        if self.binary:
-            why, more = f": the {loss} is for two classes", "; for more, fit one against the rest"
+        if self.scale == "classes":
+            if not isinstance(self.schema[self.target], Category):
+                fail(f"The target {self.target!r} must be a Category for the {loss}.")
+        elif self.scale == "levels":
+            why, more = f": the {loss} is for two classes", ""
             column_of_two_levels(self.schema, self.target, why, more)
         elif not isinstance(self.schema[self.target], Interval):
             fail(f"The target {self.target!r} must be an Interval for the {loss}.")
@@ -373,13 +400,22 @@ class ScaledRows(Roles):
         return balls[0] if len(balls) == 1 else Product(balls)
 
     def read(self, frame: TableLike, *, progress: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Rows in the cube, shape (n, m), and targets: 0 and 1, or in [-1, 1]. **Not private.**"""
+        """Rows in the cube, shape (n, m), and targets. **Not private.**
+
+        Targets are codes of levels; numbers in [-1, 1]; of counts, shares of their largest value.
+        """
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
         unit = 2.0**-self.schema.bits
         scale = np.array([1.0 if size else unit for size in self.design.groups])
         rows = self.design.rows(np.asarray(cells[:, :-1] * scale, dtype=np.float64))
         target = cells[:, -1].astype(np.float64)
-        return rows, target if self.binary else self.design.scaled(self.target, target * unit)
+        column = self.schema[self.target]
+        if isinstance(column, Category):
+            return rows, target
+        if self.scale == "counts":
+            share = (column.middle + column.half * (target * unit)) / column.high
+            return rows, np.clip(share, 0.0, 1.0)
+        return rows, self.design.scaled(self.target, target * unit)
 
     def uniform(self, count: int, rng: RandomSource) -> FloatArray:
         """Points of the cube for independent uniform cells."""

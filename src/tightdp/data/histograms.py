@@ -96,9 +96,9 @@ class Bins(Interval):
         closing = [")"] * (len(ends) - 1) + ["]"]
         return tuple(f"[{e}{c}" for e, c in zip(ends, closing, strict=True))
 
-    def names(self, column: str) -> tuple[str, ...]:
-        """What the counts of the bins are called."""
-        return tuple(column + label for label in self.labels)
+    def names(self, column: str, labels: Sequence[str] | None = None) -> tuple[str, ...]:
+        """What the counts of the bins are called; ``labels``, if they are known already."""
+        return tuple([column + label for label in labels or self.labels])
 
     def cell_in(self, i: int) -> Any:
         """A cell that lies in a bin."""
@@ -157,8 +157,8 @@ class Periods(Bins):
     def labels(self) -> tuple[str, ...]:
         return self.interval.labels(self.unit)
 
-    def names(self, column: str) -> tuple[str, ...]:
-        return tuple(f"{column}[{label}]" for label in self.labels)
+    def names(self, column: str, labels: Sequence[str] | None = None) -> tuple[str, ...]:
+        return tuple(f"{column}[{label}]" for label in labels or self.labels)
 
     def to_grid(self, cells: FloatArray, bits: int, out: FloatArray) -> FloatArray:
         out[...] = self.interval.codes(np.asarray(cells, dtype=np.float64), self.unit)
@@ -260,7 +260,7 @@ class Histogram(CellTable):
         self.columns, self.bins = (column,), _bins(interval, column, bins)
         self.edges = None if isinstance(self.bins, Periods) else self.bins.edges
         self.labels = (self.bins.labels,)
-        self.names = self.bins.names(column)
+        self.names = self.bins.names(column, self.labels[0])
         self.shape = (len(self.names),)
         if len(self.names) < 2:
             fail(f"`bins`: all dates of {column!r} lie in one period: take a finer unit.")
@@ -313,7 +313,11 @@ def _edges(interval: Interval, column: str, bins: int | ArrayLike) -> FloatArray
 
 def _texts(edges: FloatArray) -> list[str]:
     """The edges in as few digits, from six on, as tell them apart."""
-    texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
+    size = np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
+    near = int((np.diff(edges) / size).argmin())  # the two that are told apart last, or nearly so
+    low, high = edges[near : near + 2]
+    enough = [digits for digits in range(6, 18) if f"{low:.{digits}g}" != f"{high:.{digits}g}"]
+    texts = ([f"{edge:.{digits}g}" for edge in edges.tolist()] for digits in enough)
     return next(found for found in texts if len(set(found)) == len(edges))
 
 

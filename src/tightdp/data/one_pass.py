@@ -261,6 +261,7 @@ def _read_together(table: Table, sums: Sequence[IntegerSum], progress: bool) -> 
             facts.bits,
             facts.neighbors,
             facts.rows,
+            j if facts.row_units > 1 else None,  # how often a row counts is one sum's own
         )
         alike.setdefault((id(engine), *about), []).append(j)
     found: dict[int, Counted] = {}
@@ -325,11 +326,14 @@ def _reduced(engine: Engine, scan: Scan, reducer: Reducer) -> Iterator[Reduced]:
 def _in_threads(work: Callable[[P], T], parts: Iterator[P]) -> Iterator[T]:
     """The results of some work in order, by all cores; few parts are not worth a thread."""
     yield from map(work, itertools.islice(parts, _FEW_PARTS))
+    further = next(parts, None)
+    if further is None:
+        return
     waiting: deque[Future[T]] = deque()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(cores) as pool:
         try:
-            for part in parts:
+            for part in itertools.chain([further], parts):
                 waiting.append(pool.submit(work, part))
                 if len(waiting) > 2 * (cores or 1):  # memory stays that of a few parts
                     yield waiting.popleft().result()
@@ -379,7 +383,7 @@ def complete(block: Block) -> Block:
     """
     cells = block.doubles(block.names)
     there = (cells != GONE).all(axis=0)
-    return block if there.all() else Block.of_columns(block.names, cells[:, there])
+    return block if there.all() else Block.of_columns(block.names, cells[:, there], block.times)
 
 
 @dataclass(frozen=True)
@@ -393,8 +397,11 @@ class OfCompleteRows:
 
 
 def on_rows_of(schema: Schema, reducer: Reducer) -> Reducer:
-    """The reducer, on those rows that the facts say count."""
-    return OfCompleteRows(reducer) if schema.drops else reducer
+    """The reducer, on those rows that the facts say count.
+
+    Means of persons may stand beside more means, of persons in groups: the rest are missing.
+    """
+    return OfCompleteRows(reducer) if schema.drops or schema.averages else reducer
 
 
 # --- what may be said of a failure, of rows and of progress ---------------------------------------

@@ -11,7 +11,7 @@ that are kept of a person become one, their mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,23 +56,50 @@ class FewRows:
         """The rows kept, in an order that the order of the input does not change."""
         return self._settle()[:, 2:]
 
-    def means(self) -> Integers:
+    def rows_by_number(self) -> Iterator[tuple[int, Integers]]:
+        """The rows of persons of whom one row is kept, then of those with two, and so on.
+
+        >>> few = FewRows(limit=3, width=1)
+        >>> few.add(np.array([[0, 7], [0, 7], [0, 9]]), np.array([[4], [5], [6]]))
+        >>> [(number, rows.tolist()) for number, rows in few.rows_by_number()]
+        [(1, [[6]]), (2, [[4], [5]])]
+        """
+        table = self._settle()
+        starts = _starts(table[:, :2])
+        numbers = np.diff([*starts, len(table)])
+        each = np.repeat(numbers, numbers)
+        for number in np.unique(numbers):
+            rows = table[each == number, 2:]
+            yield int(number), rows[np.lexsort(rows.T[::-1])]
+
+    def means(self, groups: Sequence[int] = (), most: int = 1) -> Integers:
         """The mean of the rows that are kept of each person, cell by cell, rounded half up.
+
+        With cells that say which group a row is in, the mean of a person's rows in each group, for
+        at most so many groups: those of lowest rank, in which means play no part.
 
         >>> few = FewRows(limit=3, width=2)
         >>> few.add(np.array([[0, 7], [0, 7], [0, 9]]), np.array([[4, -1], [5, -2], [6, 8]]))
         >>> few.means()
         array([[ 5, -1],
                [ 6,  8]])
+        >>> few.means(groups=[0], most=2)  # the first person in two groups
+        array([[ 4, -1],
+               [ 5, -2],
+               [ 6,  8]])
         """
         table = self._settle()
-        starts = _starts(table[:, :2])
+        if groups:
+            table = table[np.lexsort(table[:, _key(groups)].T[::-1])]
+        starts = _starts(table[:, _key(groups)])
         if not len(starts):
             return table[:, 2:]
         # cells have at most 26 bits, and a person has at most 2**32 rows
         sums = np.add.reduceat(table[:, 2:], starts, axis=0)
         rows = np.diff([*starts, len(table)])[:, None]
-        return (2 * sums + rows) // (2 * rows)
+        means = (2 * sums + rows) // (2 * rows)
+        # all rows of a group have its cells, and so has their mean
+        return means[np.sort(_lowest(table[starts][:, _key(groups)], most))] if groups else means
 
     def _settle(self) -> Integers:
         table = np.concatenate(self._parts)
@@ -131,6 +158,11 @@ def side_by_side(tables: Sequence[Integers]) -> Integers:
         np.pad(table, ((0, longest - len(table)), (0, 0)), constant_values=GONE) for table in tables
     ]
     return np.concatenate(short, axis=1)
+
+
+def _key(groups: Sequence[int]) -> list[int]:
+    """Where a row says whose it is, and in which group."""
+    return [0, 1, *(2 + place for place in groups)]
 
 
 def _lowest(table: Integers, limit: int, of: int = 2) -> NDArray[np.intp]:

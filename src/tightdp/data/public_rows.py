@@ -102,7 +102,8 @@ def cell_rows(statistic: Statistic) -> NDArray[np.int64]:
 
 def measured_at_once(statistic: Statistic, rows: NDArray[np.int64], bits: int) -> WideIntegers:
     """The contributions of all rows together."""
-    block = Block.of_columns(statistic.columns, rows.T.astype(np.float64))
+    cells = rows.T.astype(np.float64)
+    block = Block.of_columns(statistic.columns, cells, statistic.schema.row_units)
     return np.asarray(Reducer(statistic, bits)(block))
 
 
@@ -123,8 +124,9 @@ def _chosen(statistic: Statistic, count: int, rng: RandomSource) -> NDArray[np.i
 
 
 def _measured(statistic: Statistic, rows: NDArray[np.int64], bits: int) -> WideIntegers:
-    """The contributions of every row on its own."""
-    measure = Reducer(statistic, bits)
+    """The contributions of every row on its own, with the whole weight of a person."""
+    measure, times = Reducer(statistic, bits), statistic.schema.row_units
     cells = rows.T.astype(np.float64)  # grid integers and codes are doubles, exactly
     one_by_one = (cells[:, i : i + 1] for i in range(len(rows)))
-    return np.array([measure(Block.of_columns(statistic.columns, row)) for row in one_by_one])
+    blocks = (Block.of_columns(statistic.columns, row, times) for row in one_by_one)
+    return np.array([measure(block) for block in blocks])

@@ -35,7 +35,8 @@ from tightdp.schema import Interval, Schema, check_schema
 Entry = tuple[int, int, int]
 """Columns i and j of the design and a factor: the entry sums ``factor * z_i * z_j``."""
 
-MOST_MOMENTS = 8192  # of a regression: their covariance is a matrix of half a gigabyte
+MOST_MOMENTS = 1 << 17  # of a regression: about 500 numeric features
+MOST_MATRIX = 1 << 11  # entries whose covariance is a matrix; of more it is their variances
 MOMENT_KINDS = ("triangle", "cylinder", "box")
 ROWS: Entry = (0, 0, 1)
 """The number of rows, where it is private."""
@@ -192,7 +193,9 @@ class RegressionMoments(Statistic):
 
     def _label(self, i: int, j: int, factor: int) -> str:
         if (i, j, factor) == ROWS:
-            return "rows" if "rows" not in (*self.design, self.target) else "number of rows"
+            counted = "persons" if self.schema.persons_alike else "rows"
+            taken = counted in (*self.design, self.target)
+            return f"number of {counted}" if taken else counted
         label = ("1", *self.design, self.target)
         body = f"{label[i]}^2" if i == j else label[j] if i == 0 else f"{label[i]}*{label[j]}"
         body = body if factor == 1 else f"{factor}*{body}"
@@ -306,7 +309,35 @@ class RegressionMoments(Statistic):
         return rows - (self._rows_error(covariance) if self.counted else 0.0)
 
     def _rows_error(self, covariance: FloatArray) -> float:
-        return 2 * float(np.sqrt(covariance[self.count_place, self.count_place]))
+        return 2 * float(np.sqrt(variances_of(covariance)[self.count_place]))
+
+    def unit_noise(self) -> tuple[Integers, Integers, Integers, FloatArray]:
+        """What one unit of noise on every entry adds to the matrix of products.
+
+        Lists of entries, rows and columns of the matrix, and what is added there: the numbers of
+        :meth:`noise_matrices` for the identity that are not 0, which are few.
+        """
+        i, j, factor = self.entries.T
+        entry, share = np.arange(len(i)), 1 / factor
+        pairs = i != j
+        indicators = [k for n in self.features if n not in self._numeric for k in self.places[n]]
+        own = (i == 0) & np.isin(j, indicators)  # sums of indicators are their squares, too
+        found = [
+            (entry, i, j, share),
+            (entry[pairs], j[pairs], i[pairs], share[pairs]),
+            (entry[own], j[own], j[own], share[own]),
+        ]
+        if self.counted:  # squares are counted less one for every row
+            lifted = self.centred != 0
+            rows = np.full(int(lifted.sum()), self.count_place)
+            found.append((rows, i[lifted], j[lifted], (self.centred * share)[lifted]))
+        if not self.counted:  # the number of rows is public
+            found = [
+                tuple(part[(at > 0) | (to > 0)] for part in (k, at, to, s))
+                for k, at, to, s in found
+            ]
+        entries, first, second, value = (np.concatenate(part) for part in zip(*found, strict=True))
+        return entries, first, second, value
 
     def noise_matrices(self, noise: FloatArray) -> FloatArray:
         """Draws of noise in the places of the moments, nothing elsewhere."""
@@ -334,11 +365,14 @@ class RegressionMoments(Statistic):
     ) -> FloatArray:
         """Variances of the noise on the mean products, to first order; 0 where there is none."""
         i, j, factor = self.entries.T
-        own = np.diag(covariance) / factor**2
+        each = variances_of(covariance)
+        own = each / factor**2
         if self.counted:
             place = self.count_place
+            alone = np.where(np.arange(len(each)) == place, each, 0.0)
+            shared = alone if covariance.ndim == 1 else covariance[place]
             off = self.centred / factor - products[i, j]  # what a row too many does
-            own = own + 2 * off * covariance[place] / factor + off**2 * covariance[place, place]
+            own = own + 2 * off * shared / factor + off**2 * each[place]
         out = np.zeros((self.outcome + 1, self.outcome + 1))
         out[i, j] = out[j, i] = own / rows**2
         return out
@@ -383,6 +417,11 @@ class Moments(RegressionMoments):
         return SensitivitySpace.moments(
             len(self.features), kind=self._kind, neighbors=self.schema.neighbors
         )
+
+
+def variances_of(covariance: FloatArray) -> FloatArray:
+    """The variances of entries, whether all of their covariances are known or these alone."""
+    return covariance if covariance.ndim == 1 else np.diag(covariance)
 
 
 def moment_groups(x: list[int], y: int, unit: int) -> tuple[Group, ...]:

@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tightdp.accepted import TableLike
 from tightdp.data.blocks import (
     Block,
     Grid,
+    column_sums,
     gram_of_doubles,
     grouped_sums,
     product_rounding,
@@ -42,7 +43,7 @@ from tightdp.errors import (
 )
 from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import NormBall
-from tightdp.geometry.row_terms import read_term, read_terms
+from tightdp.geometry.row_terms import connected_terms, read_term, read_terms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.parameters import Recorded
 from tightdp.printed import Axis
@@ -128,8 +129,14 @@ class Statistic(Recorded, ABC):
         return len(self.names)
 
     def recover(self, values: FloatArray) -> FloatArray:
-        """Scaled entries in the units of the user; public facts only."""
+        """Scaled entries in the units of the user; public facts only. An affine function."""
         return values
+
+    def recovery(self) -> tuple[FloatArray, FloatArray]:
+        """The same as a matrix and an origin: ``origin + matrix @ values``."""
+        zero = np.zeros(len(self))
+        origin = self.recover(zero)
+        return np.column_stack([self.recover(e) - origin for e in np.eye(len(zero))]), origin
 
     @property
     def reading(self) -> Schema:
@@ -148,8 +155,9 @@ class Statistic(Recorded, ABC):
         return {}
 
     def resolution(self, bits: int) -> int:
-        """Lattice points per unit of the scaled statistic."""
-        return int(self.grid(bits).points ** self.degree)
+        """Lattice points per unit of the scaled statistic: of a row, or of a person's rows that
+        share one row's weight."""
+        return int(self.grid(bits).points ** self.degree) * self.schema.row_units
 
     def bits_within(self, resolution: int) -> int:
         """The finest grid, at most that of the schema, whose lattice is not finer than asked.
@@ -207,6 +215,7 @@ class Statistic(Recorded, ABC):
         return f"{type(self).__name__}({text})"
 
 
+@cache
 def _says_both(kind: type[Statistic]) -> bool:
     """Whether whoever wrote the contributions of a row also wrote the query, or a heir of them."""
     homes = [
@@ -223,8 +232,10 @@ class Reducer:
     statistic: Statistic
     bits: int
 
-    def __call__(self, block: Block) -> Integers:
-        return self.statistic.contributions(block, self.bits)
+    def __call__(self, block: Block) -> NDArray[Any]:
+        once = self.statistic.contributions(block, self.bits)
+        # sums of a block have 62 bits: more often than once they may need more
+        return once if block.times == 1 else once.astype(object) * block.times
 
 
 class Products(Statistic):
@@ -264,15 +275,19 @@ class Products(Statistic):
         self._degree = max(sum(level is None for _, level in e) for e in self._entries.values())
         check_fits(self)
         self._numeric = [name for name in self.columns if isinstance(schema[name], Interval)]
+        self._places = {name: j for j, name in enumerate(self.names)}
+        self._column_places = {name: j for j, name in enumerate(self._numeric)}
         self._groups = [self._group(term) for term in factors]
+        self._alone = [(at[0], to[0]) for at, levels, to in self._groups if _is_sum(at, levels)]
+        self._others = [group for group in self._groups if not _is_sum(*group[:2])]
         self._restored = list(self._find_restored())
 
     def _group(self, term: tuple[str, ...]) -> tuple[list[int], list[str], NDArray[np.intp]]:
         """Places of the numeric columns of a term, its categories, and places of its entries."""
-        numeric = [self._numeric.index(name) for name in term if name in self._numeric]
-        place = {name: j for j, name in enumerate(self.names)}
-        places = [place[label] for label, _ in _entries(term, self.schema)]
-        return numeric, [name for name in term if name not in self._numeric], np.array(places)
+        numeric = [self._column_places[name] for name in term if name in self._column_places]
+        places = [self._places[label] for label, _ in _entries(term, self.schema)]
+        levels = [name for name in term if name not in self._column_places]
+        return numeric, levels, np.array(places)
 
     @property
     def degree(self) -> int:
@@ -290,10 +305,14 @@ class Products(Statistic):
     def contributions(self, block: Block, bits: int) -> Integers:
         grid = self.grid(bits)
         cells = grid.cells(block, self._numeric)
-        pairs = any(len(at) == 2 and not levels for at, levels, _ in self._groups)
+        pairs = any(len(at) == 2 and not levels for at, levels, _ in self._others)
         gram = gram_of_doubles(cells, grid.cell_bits) if pairs else None
         out = np.zeros(len(self.names), dtype=np.int64)
-        for at, levels, places in self._groups:
+        if self._alone:  # sums of columns, all at once
+            columns, entries = np.array(self._alone).T
+            found = column_sums(cells, grid.cell_bits)[columns]
+            out[entries] = found * grid.points ** (self.degree - 1)
+        for at, levels, places in self._others:
             if gram is not None and len(at) == 2 and not levels:
                 sums = gram[at[0], at[1]]
             else:
@@ -356,7 +375,8 @@ class Products(Statistic):
         for (_, _, places), term in sorted(
             zip(self._groups, self._factors, strict=True), key=lambda pair: int(pair[0][2][0])
         ):
-            space = SensitivitySpace.of(self._domain, [":".join(term)], neighbors=relation)
+            own = {name: self._domain[name] for name in term}
+            space = SensitivitySpace.of(own, [":".join(term)], neighbors=relation)
             if self.names[place : place + len(places)] != space.names:
                 return []  # the entries of a term are not side by side: there is no product
             balls.append(space.hull())
@@ -364,13 +384,15 @@ class Products(Statistic):
         return [Product(balls)]
 
     def independent_blocks(self) -> list[tuple[Sequence[int], Sequence[str]]]:
-        blocks: list[tuple[list[int], set[str]]] = []
-        for (_, _, places), term in zip(self._groups, self._factors, strict=True):
-            shared = [block for block in blocks if block[1] & set(term)]
-            blocks = [block for block in blocks if block not in shared]
-            entries = list(itertools.chain(places, *(block[0] for block in shared)))
-            blocks.append((sorted(entries), set(term).union(*(block[1] for block in shared))))
-        return [(entries, [c for c in self.columns if c in used]) for entries, used in blocks]
+        places = {term: group[2] for term, group in zip(self._factors, self._groups, strict=True)}
+        order = {name: j for j, name in enumerate(self.columns)}
+        return [
+            (
+                sorted(itertools.chain.from_iterable(places[term] for term in terms)),
+                sorted(set(itertools.chain.from_iterable(terms)), key=order.__getitem__),
+            )
+            for terms in connected_terms(self._factors)
+        ]
 
     def touched(self) -> int:
         """A row is in one cell of each term; a replaced row leaves one and enters another."""
@@ -385,10 +407,29 @@ class Products(Statistic):
         among the entries, and otherwise the entry stays scaled too.
         """
         out = np.array(values, dtype=np.float64)
-        for i, column, counted in self._restored:
-            rows = self.schema.rows if counted is None else values[counted]
-            out[i] = column.half * values[i] + column.middle * rows
+        at, half, middle, counted = self._in_units
+        rows = np.where(counted < 0, self.schema.rows, out[counted])
+        out[at] = half * out[at] + middle * rows
         return out
+
+    def recovery(self) -> tuple[FloatArray, FloatArray]:
+        linear, origin = np.eye(len(self)), np.zeros(len(self))
+        at, half, middle, counted = self._in_units
+        linear[at, at] = half
+        private = counted >= 0
+        linear[at[private], counted[private]] = middle[private]
+        origin[at[~private]] = middle[~private] * self.schema.rows
+        return linear, origin
+
+    @cached_property
+    def _in_units(self) -> tuple[Integers, FloatArray, FloatArray, Integers]:
+        """Entries that come back in user units, halves and middles of their columns, and the
+        entries that count their rows: -1 where their number is public."""
+        at = np.array([i for i, _, _ in self._restored], dtype=np.intp)
+        half = np.array([column.half for _, column, _ in self._restored])
+        middle = np.array([column.middle for _, column, _ in self._restored])
+        counted = [-1 if place is None else place for _, _, place in self._restored]
+        return at, half, middle, np.array(counted, dtype=np.intp)
 
     def _find_restored(self) -> Iterator[tuple[int, Interval, int | None]]:
         """Entries that come back in user units, their column, and the entry that counts rows."""
@@ -403,6 +444,11 @@ class Products(Statistic):
             column = self.schema[numeric[0][0]]
             assert isinstance(column, Interval)
             yield i, column, place[levels] if levels else None
+
+
+def _is_sum(at: Sequence[int], levels: Sequence[str]) -> bool:
+    """Whether a term is a numeric column alone."""
+    return len(at) == 1 and not levels
 
 
 def _check_size(factors: Sequence[tuple[str, ...]], schema: Schema) -> None:

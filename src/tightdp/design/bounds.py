@@ -168,7 +168,7 @@ Costs = tuple[list[Fraction], Fraction]
 def proved_noise(
     problem: NoiseProblem, law: Weights, costs: Costs, seconds: Costs, outer: float = 0.0
 ) -> Upper:
-    """What the verifier reads off a law; it raises :class:`verifier.Refuted` where it must."""
+    """What the verifier reads off a law; it raises :class:`exact_numbers.Refuted` where it must."""
     tables, second_tables = (
         {"cells": [str(c) for c in each], "at_zero": str(zero)} for each, zero in (costs, seconds)
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tightdp.design import verifier
+from tightdp.design import exact_numbers, verifier
 from tightdp.design.losses import Loss
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import ParameterError, UndecidedError, fail
@@ -79,7 +79,7 @@ class Certificate:
         """Why the document is refuted; None when it is proved."""
         try:
             verifier.verify(self.document)
-        except verifier.Refuted as refuted:
+        except exact_numbers.Refuted as refuted:
             return str(refuted)
         return None
 
@@ -93,8 +93,8 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """The certificate in a text; refuses a text that does not prove what it states."""
         try:
-            document = verifier.read(text)
-        except verifier.Refuted as refuted:
+            document = exact_numbers.read(text)
+        except exact_numbers.Refuted as refuted:
             fail(f"The certificate is refuted: {refuted}.", UndecidedError)
         except ValueError:
             fail("The certificate is no complete JSON text. Get a fresh copy.", ParameterError)

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tightdp.design import verifier
+from tightdp.design import exact_numbers, verifier
 from tightdp.design.bounds import Costs, Upper, cell_costs, proved_noise, statement
 from tightdp.design.losses import CallableLoss, Loss
 from tightdp.design.problem import NoiseProblem
@@ -77,7 +77,7 @@ def _steps(problem: NoiseProblem, most_steps: int) -> Iterator[Upper]:
         tables = tables[0], _table(problem, problem.second[0], law)
     try:
         yield proved_noise(problem, law, *tables)
-    except verifier.Refuted:  # a side constraint that the steps do not meet
+    except exact_numbers.Refuted:  # a side constraint that the steps do not meet
         return
 
 
@@ -217,7 +217,7 @@ def _laplace(problem: NoiseProblem) -> Iterator[Upper]:
     polynomial = problem.loss.description["kind"] == "sides"
     if not polynomial or problem.integer or not problem.plain or not 0 < 2 * problem.delta <= 1:
         return
-    odds = (verifier.exp_bounds(problem.epsilon)[0] - 1) / (2 * problem.delta)
+    odds = (exact_numbers.exp_bounds(problem.epsilon)[0] - 1) / (2 * problem.delta)
     noise = {"log": str(_log_below(1 + odds))}
     whole = statement(problem, {}, {}, kind="truncated-laplace", noise=noise)
     value = verifier.check_noise(whole, Fraction(whole["exp_low"]))
@@ -228,10 +228,10 @@ def _log_below(number: Fraction) -> Fraction:
     """A rational below log(number), number > 1, to about 100 bits: Newton's steps from a float."""
     log = Fraction(math.log1p(float(number - 1)))
     for _ in range(3):
-        log += number / verifier.exp_bounds(log)[0] - 1
+        log += number / exact_numbers.exp_bounds(log)[0] - 1
         log = Fraction(math.floor(log * (1 << 160)), 1 << 160)
     log = max(log - Fraction(1, 1 << 150), Fraction(0))
-    return log if verifier.exp_bounds(log)[1] <= number else Fraction(0)
+    return log if exact_numbers.exp_bounds(log)[1] <= number else Fraction(0)
 
 
 def _staircase(problem: NoiseProblem) -> Iterator[Upper]:

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import composed_verifier
 from tightdp.design.composed_verifier import FORMAT, ComposedFacts, ReleaseLaw
+from tightdp.design.exact_numbers import rational
 from tightdp.design.records import ProvedDesign, check_format, complete, undecided, whole_steps
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_verifier import POWERS
-from tightdp.design.verifier import rational
 from tightdp.errors import UndecidedError, check_count, fail
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.randomness import RandomLike, source

@@ -37,6 +37,7 @@ from itertools import product
 from typing import NamedTuple
 
 from tightdp.design import verifier
+from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
 from tightdp.design.vector_balls import (
     BALLS,
     BoundaryCover,
@@ -52,7 +53,6 @@ from tightdp.design.vector_verifier import (
     multipliers_of,
     unit_bound,
 )
-from tightdp.design.verifier import Document, Refuted, demand, exp_bounds, rational
 
 FORMAT = "tightdp composed design 1"
 MOST_SIDE = 1 << 12  # cells on each side of zero: more would only waste time

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from tightdp.accepted import Number
-from tightdp.design import verifier
+from tightdp.design import loss_values
 from tightdp.errors import check_choice, exact_fraction, fail, fraction_within
 
 NAMES = ("l1", "l2")
@@ -47,7 +47,7 @@ class Loss:
     @property
     def symmetric(self) -> bool:
         """Whether c(x) = c(-x)."""
-        return verifier.symmetric(self.description)
+        return loss_values.symmetric(self.description)
 
     @property
     def key(self) -> str | None:
@@ -57,23 +57,23 @@ class Loss:
     def means(self, width: Fraction, first: int, last: int) -> list[Fraction]:
         """Means of c over the cells [i width, (i+1) width), i = first..last-1, never too small."""
         cells = range(first, last)
-        return [verifier.mean(self.description, i * width, (i + 1) * width) for i in cells]
+        return [loss_values.mean(self.description, i * width, (i + 1) * width) for i in cells]
 
     def values(self, step: Fraction, first: int, last: int, *, up: bool) -> list[Fraction]:
         """c(i step) for i = first..last-1."""
-        return [verifier.value(self.description, i * step, up=up) for i in range(first, last)]
+        return [loss_values.value(self.description, i * step, up=up) for i in range(first, last)]
 
     def minorant(self, step: Fraction, reach: int) -> list[Fraction]:
         """Values at j step, j = -reach..reach, whose linear interpolant lies below c."""
         edges = range(-reach - 1, reach + 1)
-        dips = [verifier.dip(self.description, j * step, (j + 1) * step) for j in edges]
+        dips = [loss_values.dip(self.description, j * step, (j + 1) * step) for j in edges]
         at = self.values(step, -reach, reach + 1, up=False)
         return [a - max(dip) for a, dip in zip(at, pairwise(dips), strict=True)]
 
     def floors(self, step: Fraction, reach: int) -> list[Fraction]:
         """Infima of c over the cells [j step, (j+1) step), j = -reach..reach-1."""
         cells = range(-reach, reach)
-        return [verifier.floor(self.description, j * step, (j + 1) * step) for j in cells]
+        return [loss_values.floor(self.description, j * step, (j + 1) * step) for j in cells]
 
     @property
     def jumps(self) -> Fraction | None:
@@ -88,7 +88,7 @@ class Loss:
 
     def near(self) -> Fraction:
         """A distance beyond which c does not fall outward."""
-        return verifier.grows_from(self.description)
+        return loss_values.grows_from(self.description)
 
 
 @dataclass(frozen=True)

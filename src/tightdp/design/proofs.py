@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from tightdp.design import (
     composed_verifier,
+    exact_numbers,
     radial_bound,
     range_verifier,
     vector_verifier,
     verifier,
 )
-from tightdp.design.verifier import Refuted
+from tightdp.design.exact_numbers import Refuted
 from tightdp.privacy import text_down, text_up
 
 _VERIFIERS: dict[str, Any] = {
@@ -55,13 +56,13 @@ def prove(text: str) -> Proved:
     Fraction(3, 10)
     """
     try:
-        document = verifier.read(text)
+        document = exact_numbers.read(text)
     except ValueError:
         raise Refuted("no complete JSON text") from None
     name = str(document.get("format")) if isinstance(document, dict) else ""
     proof = _VERIFIERS.get(name, verifier)
     lower, upper = proof.verify(document)
-    epsilon, delta = (verifier.rational(document[name]) for name in ("epsilon", "delta"))
+    epsilon, delta = (exact_numbers.rational(document[name]) for name in ("epsilon", "delta"))
     return Proved(epsilon, delta, lower, upper, proof.rests_on(document))
 
 

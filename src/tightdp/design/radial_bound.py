@@ -39,8 +39,8 @@ from typing import Any, Self
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
+from tightdp.design.exact_numbers import Refuted, rational
 from tightdp.design.records import check_format, complete, read_record
-from tightdp.design.verifier import Refuted, rational
 from tightdp.errors import FloatArray, TightdpError, UndecidedError, fail
 from tightdp.noise.l2_curve import l2_scale
 from tightdp.noise.law import ROUNDING

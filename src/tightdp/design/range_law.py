@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from tightdp.design import range_verifier
+from tightdp.design.exact_numbers import rational
 from tightdp.design.range_bound import RangeBound
 from tightdp.design.range_verifier import FORMAT
 from tightdp.design.records import GridDesign, check_format, complete, undecided
-from tightdp.design.verifier import rational
 from tightdp.noise.range_noise import RangeNoise
 
 

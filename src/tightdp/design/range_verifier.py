@@ -43,17 +43,9 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from tightdp.design.verifier import (
-    Document,
-    Refuted,
-    below,
-    demand,
-    exp_bounds,
-    grows_from,
-    mean,
-    rational,
-    value,
-)
+from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
+from tightdp.design.loss_values import grows_from, mean, value
+from tightdp.design.verifier import below
 
 FORMAT = "tightdp data-dependent design 1"
 SCALE = 1 << 48

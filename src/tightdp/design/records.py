@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tightdp.accepted import Number
-from tightdp.design.verifier import Refuted, read
+from tightdp.design.exact_numbers import Refuted, read
 from tightdp.errors import UndecidedError, amount_within, check_array, fail
 from tightdp.privacy import Guarantee, Neighbors, Numerics, check_epsilon, float_up
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.design import verifier
+from tightdp.design import exact_numbers, verifier
 from tightdp.design.problem import NoiseProblem
 from tightdp.errors import FloatArray
 
@@ -45,7 +45,7 @@ class Weights:
 
 def exponential(epsilon: Fraction) -> tuple[Fraction, Fraction]:
     """Rationals with denominator 2**64 below and above e**epsilon."""
-    below, above = verifier.exp_bounds(epsilon)
+    below, above = exact_numbers.exp_bounds(epsilon)
     one = 1 << 64
     return Fraction(math.floor(below * one), one), Fraction(math.ceil(above * one), one)
 

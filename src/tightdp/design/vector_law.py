@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightdp.design import vector_verifier
+from tightdp.design.exact_numbers import rational
 from tightdp.design.records import GridDesign, check_format, complete, undecided, whole_steps
 from tightdp.design.vector_bound import VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_verifier import FORMATS, VectorFacts
-from tightdp.design.verifier import rational
 from tightdp.errors import FloatArray, UndecidedError, check_count, fail
 from tightdp.randomness import RandomLike, source
 

@@ -39,6 +39,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
 from tightdp.design.vector_balls import (
     BALLS,
     BoundaryCover,
@@ -47,7 +48,6 @@ from tightdp.design.vector_balls import (
     ordered,
     rounded_radius,
 )
-from tightdp.design.verifier import Document, Refuted, demand, exp_bounds, rational
 
 FORMATS = {2: "tightdp planar design 1", 3: "tightdp cubic design 1"}
 POWERS = {"l1": 1, "l2": 2}  # of the sensitivity in the loss

@@ -74,9 +74,9 @@ class Classifier(ClassifierMixin, PrivateEstimator[M]):  # type: ignore[misc]
         found = class_labels(labels)
         if self._most_classes is not None and len(found.levels) > self._most_classes:
             fail(
-                f"Only binary classification is supported. Got {len(found.levels)} classes: a "
-                "softmax loss has Hessians of higher rank, and needs a proof and a sensitivity of "
-                "its own. Fit one class against the rest, and share epsilon among the fits."
+                f"Only binary classification is supported. Got {len(found.levels)} classes: "
+                "LogisticRegression takes more; or fit one class against the rest, and share "
+                "epsilon among the fits."
             )
         return found
 
@@ -96,8 +96,8 @@ class Classifier(ClassifierMixin, PrivateEstimator[M]):  # type: ignore[misc]
         return np.exp(self.predict_log_proba(X))
 
 
-class TwoClassLogit(Classifier[M]):
-    """Base of classifiers whose log odds are linear in the columns, for two public classes.
+class LinearLogit(Classifier[M]):
+    """Base of classifiers whose log odds are linear in the columns.
 
     Parameters
     ----------
@@ -106,38 +106,55 @@ class TwoClassLogit(Classifier[M]):
 
     Attributes
     ----------
-    coef_ : array, shape (1, coefficients)
-        One for every name in ``coef_names_``, in user units.
+    coef_ : array, shape (1, coefficients) for two classes, (classes, coefficients) for more
+        One column for every name in ``coef_names_``, in user units.
     coef_names_ : tuple of str
-    intercept_ : array, shape (1,)
-    classes_ : array, shape (2,)
-        The second is the positive one.
+    intercept_ : array, shape (1,) or (classes,)
+    classes_ : array, shape (classes,)
+        Of two, the second is the positive one.
     """
 
     fit_intercept: bool = True
 
-    _most_classes = 2
-
-    def _take_plane(self, value: FloatArray, design: DesignMatrix) -> None:
-        """Set coefficients and intercept from released entries."""
-        first, last = int(design.intercept), len(design.names)
+    def _take_planes(self, value: FloatArray, design: DesignMatrix) -> None:
+        """Set coefficients and intercepts from released entries."""
+        first, width = int(design.intercept), len(design.names)
+        label = design.schema[design.target]
+        assert isinstance(label, Category)
+        planes = 1 if len(label.levels) == 2 else len(label.levels)
+        found = value[: planes * width].reshape(planes, width)
         self.coef_names_ = design.design
-        self.coef_ = value[None, first:last].copy()
-        self.intercept_ = value[:1].copy() if first else np.zeros(1)
+        self.coef_ = found[:, first:].copy()
+        self.intercept_ = found[:, 0].copy() if first else np.zeros(planes)
 
     def decision_function(self, X: TableLike) -> FloatArray:
-        """Log odds of the second class; cells are clamped to the bounds, as in the fit."""
-        return margins(self._design_rows(X), self.coef_[0]) + self.intercept_[0]
+        """Log odds of the second class, or of all; cells are clamped to the bounds, as in the fit.
+
+        Of more than two classes: one column each, logarithms of probabilities up to a constant.
+        """
+        rows = self._design_rows(X)
+        planes = [margins(rows, c) + b for c, b in zip(self.coef_, self.intercept_, strict=True)]
+        return planes[0] if len(planes) == 1 else np.column_stack(planes)
 
     def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Logarithms of the probabilities, without underflow."""
         odds = self.decision_function(X)
-        return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
+        if odds.ndim == 1:
+            return -np.column_stack([np.logaddexp(0.0, odds), np.logaddexp(0.0, -odds)])
+        return np.asarray(odds - np.logaddexp.reduce(odds, axis=1)[:, None])
 
     def predict(self, X: TableLike) -> NDArray[Any]:
-        """The likelier class of every row."""
+        """The likeliest class of every row."""
         check_is_fitted(self, "release_")
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+        odds = self.decision_function(X)
+        best = (odds > 0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class TwoClassLogit(LinearLogit[M]):
+    """Base of those that are for two classes only."""
+
+    _most_classes = 2
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -63,6 +63,9 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         What becomes of missing cells: the public value of the schema by default, the middle of the
         bounds unless it states another, which biases the coefficients; with "drop" rows with one
         are left out, and their noisy number is one of the moments.
+    per : {"row", "person"}, optional
+        With "person", for a Schema that says whose row it is, every person weighs alike, and the
+        noise does not grow with the rows that a person may have.
 
     Attributes
     ----------
@@ -99,6 +102,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     noise: str | NormBall = parameter(default="best", kw_only=False)
     post: str = "shrink"
     missing: str | None = None
+    per: str | None = None
 
     _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 

@@ -86,5 +86,5 @@ class SparseLogisticRegression(TwoClassLogit[CoordinateDescent]):
 
     def _read(self, mechanism: CoordinateDescent, release: Release) -> Release:
         self.n_iter_ = mechanism.passes
-        self._take_plane(release.value, mechanism.design)
+        self._take_planes(release.value, mechanism.design)
         return release

@@ -318,13 +318,13 @@ def levels(
 ) -> WideIntegers:
     """floor(-ln U / (num/den)) for the U that begin with the upper 63 bits of the words."""
     out = np.zeros(words.size, dtype=np.int64)
-    pending = np.arange(words.size)
-    if filtered:
-        inverse = Fraction(den, num)
-        if 2**-1000 < inverse < 2**46:
-            pending = np.flatnonzero(_double_filter(words, float(inverse), out))
-        if pending.size and 2**-1000 < inverse < 2**56:
-            pending = _wide_filter(words, inverse, pending, out)
+    inverse = Fraction(den, num)
+    if filtered and 2**-1000 < inverse < 2**46:
+        pending = np.flatnonzero(_double_filter(words, float(inverse), out))
+    else:
+        pending = np.arange(words.size)
+    if filtered and pending.size and 2**-1000 < inverse < 2**56:
+        pending = _wide_filter(words, inverse, pending, out)
     finished = [log_level(int(words[i]) >> 1, 63, num, den, rng) for i in pending]
     if finished and max(finished) >= SAFE:
         out = out.astype(object)
@@ -410,10 +410,15 @@ def _exceed(words: Words, exponents: FloatArray | None, decide: Callable[[int], 
 
 def _sign(sizes: WideIntegers, words: Words) -> NDArray[np.intp]:
     """Negate, in place, the sizes whose word is odd; give the indices of minus zero."""
-    odd = (words & np.uint64(1)).view(np.int64)
-    minus_zeros = np.flatnonzero((sizes == 0) & (odd == 1))
-    sizes *= 1 - 2 * odd
-    return minus_zeros
+    minus_zeros = [np.empty(0, dtype=np.intp)]
+    for start in range(0, words.size, _BLOCK):
+        part = sizes[start : start + _BLOCK]
+        odd = (words[start : start + _BLOCK] & np.uint64(1)).view(np.int64)
+        minus_zeros.append(np.flatnonzero(odd > np.abs(part)) + start)  # 1 beside 0
+        odd *= -2
+        odd += 1
+        part *= odd
+    return np.concatenate(minus_zeros)
 
 
 def _count(shape: Shape) -> int:

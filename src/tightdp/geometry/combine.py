@@ -91,6 +91,9 @@ class Scaled(NormBall):
         inner, outer = self.ball.second_moment, np.outer(self.factor, self.factor)
         return SecondMoment(inner.value * outer, inner.standard_error * outer)
 
+    def entry_moments(self) -> FloatArray:
+        return self.ball.entry_moments() * self.factor**2
+
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         return self.ball._sample(size, rng) * self.factor
 
@@ -289,6 +292,12 @@ class Product(_Joined):
             error[block, block] = ball.second_moment.standard_error
             offset += ball.dim
         return SecondMoment(value, error)
+
+    def cube_gauge(self) -> float:
+        return max(ball.cube_gauge() for ball in self.balls)
+
+    def entry_moments(self) -> FloatArray:
+        return np.concatenate([ball.entry_moments() for ball in self.balls])
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         return np.hstack([ball._sample(size, rng) for ball in self.balls])

@@ -152,9 +152,21 @@ class NormBall(ABC):
         """``E[u u^T]`` of a uniform point of the ball."""
         return self._second_moment()
 
+    def entry_moments(self) -> FloatArray:
+        """``E[u_j^2]`` of every entry: the diagonal of :attr:`second_moment`."""
+        return np.diag(self.second_moment.value)
+
     def bounding_box(self) -> FloatArray:
         """Half-widths ``b_j = max |x_j|`` of the smallest box around the ball."""
         return np.asarray(self.support(np.eye(self.dim))) * (1.0 + self.support_slack)
+
+    def cube_gauge(self) -> float:
+        """No vector with entries of at most 1 in size has a larger gauge: gauges are subadditive.
+
+        >>> LpBall(3, 2).cube_gauge() == 3**0.5
+        True
+        """
+        return float(np.sum(self.gauge(np.eye(self.dim))))
 
     def sample(self, size: int | None = None, *, rng: RandomLike = None) -> FloatArray:
         """Uniform points of the ball, drawn exactly (in real arithmetic).
@@ -326,6 +338,9 @@ class LpBall(NormBall):
     def bounding_box(self) -> FloatArray:
         return self.radius.copy()
 
+    def cube_gauge(self) -> float:
+        return float(self.gauge(np.ones(self.dim)))  # it grows with the size of every entry
+
     def vertices(self, most: int = 1 << 17) -> FloatArray | None:
         if self.p == 1 or self.dim == 1:
             return np.diag(self.radius)
@@ -358,6 +373,9 @@ class LpBall(NormBall):
         return Volume(unit + float(np.log(self.radius).sum()))
 
     def _second_moment(self) -> SecondMoment:
+        return exact_moment(np.diag(self.entry_moments()))
+
+    def entry_moments(self) -> FloatArray:
         # E u_i^2 = Gamma(3/p) Gamma(1+m/p) / (Gamma(1/p) Gamma(1+(m+2)/p))
         m, p = self.dim, self.p
         if p == np.inf:
@@ -369,7 +387,7 @@ class LpBall(NormBall):
                 - math.lgamma(1 / p)
                 - math.lgamma(1 + (m + 2) / p)
             )
-        return exact_moment(np.diag(unit * self.radius**2))
+        return unit * self.radius**2
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         m, p = self.dim, self.p

@@ -124,9 +124,22 @@ def covariance(ball: NormBall, epsilon: float) -> SecondMoment:
     >>> float(covariance(LpBall(2, 1), 1.0).value[0, 0])  # Laplace(1): variance 2
     2.0
     """
-    m, moment = ball.rank, ball.second_moment
-    factor = (m + 1) * (m + 2) / check_positive("epsilon", epsilon) ** 2
+    moment, factor = ball.second_moment, _square_radius(ball, epsilon)
     return SecondMoment(factor * moment.value, factor * moment.standard_error)
+
+
+def variances(ball: NormBall, epsilon: float) -> FloatArray:
+    """The diagonal of :func:`covariance`, without the matrix where a formula tells it.
+
+    >>> from tightdp.geometry.norm_balls import LpBall
+    >>> variances(LpBall(2, 1), 1.0)
+    array([2., 2.])
+    """
+    return _square_radius(ball, epsilon) * ball.entry_moments()
+
+
+def _square_radius(ball: NormBall, epsilon: float) -> float:
+    return (ball.rank + 1) * (ball.rank + 2) / check_positive("epsilon", epsilon) ** 2
 
 
 def conditional_variance(

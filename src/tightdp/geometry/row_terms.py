@@ -33,7 +33,7 @@ def image_of_terms(domain: Domain, terms: Iterable[str] | None) -> RowImage:
     parsed = read_terms(domain, terms)
     blocks: list[RowImage] = []
     numeric: list[str] = []
-    for group in _components(parsed):
+    for group in connected_terms(parsed):
         single = group[0][0] if len(group) == 1 and len(group[0]) == 1 else None
         if single is not None and isinstance(domain[single], Interval):
             numeric.append(single)
@@ -137,18 +137,24 @@ def read_term(domain: Domain, term: str, name: str = "terms") -> tuple[str, ...]
     return factors
 
 
-def _components(terms: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
-    """Groups of terms that share columns, in order of first appearance."""
-    groups: list[list[tuple[str, ...]]] = []
-    for term in terms:
-        touching = [g for g in groups if any(set(term) & set(other) for other in g)]
-        merged = [other for g in touching for other in g] + [term]
-        if touching:
-            groups[groups.index(touching[0])] = merged
-            groups = [g for g in groups if g not in touching[1:]]
-        else:
-            groups.append(merged)
-    return groups
+def connected_terms(terms: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+    """Groups of terms that share columns, in order of first appearance.
+
+    >>> connected_terms([("a",), ("b",), ("c",), ("a", "c")])
+    [[('a',), ('c',), ('a', 'c')], [('b',)]]
+    """
+    groups: dict[int, list[tuple[str, ...]]] = {}
+    home: dict[str, int] = {}  # the group of every column
+    for j, term in enumerate(terms):
+        touching = sorted({home[name] for name in term if name in home})
+        first = groups.setdefault(touching[0] if touching else j, [])
+        for other in touching[1:]:
+            moved = groups.pop(other)
+            first += moved
+            home |= dict.fromkeys((name for each in moved for name in each), touching[0])
+        first.append(term)
+        home |= dict.fromkeys(term, touching[0] if touching else j)
+    return [groups[place] for place in sorted(groups)]
 
 
 def _boxes(numeric: list[str], domain: Domain) -> list[RowImage]:

@@ -39,6 +39,7 @@ _WORK = 4_000_000  # entries of all their matrices, about
 _TOGETHER = 1_000_000  # entries of matrices that are in memory together
 _BATCHES = 3
 _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dropped
+_SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LEAST_FREEDOM = 4.0
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
@@ -179,7 +180,33 @@ def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
 
 
 def cholesky_factors(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Cholesky factors of the positive definite matrices, their inverses, and which those are."""
+    """Cholesky factors of the positive definite matrices, their inverses, and which those are.
+
+    >>> root, inverse, positive = cholesky_factors(np.array([[[4.0]], [[-1.0]]]))
+    >>> root.ravel(), inverse.ravel(), positive
+    (array([2.]), array([0.5]), array([ True, False]))
+    """
+    return _side_by_side(C) if C.shape[-1] <= _SMALL else _one_by_one(C)
+
+
+def _side_by_side(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Of small matrices all at once, column by column: calls for each would take most time."""
+    root, positive = np.zeros_like(C), np.ones(len(C), dtype=bool)
+    for j in range(C.shape[-1]):
+        left = C[:, j:, j] - (root[:, j:, :j] @ root[:, j, :j, None])[:, :, 0]
+        positive &= left[:, 0] > 0  # not where it is not a number
+        left[~positive] = 1.0
+        root[:, j:, j] = left / np.sqrt(left[:, :1])
+    root = root[positive]
+    inverse = np.zeros_like(root)
+    for i in range(C.shape[-1]):
+        inverse[:, i, i] = 1.0
+        inverse[:, i] -= (root[:, i, None, :i] @ inverse[:, :i])[:, 0]
+        inverse[:, i] /= root[:, i, i, None]
+    return root, inverse, positive
+
+
+def _one_by_one(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     lapack = scipy.linalg.lapack
     roots, inverses, positive = [], [], np.zeros(len(C), dtype=bool)
     for place, matrix in enumerate(C):
@@ -335,6 +362,15 @@ def simultaneous_intervals(
     depth = np.minimum(at_most, at_least).min(axis=1)  # how central a vector is at worst
     cut = max(int(np.quantile(depth, alpha, method="lower")), 1)
     return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])
+
+
+def missed_share(confidence: float) -> float:
+    """1 - confidence, strictly between 0 and 1 and without the rounding of floats: 0.05 for 0.95.
+
+    >>> missed_share(0.95), missed_share(5e-324) < 1, missed_share(1 - 1e-16) > 0
+    (0.05, True, True)
+    """
+    return min(max(round(1 - confidence, 15), 1e-15), 1 - 1e-12)
 
 
 def holding(values: FloatArray, bounds: FloatArray) -> FloatArray:

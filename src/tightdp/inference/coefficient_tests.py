@@ -11,6 +11,7 @@ covariance of candidates that are moved to their central 95 %, for their tails m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -41,8 +42,8 @@ class CoefficientTest(NamedTuple):
 def equations(tested: object, names: Sequence[str]) -> tuple[FloatArray, list[str]]:
     """Weights of the coefficients, a row for each equation, and the left sides in words.
 
-    >>> equations(["a", {"b": 1, "c": -1}], ["a", "b", "c"])[1]
-    ['a', 'b - c']
+    >>> equations(["a", {"b": 1, "c": -1}, "2 a + b"], ["a", "b", "c", "d"])[1]
+    ['a', 'b - c', '2 a + b']
     """
     single = isinstance(tested, (str, Mapping))
     if not single and not isinstance(tested, Sequence):
@@ -51,7 +52,7 @@ def equations(tested: object, names: Sequence[str]) -> tuple[FloatArray, list[st
     check_filled("tested", parts, "coefficient")
     weights, words = np.zeros((len(parts), len(names))), []
     for row, part in zip(weights, parts, strict=True):
-        given = {part: 1.0} if isinstance(part, str) else part
+        given = _from_text(part, names) if isinstance(part, str) else part
         if not isinstance(given, Mapping) or not given:
             fail("`tested` must name coefficients, or map them to weights.")
         for name, weight in given.items():
@@ -62,6 +63,27 @@ def equations(tested: object, names: Sequence[str]) -> tuple[FloatArray, list[st
     if np.linalg.matrix_rank(weights) < len(weights):
         fail("`tested` must be equations of which none follows from the others.")
     return weights, words
+
+
+def _from_text(text: str, names: Sequence[str]) -> dict[str, float]:
+    """A name, or names with weights and signs between them.
+
+    >>> _from_text("hours a week - 0.5*age", ["age", "hours a week"])
+    {'hours a week': 1.0, 'age': -0.5}
+    """
+    if text in names:
+        return {text: 1.0}
+    longest = sorted(map(re.escape, names), key=len, reverse=True)
+    term = re.compile(rf"\s*([+-]?)\s*(\d+(?:\.\d*)?)?\s*\*?\s*({'|'.join(longest)})\s*(?=[+-]|$)")
+    found: dict[str, float] = {}
+    place = 0
+    while place < len(text):
+        match = term.match(text, place)
+        if match is None or (place and not match[1]) or match[3] in found:
+            return {text: 1.0}  # no name, which is said where names are checked
+        found[match[3]] = float(f"{match[1]}{match[2] or 1}")
+        place = match.end()
+    return found
 
 
 def _in_words(weights: Mapping[str, float]) -> str:
@@ -96,7 +118,8 @@ def p_value(values: FloatArray, estimate: FloatArray, null: FloatArray, draws: i
     if values.shape[1] > 1:
         return max(least, _far_out(values, null))
     line, point = values[:, 0], float(null[0])
-    count = min(np.count_nonzero(line <= point), np.count_nonzero(line >= point))
+    # what is not a number may lie on either side
+    count = min(np.count_nonzero(~(line > point)), np.count_nonzero(~(line < point)))
     ends = sorted([float(estimate[0]), float(np.median(line))])
     if ends[0] <= point <= ends[1]:
         return 1.0
@@ -105,12 +128,41 @@ def p_value(values: FloatArray, estimate: FloatArray, null: FloatArray, draws: i
 
 def _far_out(values: FloatArray, null: FloatArray) -> float:
     """The share of candidates that are as far from their middle as the hypothesis."""
+    middle, inverse = np.median(values, axis=0), _shape(values)
+    with np.errstate(invalid="ignore"):
+        own = _distances(null[None] - middle, inverse)[0]
+        nearer = _distances(values - middle, inverse) < own
+    return float(np.mean(~nearer))  # what is not a number is as far as can be
+
+
+def _shape(values: FloatArray) -> FloatArray:
+    """The inverse covariance of candidates that are moved to their central part."""
     tail = (1 - _CENTRAL) / 2
-    middle = np.median(values, axis=0)
     low, high = np.quantile(values, [tail, 1 - tail], axis=0, method="nearest")
-    spread = np.cov(np.clip(values, low, high), rowvar=False)
-    inverse = np.linalg.pinv(spread, hermitian=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        away = np.einsum("ri,ij,rj->r", values - middle, inverse, values - middle)
-    own = float((null - middle) @ inverse @ (null - middle))
-    return float(np.mean(~(away < own)))  # what is not a number is as far as can be
+        spread = np.atleast_2d(np.cov(np.clip(values, low, high), rowvar=False))
+    if not np.isfinite(spread).all():  # then nothing is far out: after a payment nothing may fail
+        return np.zeros_like(spread)
+    return np.asarray(np.linalg.pinv(spread, hermitian=True))
+
+
+def _distances(away: FloatArray, inverse: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.einsum("ri,ij,rj->r", away, inverse, away))
+
+
+def rejected(candidates: FloatArray, estimates: FloatArray, alpha: float) -> float:
+    """The share of estimates around which candidates leave out 0, at level alpha.
+
+    ``candidates`` are about 0, and lie around every estimate in the same way: for power.
+
+    >>> even = np.linspace(-1, 1, 2001)[:, None]
+    >>> rejected(even, even + 0.5, 0.05), rejected(even, even + 5, 0.05)
+    (0.274..., 1.0)
+    """
+    if candidates.shape[1] > 1:
+        inverse = _shape(candidates)
+        bar = float(np.quantile(_distances(candidates, inverse), 1 - alpha))
+        return float(np.mean(_distances(estimates, inverse) > bar))
+    low, high = np.quantile(candidates[:, 0], [alpha / 2, 1 - alpha / 2])
+    return float(np.mean((estimates[:, 0] + low > 0) | (estimates[:, 0] + high < 0)))

@@ -9,6 +9,8 @@ equally likely, columns that are independent, and scaled coefficients of a state
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tightdp.data.regression_moments import RegressionMoments
@@ -19,20 +21,33 @@ from tightdp.randomness import SeededSource
 _SEED, _DIRECTIONS = 20_190_606, 16  # directions of the coefficients, averaged
 
 
-def even_moments(moments: RegressionMoments, slopes: FloatArray, spread: float = 1.0) -> FloatArray:
-    """Mean products of (1, x, y) for even, independent features and y = slopes @ (x - mean).
+Spread = float | Mapping[str, float]
 
-    Numeric features fill the middle of their bounds, a share ``spread`` of them.
+
+def even_moments(
+    moments: RegressionMoments,
+    slopes: FloatArray,
+    spread: Spread = 1.0,
+    correlation: float = 0.0,
+) -> FloatArray:
+    """Mean products of (1, x, y) for even features and y = slopes @ (x - mean).
+
+    Numeric features fill the middle of their bounds, a share ``spread`` of them (or one for each,
+    all of them where none is stated), and have one correlation.
     """
     mean = np.zeros(len(moments.design))
     within = np.zeros((len(mean), len(mean)))
-    for levels, where in zip(moments.layout.groups, moments.places.values(), strict=True):
+    width = np.zeros(len(mean))
+    places_of = zip(moments.layout.groups, moments.places.items(), strict=True)
+    for levels, (name, where) in places_of:
         places = slice(where.start - 1, where.stop - 1)
         if levels:
             mean[places] = 1 / (levels + 1)
             within[places, places] = np.eye(levels) / (levels + 1) - 1 / (levels + 1) ** 2
         else:
-            within[places, places] = spread**2 / 3
+            width[places] = spread.get(name, 1.0) if isinstance(spread, Mapping) else spread
+    common = correlation + (1 - correlation) * np.eye(len(mean))
+    within += np.outer(width, width) * common / 3
     covariance = within @ slopes
     size = len(mean) + 2
     out = np.zeros((size, size))
@@ -45,41 +60,48 @@ def even_moments(moments: RegressionMoments, slopes: FloatArray, spread: float =
 
 def coefficient_covariance(
     moments: RegressionMoments,
-    noise: FloatArray,
     covariance: FloatArray,
     *,
     length: float,
     shift: FloatArray | None = None,
-    spread: float = 1.0,
+    spread: Spread = 1.0,
+    correlation: float = 0.0,
 ) -> FloatArray:
     """The covariance of (intercept, slopes) for scaled columns.
 
     Parameters
     ----------
     moments : RegressionMoments
-    noise : array, shape (entries, q + 2, q + 2)
-        What one unit of noise on each entry does to the mean products.
     covariance : array
-        Of the noise on the entries.
+        Of the noise on the entries, divided by the number of rows; or their variances.
     length : float
         Squared length of the scaled slopes.
     shift : array, optional
         Where zero lies, for a plane through it; None for one with an intercept.
-    spread : float
-        The share of their bounds that numeric features fill.
+    spread, correlation :
+        The share of their bounds that numeric features fill, and how they hang together.
     """
+    from scipy.sparse import coo_array, diags_array
+
     first, width = (0 if shift is None else 1), len(moments.design)
     signs = 2.0 * SeededSource(_SEED).integers(2, (_DIRECTIONS, width)) - 1.0
+    T = np.eye(width + 2)
     if shift is not None:
-        noise = np.array([moved(one, shift) for one in noise])
+        T[1:, 0] = shift
+    entry, row, column, value = moments.unit_noise()
+    spreads = diags_array(covariance) if covariance.ndim == 1 else covariance
     total = np.zeros((width + 1, width + 1))
     for direction in signs:
-        M = even_moments(moments, direction * np.sqrt(length / width), spread)
+        M = even_moments(moments, direction * np.sqrt(length / width), spread, correlation)
         M = M if shift is None else moved(M, shift)
         A, b = M[first:-1, first:-1], M[first:-1, -1]
-        theta = np.linalg.solve(A, b)
-        push = noise[:, first:-1, -1] - noise[:, first:-1, first:-1] @ theta
-        effect = np.zeros((width + 1, len(noise)))
-        effect[first:] = np.linalg.solve(A, push.T)
-        total += effect @ covariance @ effect.T
+        weights = np.append([*[0.0] * first, *-np.linalg.solve(A, b)], 1.0)
+        # what noise does to the equations: T N T' w, of which every entry moves a few rows only
+        pushed = value * (T.T @ weights)[column]
+        push = coo_array((pushed, (entry, row)), shape=(len(moments), width + 2)).tocsr()
+        products = push.T @ (spreads @ push)
+        products = products if isinstance(products, np.ndarray) else products.toarray()
+        carried = np.zeros((width + 1, width + 2))
+        carried[first:] = np.linalg.solve(A, T[first:-1])
+        total += carried @ products @ carried.T
     return total / _DIRECTIONS

@@ -35,7 +35,7 @@ from tightdp.geometry.norm_balls import NormBall
 from tightdp.mechanisms.mechanism import Finish, Mechanism, warn_of_delta
 from tightdp.noise.law import NoiseLaw
 from tightdp.noise.rounded_gaussian import RoundedGaussian
-from tightdp.preview import Preview
+from tightdp.preview import Preview, coarse_grid
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
@@ -265,19 +265,13 @@ class AdditiveMechanism(Mechanism):
         if type(self.statistic).recover is Statistic.recover:  # in the units of the noise
             whole = np.eye(len(self.statistic))
             return self._choice.covariance(), self.reach(whole, confidence)
-        linear, _ = self._recovery()
+        linear, _ = self.statistic.recovery()
         covariance = linear @ self._choice.covariance() @ linear.T
         return covariance, self.entry_reach(range(len(linear)), confidence)
 
-    def _recovery(self) -> tuple[FloatArray, FloatArray]:
-        """Entries in user units are ``origin + linear @`` the scaled ones."""
-        zero, recover = np.zeros(len(self.statistic)), self.statistic.recover
-        origin = recover(zero)
-        return np.column_stack([recover(e) - origin for e in np.eye(len(zero))]), origin
-
     def entry_reach(self, entries: Sequence[int], confidence: float) -> FloatArray:
         """Half-widths of some entries in user units, for all of these at once."""
-        linear, origin = self._recovery()
+        linear, origin = self.statistic.recovery()
         some = list(entries)
         return self.reach(linear[some], confidence) + _FLOATS * np.abs(origin[some])
 
@@ -309,7 +303,18 @@ class AdditiveMechanism(Mechanism):
             self.guarantee(),
             self.law,
             units=self.statistic.units,
+            rounding=self.rounding_words(),
         )
+
+    def rounding_words(self, linear: FloatArray | None = None) -> str:
+        """Where the grid is coarse beside the noise, in words, for linear images of the entries."""
+        if not self.statistic.degree:
+            return ""
+        lost, noise = lost_to_the_grid(self.statistic, self.bits), self._choice.covariance()
+        if linear is not None:
+            lost, noise = np.abs(linear) @ lost, linear @ noise @ linear.T
+        variance = noise if noise.ndim == 1 else np.diag(noise)
+        return coarse_grid(self.statistic.schema, lost, np.sqrt(variance))
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The entries of a release; their intervals can be asked for at any level."""
@@ -362,7 +367,8 @@ class AdditiveMechanism(Mechanism):
     def draft(self, noisy: Sequence[int], confidence: float) -> Draft:
         """Noisy integers in user units, with their errors."""
         covariance, half = self._errors(confidence)
-        value = self.statistic.recover(np.array([z / self.resolution for z in noisy]))
+        points = self.resolution
+        value = self.statistic.recover(np.array([z / points for z in noisy]))
         error = Known(covariance=covariance, half_width=half, ends=self._ends(value, half))
         names, axes = self.statistic.names, self.statistic.axes
         units = self.statistic.units

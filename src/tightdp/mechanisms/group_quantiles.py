@@ -17,7 +17,7 @@ from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import check_confidence, check_most, fail
 from tightdp.mechanisms.counts import MOST_MATRIX
-from tightdp.mechanisms.groups import EQUAL_GROUPS
+from tightdp.mechanisms.groups import EQUAL_GROUPS, group_facts
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_work
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.quantiles import KNormQuantile
@@ -27,7 +27,7 @@ from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Release
-from tightdp.schema import Schema, complete_rows
+from tightdp.schema import Schema
 
 
 class GroupQuantiles(Mechanism):
@@ -60,6 +60,8 @@ class GroupQuantiles(Mechanism):
         quantile only.
     missing : {"rule", "drop"}, optional
         With "drop" rows with a missing cell in ``column`` or ``by`` are in no group.
+    per, groups_per_person :
+        As for :class:`~tightdp.mechanisms.groups.GroupReading`: quantiles of the means of persons.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class GroupQuantiles(Mechanism):
     """
 
     located = "{}["
-    later = ("missing",)
+    later = ("missing", "per", "groups_per_person")
 
     why = (
         "In every group points of a public grid are drawn with a weight that falls with their "
@@ -91,8 +93,10 @@ class GroupQuantiles(Mechanism):
         epsilon: Number,
         interval: str = "none",
         missing: str | None = None,
+        per: str | None = None,
+        groups_per_person: int | None = None,
     ) -> None:
-        schema = complete_rows(schema, missing)
+        schema = group_facts(schema, by, missing, per, groups_per_person)
         if column in group_cells(schema, by).columns:
             fail("`by` and `column` must be distinct.")
         shares: list[Any] = list(taus) if isinstance(taus, (list, tuple)) else [taus]

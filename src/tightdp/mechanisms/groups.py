@@ -13,12 +13,12 @@ from tightdp.accepted import Number
 from tightdp.data.class_moments import GroupMoments, in_group
 from tightdp.data.histograms import row_groups
 from tightdp.data.statistics import columns_of_kind
-from tightdp.errors import FloatArray, check_confidence, check_most, fail
+from tightdp.errors import FloatArray, check_confidence, check_most
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import MOST_MATRIX, ClassMechanism
 from tightdp.mechanisms.mechanism import Reading
 from tightdp.person_means import rows_that_count
-from tightdp.preview import Preview, of_rows
+from tightdp.preview import Preview, coarse_grid, of_rows
 from tightdp.printed import Axis
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
@@ -29,7 +29,22 @@ MOST_GROUPED = 1 << 20  # entries of a release by groups
 EQUAL_GROUPS = (
     "groups of equal size; in a group of a tenth of that size errors are ten times as large"
 )
-_STEPS = 16  # places at which the reach of a ratio is known
+_EDGES = np.arange(-16, 17) / 16  # places at which the reach of a ratio is known
+
+
+def group_facts(
+    schema: Schema, by: object, missing: object, per: object, groups_per_person: object
+) -> Schema:
+    """The facts about rows, or about persons in groups, of which each may be in several."""
+    cells = row_groups(schema, by)
+    return rows_that_count(
+        schema,
+        missing,
+        per,
+        divided=cells.columns,
+        groups=len(cells),
+        groups_per_person=groups_per_person,
+    )
 
 
 class GroupReading(Reading):
@@ -50,7 +65,12 @@ class GroupReading(Reading):
     missing : {"rule", "drop"}, optional
         With "drop" rows with a missing cell in ``columns`` or ``by`` are in no group.
     per : {"row", "person"}, optional
-        With "person" a person is one row, the mean of its rows; for one group of all.
+        With "person" a person is one row in every group in which it has rows: their mean.
+    groups_per_person : int, optional
+        With ``per="person"``: a person counts in at most so many groups, by default in as many as
+        there are, or as it has rows that are used. The noise is in proportion to it, so that 1 is
+        best where the groups are persons' own, such as their sex; whoever is in more groups counts
+        in some of them, chosen by a public rule that does not look at what is summed.
     noise : "best", "hull", family of laws, NoiseLaw or Design
         "best" is the one with the least variance of "hull" and "staircase".
     epsilon : float, Fraction or Decimal
@@ -59,7 +79,7 @@ class GroupReading(Reading):
     """
 
     _squares = False
-    later = ("missing", "per")
+    later = ("missing", "per", "groups_per_person")
 
     def __init__(
         self,
@@ -72,10 +92,9 @@ class GroupReading(Reading):
         delta: Number = 0,
         missing: str | None = None,
         per: str | None = None,
+        groups_per_person: int | None = None,
     ) -> None:
-        self.schema = schema = rows_that_count(schema, missing, per)
-        if schema.averages and by is not None:
-            fail("`by` must be left out with per='person': rows of a person are in many groups.")
+        self.schema = schema = group_facts(schema, by, missing, per, groups_per_person)
         wanted = [columns] if isinstance(columns, str) else columns
         numbers = columns_of_kind(schema, wanted, Interval)
         cells = row_groups(schema, by)
@@ -167,7 +186,12 @@ class GroupReading(Reading):
             self.guarantee(),
             self.law,
             self._assumes(),
+            rounding=self._rounding_words(),
         )
+
+    def _rounding_words(self) -> str:
+        lost = lost_to_the_grid(self.statistic, self.moments.bits)[: len(self._block)]
+        return coarse_grid(self.schema, lost, np.sqrt(np.diag(self._block)))
 
     def _assumes(self) -> str:
         return of_rows(self.schema, EQUAL_GROUPS if self.groups > 1 else "")
@@ -175,26 +199,33 @@ class GroupReading(Reading):
     # --- ratios of noisy numbers --------------------------------------------------------------
 
     def _ratio_reach(self, column: int, confidence: float, each: int) -> FloatArray:
-        """The reach of S - m N at m = 0, 1/16, ..., 1: what a mean m leaves of sum and count."""
-        forms = np.zeros((_STEPS + 1, self.statistic.layout.width))
-        forms[:, column], forms[:, 0] = 1.0, -np.arange(_STEPS + 1) / _STEPS
-        return np.maximum.accumulate(self._reach(forms, confidence, each))
+        """The reach of S - m N at m = -1, -15/16, ..., 1: what a mean m leaves of sum and count."""
+        forms = np.zeros((len(_EDGES), self.statistic.layout.width))
+        forms[:, column], forms[:, 0] = 1.0, -_EDGES
+        return self._reach(forms, confidence, each)
 
     def _ratio_ends(self, sums: FloatArray, rows: FloatArray, reach: FloatArray) -> FloatArray:
         r"""The means m in [-1, 1] with :math:`|S - mN|` within its reach (Fieller, 1954).
 
-        At the true mean :math:`S - mN` is a mixture of noises of known law. Its reach grows with
-        the size of m, so that of the largest m that is left serves all.
+        At the true mean :math:`S - mN` is a mixture of noises of known law. Its reach is convex in
+        m: quantiles of the forms of a symmetric convex body are a norm (Meyer and Reisner, 1991),
+        and symmetric log-concave laws are limits of marginals of such bodies. So between two places
+        at which it is known the larger one serves: what it leaves of every such stretch is an
+        interval, and the answer spans all of them. It need not be alike at m and -m: the noises of
+        a count and of a sum of squares are correlated.
         """
-        low, high = np.full(len(sums), -1.0), np.ones(len(sums))
-        counted = np.where(rows > 0, rows, 1.0)
-        for _ in range(4):
-            place = np.ceil(np.maximum(-low, high) * _STEPS - 1e-9).astype(np.int64)
-            within = reach[np.clip(place, 0, _STEPS)]
-            # a count of nothing, or less, says nothing of the mean
-            low = np.where(rows > 0, np.clip((sums - within) / counted, low, high), low)
-            high = np.where(rows > 0, np.clip((sums + within) / counted, low, high), high)
-        return np.column_stack([low, high])
+        within = np.maximum(reach[:-1], reach[1:])  # of the stretches from -1 to 1
+        counted = np.where(rows > 0, rows, 1.0)[:, None]
+        low = np.maximum((sums[:, None] - within) / counted, _EDGES[:-1])
+        high = np.minimum((sums[:, None] + within) / counted, _EDGES[1:])
+        left = low <= high
+        none = np.where(left.any(axis=1), 0.0, np.sign(sums))  # beyond a bound by more than noise
+        ends = np.column_stack(
+            [np.where(left, low, np.inf).min(axis=1), np.where(left, high, -np.inf).max(axis=1)]
+        )
+        ends = np.where(none[:, None] != 0, none[:, None], ends)
+        # a count of nothing, or less, says nothing of the mean
+        return np.where(rows[:, None] > 0, ends, np.array([-1.0, 1.0]))
 
     def _count_ends(self, rows: FloatArray, confidence: float, each: int) -> FloatArray:
         one = np.eye(1, self.statistic.layout.width)
@@ -305,7 +336,7 @@ class GroupMeans(GroupReading):
         p, rows = len(self._half), max(self.schema.rows / self.groups, 1.0)
         slope = self._slope(np.ones((1, p)), np.array([rows]))[0]  # a mean at a bound errs most
         std = np.sqrt(np.diag(slope @ self._block @ slope.T))
-        worst = [self._ratio_reach(1 + j, confidence, p + 1)[-1] for j in range(p)]
+        worst = [self._ratio_reach(1 + j, confidence, p + 1).max() for j in range(p)]
         count = self._reach(np.eye(1, self.statistic.layout.width), confidence, p + 1)
         half = np.append(count, self._half * np.array(worst) / rows)
         most = np.append(float(self.schema.rows), 2 * self._half)
@@ -374,7 +405,7 @@ class GroupVariances(GroupReading):
         half = [float(self._reach(np.eye(1, each), confidence, each)[0])]
         for j in range(p):
             mean, square = (
-                self._ratio_reach(k, confidence, each)[-1] for k in (1 + 2 * j, 2 + 2 * j)
+                self._ratio_reach(k, confidence, each).max() for k in (1 + 2 * j, 2 + 2 * j)
             )
             half.append(float(self._half[j] ** 2 * (2 * mean + square / 2) / rows))
         most = np.append(float(self.schema.rows), self._half**2)

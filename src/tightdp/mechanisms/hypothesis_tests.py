@@ -43,13 +43,8 @@ def check_sample(schema: Schema, what: str) -> Schema:
     return schema
 
 
-class HypothesisTest(Reading):
-    """Base: a test that reads its p-value off the release of another mechanism.
-
-    **Privacy.** As for the source: the p-value is a function of the released integers and of public
-    facts, with random numbers that the integers seed
-    (:mod:`tightdp.inference.monte_carlo_tests`). No second look at the data is taken.
-    """
+class PlannedReading(Reading):
+    """Base: a test that says, before any release, what it would notice."""
 
     schema: Schema
     alternative: str = "two-sided"
@@ -57,6 +52,77 @@ class HypothesisTest(Reading):
     """What an effect is, in words, for previews."""
     largest: float = 1.0
     """The largest effect that there can be."""
+
+    @abstractmethod
+    def _power(self, effect: Any, alpha: float, rows: int, stock: Any) -> float:
+        """The chance that a test at level alpha notices an effect."""
+
+    def _stock(self) -> Any:
+        """What is drawn once for many questions about power."""
+        return None
+
+    @abstractmethod
+    def _preview(self, confidence: float) -> Preview:
+        """The errors of the entries beside the p-value."""
+
+    def power(self, effect: Any, alpha: float = 0.05, rows: int | None = None) -> float:
+        """The chance that a test at level alpha notices an effect, by simulation.
+
+        Nuisance parameters count as known here, which is a little optimistic.
+        """
+        level = check_within("alpha", alpha, "(0, 1)")
+        count = self.schema.rows if rows is None else check_count("rows", rows, most=_MOST_ROWS)
+        return self._power(effect, level, count, self._stock())
+
+    def rows_for(self, effect: Any, power: float = 0.8, alpha: float = 0.05) -> int:
+        """The number of rows with which a test has such a power, to three digits."""
+        level = check_within("alpha", alpha, "(0, 1)")
+        wanted, stock = check_within("power", power, "(0, 1)"), self._stock()
+        high = 2
+        while self._power(effect, level, high, stock) < wanted:
+            high *= 2
+            if high > _MOST_ROWS:
+                fail("`power` is out of reach: state a larger effect, epsilon or alpha.")
+        low = high // 2
+        while high - low > max(1, high // 512):
+            middle = (low + high) // 2
+            enough = self._power(effect, level, middle, stock) >= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def detects(self, power: float = 0.8, alpha: float = 0.05) -> float:
+        """The least effect that a test at level alpha notices with such a power; NaN if none."""
+        level, stock = check_within("alpha", alpha, "(0, 1)"), self._stock()
+        wanted, rows = check_within("power", power, "(0, 1)"), self.schema.rows
+        sign = -1.0 if self.alternative == "less" else 1.0
+        if self._power(sign * self.largest, level, rows, stock) < wanted:
+            return float("nan")
+        low, high = 0.0, self.largest
+        while high - low > 0.01 * high:
+            middle = (low + high) / 2 if high < 64 * low or low == 0 else (low * high) ** 0.5
+            enough = self._power(sign * middle, level, rows, stock) >= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """The errors of the entries, and the least effect that is detected."""
+        found = self._preview(confidence)
+        return replace(
+            found,
+            names=(*found.names, P_VALUE),
+            std=np.append(found.std, np.nan),
+            half_width=np.append(found.half_width, 1.0),
+            detects=in_words(self.effect, self.detects(POWER, ALPHA)),
+        )
+
+
+class HypothesisTest(PlannedReading):
+    """Base: a test that reads its p-value off the release of another mechanism.
+
+    **Privacy.** As for the source: the p-value is a function of the released integers and of public
+    facts, with random numbers that the integers seed
+    (:mod:`tightdp.inference.monte_carlo_tests`). No second look at the data is taken.
+    """
 
     @abstractmethod
     def test_statistic(self, entries: FloatArray, rows: int) -> FloatArray:
@@ -126,63 +192,13 @@ class HypothesisTest(Reading):
 
     # --- before any release -------------------------------------------------------------------
 
-    def power(self, effect: Any, alpha: float = 0.05, rows: int | None = None) -> float:
-        """The chance that a test at level alpha notices an effect, by simulation.
-
-        Nuisance parameters count as known here, which is a little optimistic.
-        """
-        level = check_within("alpha", alpha, "(0, 1)")
-        count = self.schema.rows if rows is None else check_count("rows", rows, most=_MOST_ROWS)
-        return self._power(effect, level, count, self._stock())
-
     def _stock(self) -> FloatArray:
         return self.noise_draws(SeededSource(PREVIEW_SEED), _SIMULATED)
 
-    def _power(self, effect: Any, alpha: float, rows: int, noise: FloatArray) -> float:
+    def _power(self, effect: Any, alpha: float, rows: int, stock: FloatArray) -> float:
         statistic = partial(self.test_statistic, rows=rows)
         level = max(alpha - NUISANCE_RISK, alpha / 2)
-        return power_at(*self.facing(effect, rows), noise, statistic, level)
-
-    def rows_for(self, effect: Any, power: float = 0.8, alpha: float = 0.05) -> int:
-        """The number of rows with which a test has such a power, to three digits."""
-        level = check_within("alpha", alpha, "(0, 1)")
-        wanted, noise = check_within("power", power, "(0, 1)"), self._stock()
-        high = 2
-        while self._power(effect, level, high, noise) < wanted:
-            high *= 2
-            if high > _MOST_ROWS:
-                fail("`power` is out of reach: state a larger effect, epsilon or alpha.")
-        low = high // 2
-        while high - low > max(1, high // 512):
-            middle = (low + high) // 2
-            enough = self._power(effect, level, middle, noise) >= wanted
-            low, high = (low, middle) if enough else (middle, high)
-        return high
-
-    def detects(self, power: float = 0.8, alpha: float = 0.05) -> float:
-        """The least effect that a test at level alpha notices with such a power; NaN if none."""
-        level, noise = check_within("alpha", alpha, "(0, 1)"), self._stock()
-        wanted, rows = check_within("power", power, "(0, 1)"), self.schema.rows
-        sign = -1.0 if self.alternative == "less" else 1.0
-        if self._power(sign * self.largest, level, rows, noise) < wanted:
-            return float("nan")
-        low, high = 0.0, self.largest
-        while high - low > 0.01 * high:
-            middle = (low + high) / 2 if high < 64 * low or low == 0 else (low * high) ** 0.5
-            enough = self._power(sign * middle, level, rows, noise) >= wanted
-            low, high = (low, middle) if enough else (middle, high)
-        return high
-
-    def preview(self, confidence: float = 0.95) -> Preview:
-        """The errors of the entries, and the least effect that is detected."""
-        found = self._preview(confidence)
-        return replace(
-            found,
-            names=(*found.names, P_VALUE),
-            std=np.append(found.std, np.nan),
-            half_width=np.append(found.half_width, 1.0),
-            detects=in_words(self.effect, self.detects(POWER, ALPHA)),
-        )
+        return power_at(*self.facing(effect, rows), stock, statistic, level)
 
     def _preview(self, confidence: float) -> Preview:
         return self.source.preview(confidence)

@@ -81,6 +81,8 @@ class KNormQuantiles(ColumnGradient):
     epsilon : float, Fraction or Decimal
     missing : {"rule", "drop"}, optional
         With "drop" the quantiles are those of the rows where the column is there.
+    per : {"row", "person"}, optional
+        With "person" those of persons, as for :class:`~tightdp.KNormQuantile`.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class KNormQuantiles(ColumnGradient):
         "with the range of the column."
     )
 
-    later = ("missing",)
+    later = ("missing", "per")
 
     def __init__(
         self,
@@ -110,8 +112,10 @@ class KNormQuantiles(ColumnGradient):
         *,
         epsilon: Number,
         missing: str | None = None,
+        per: str | None = None,
     ) -> None:
-        schema, self.taus = self._take_column(schema, column, epsilon, missing), check_taus(taus)
+        schema = self._take_column(schema, column, epsilon, missing, per)
+        self.taus = check_taus(taus)
         steps = [b - a for a, b in pairwise([Fraction(0), *self.taus, Fraction(1)])]
         if math.lcm(*(tau.denominator for tau in self.taus)) * schema.rows >= _WORD:
             fail("`taus` must have a smaller common denominator: round them to a few digits.")

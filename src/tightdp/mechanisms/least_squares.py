@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -17,7 +17,7 @@ from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.public_rows import Images
-from tightdp.data.regression_moments import RegressionMoments
+from tightdp.data.regression_moments import MOST_MATRIX, RegressionMoments, variances_of
 from tightdp.data.statistics import Statistic
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
@@ -40,9 +40,10 @@ from tightdp.inference.coefficient_intervals import (
     simultaneous_intervals,
 )
 from tightdp.inference.coefficient_tests import p_value
-from tightdp.inference.expected_errors import coefficient_covariance
+from tightdp.inference.expected_errors import Spread, coefficient_covariance
 from tightdp.inference.moment_solver import centred, shrunk, solve, through
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
+from tightdp.person_means import shared_weights
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
@@ -58,6 +59,7 @@ PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
 
 _SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
 _NARROW = 1 / 5  # of their bounds, which features of real tables often fill
+_CORRELATED = 0.8
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
 
 
@@ -76,7 +78,9 @@ class LeastSquares(Reading):
     Where the number of rows is private, under add-remove and with ``missing="drop"``, it is one of
     the noisy moments (:class:`~tightdp.data.regression_moments.RegressionMoments`), and what is
     read off divides by it. The rows of one person need not be independent: their sampling error
-    is taken to be that of one row for each full person, the most that it can be.
+    is taken to be that of one row for each full person, the most that it can be. Where persons
+    weigh alike it is that of one row of every person: a mean of rows of a person varies no more
+    than one of them, drawn at random.
 
     What is made of the moments is post-processing: requests that differ in ``fit_intercept`` or
     ``alpha`` alone share a release, and the second costs nothing.
@@ -95,6 +99,14 @@ class LeastSquares(Reading):
         Ridge penalty >= 0 on the squared coefficients, in the units of the features.
     missing : {"rule", "drop"}, optional
         With "drop" the regression is that of the rows where all of its columns are there.
+    per : {"row", "person"}, optional
+        With "person" every person weighs alike: its rows share the weight of one row, and the noise
+        does not grow with them (:class:`~tightdp.person_means.PersonWeights`).
+    spread : float, or mapping of features to floats, optional
+        What is public about how wide columns are: the share of their bounds that they fill, in
+        (0, 1]. For the preview alone, as is ``correlation``; no release depends on them.
+    correlation : float, optional
+        What is public about how numeric features hang together, in [0, 1).
 
     Examples
     --------
@@ -110,6 +122,7 @@ class LeastSquares(Reading):
         "Noise is added to the sums of squares and products that the fit needs, in the shape, "
         "and with the split of the budget, that moves the coefficients least."
     )
+    later = ("spread", "correlation", "per")
 
     def __init__(
         self,
@@ -123,8 +136,16 @@ class LeastSquares(Reading):
         post: str = "shrink",
         alpha: float = 0.0,
         missing: str | None = None,
+        spread: Spread | None = None,
+        correlation: float | None = None,
+        per: str | None = None,
     ) -> None:
-        self.schema = schema = complete_rows(schema, missing)
+        alike = per is not None  # most regressions are of rows
+        facts = shared_weights(schema, missing, per) if alike else complete_rows(schema, missing)
+        self.schema = schema = facts
+        self.spread, self.correlation = _check_spread(spread, features), correlation
+        if correlation is not None:
+            self.correlation = check_within("correlation", correlation, "[0, 1)")
         self.post = check_choice("post", post, POSTS)
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
         self.alpha = check_within("alpha", alpha, "[0, inf)")
@@ -173,45 +194,83 @@ class LeastSquares(Reading):
     def preview(self, confidence: float = 0.95) -> Preview:
         """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
 
-        It says how much more there is where they fill a fifth of their bounds.
+        It says how much more there is where they fill a fifth of their bounds, and where they are
+        correlated, too; or it is for what was stated of them.
         """
-        level, std = check_confidence(confidence), self.expected_std()
+        level, stated = check_confidence(confidence), self._stated()
+        std = self.expected_std(spread=stated[0], correlation=stated[1])
         std = std if self.fit_intercept else std[1:]
         # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
         half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
-        narrow = self.expected_std(spread=_NARROW)[-len(std) :]
-        times = float((narrow / np.maximum(std, np.finfo(float).tiny)).max())
-        more = f"if numeric ones fill a fifth of them, up to {times:.3g} times as much"
-        said = f"{PREVIEWED_ROWS}; {more}, and still more if correlated; shrinkage not counted"
-        said = f"{said}; noise: {self.bodies}"
+        said = f"{self._assumed(std)}; shrinkage not counted; noise: {self.bodies}"
         assumes = of_rows(self.schema, said)
         shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
         noise = f"shares of epsilon: {shares}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
-    def expected_std(self, *, spread: float = 1.0) -> FloatArray:
-        """Standard deviations to expect of the noise on intercept and slopes, in user units.
+    def _stated(self) -> tuple[Spread, float]:
+        """The spread and the correlation that were stated, or even columns."""
+        return (1.0 if self.spread is None else self.spread), self.correlation or 0.0
 
-        For numeric features that fill the middle of their bounds evenly, a share ``spread`` of it.
+    def _assumed(self, std: FloatArray) -> str:
+        """For which rows the preview is, and how much noise there is for others."""
+        if self.spread is not None or self.correlation is not None:
+            spread, correlation = self._stated()
+            each = spread if isinstance(spread, Mapping) else {"numeric features": spread}
+            fill = ", ".join(f"{name} {share:.0%}" for name, share in each.items())
+            return f"features that fill as much of their bounds as stated ({fill}), correlated " + (
+                f"{correlation:g}"
+            )
+        narrow, both = (
+            float((found[-len(std) :] / np.maximum(std, np.finfo(float).tiny)).max())
+            for found in (
+                self.expected_std(spread=_NARROW),
+                self.expected_std(spread=_NARROW, correlation=_CORRELATED),
+            )
+        )
+        more = f"if numeric ones fill a fifth of them, up to {narrow:.3g} times as much"
+        also = f", and {both:.3g} times if also correlated {_CORRELATED:g}" if both > narrow else ""
+        return f"{PREVIEWED_ROWS}; {more}{also}"
+
+    def expected_std(self, *, spread: Spread = 1.0, correlation: float = 0.0) -> FloatArray:
+        """Standard deviations to expect of the noise on intercept and slopes, in user units."""
+        return np.sqrt(np.diag(self.expected_covariance(spread=spread, correlation=correlation)))
+
+    def expected_covariance(self, *, spread: Spread = 1.0, correlation: float = 0.0) -> FloatArray:
+        """The covariance to expect of the noise on intercept and slopes, in user units.
+
+        For numeric features that fill the middle of their bounds evenly, a share ``spread`` of it,
+        and have one correlation.
         """
         moments = self.statistic
         scaled = coefficient_covariance(
             moments,
-            moments.noise_matrices(np.eye(len(moments)) / self.schema.rows),
-            self.moments.covariance,
+            self.moments.covariance / self.schema.rows**2,
             length=LENGTH,
             shift=None if self.fit_intercept else -self.design.origin,
             spread=spread,
+            correlation=correlation,
         )
         units = self.design.linear.copy()
         if not self.fit_intercept:
             units[0] = 0.0
-        return np.sqrt(np.diag(units @ scaled @ units.T))
+        return np.asarray(units @ scaled @ units.T)
 
     def ridge(self, rows: float | None = None) -> FloatArray:
         """The penalty on every scaled coefficient, divided by the number of rows."""
         many = self.schema.rows if rows is None else rows
         return np.asarray(self.alpha / many / self.design.half[:-1] ** 2)
+
+
+def _check_spread(spread: object, features: Sequence[str]) -> Spread | None:
+    """Shares in (0, 1] of all features, or of some of them by name."""
+    if spread is None:
+        return None
+    if not isinstance(spread, Mapping):
+        return check_within("spread", spread, "(0, 1]")
+    for name in spread:
+        check_choice("spread", name, features)
+    return {name: check_within("spread", share, "(0, 1]") for name, share in spread.items()}
 
 
 COVERED = (
@@ -439,10 +498,17 @@ class SplitMechanism(Mechanism):
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Covariance of the noise on the scaled entries."""
+        """Covariance of the noise on the scaled entries; of many the vector of their variances.
+
+        Where bodies have no preferred signs, as boxes and l_p balls, entries are not correlated.
+        """
+        spent = self.epsilon / self.persons
+        alike = all(part.ball.unconditional for part in self.parts)
+        if len(self.statistic) > MOST_MATRIX and alike:
+            return np.concatenate([part.variances(spent) for part in self.parts])
         out = np.zeros((len(self.statistic), len(self.statistic)))
         for part, where in zip(self.parts, self._where(), strict=True):
-            out[where, where] = part.covariance(self.epsilon / self.persons)
+            out[where, where] = part.covariance(spent)
         return out
 
     def half_widths(self, confidence: float) -> FloatArray:
@@ -455,7 +521,7 @@ class SplitMechanism(Mechanism):
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The errors of the scaled entries, from the law of the noise; costs nothing."""
-        level, std = check_confidence(confidence), np.sqrt(np.diag(self.covariance))
+        level, std = check_confidence(confidence), np.sqrt(variances_of(self.covariance))
         said = (level, self.guarantee(), self.law)
         return Preview(self.statistic.names, std, self.half_widths(level), *said)
 

@@ -1,4 +1,4 @@
-"""Intervals for a private logistic regression: what is paid for them, and where they fail."""
+"""Intervals of log odds and log means: what is paid for them, and where they fail."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class NoisyInformation:
         """The noise of one release."""
         return self.noise.sample(rng=rng)
 
-    def measure(self, rows: FloatArray, theta: FloatArray) -> list[int]:
+    def measure(self, rows: FloatArray, target: FloatArray, theta: FloatArray) -> list[int]:
         """The exact integers, upper triangle row by row. **Not private.**"""
         total = [0] * len(self.factor)
         low, high = self._low[:, None], self._ends[:, None]
         for start in range(0, len(rows), _BLOCK_ROWS):
-            x = rows[start : start + _BLOCK_ROWS]
-            weight, columns = self.loss.second(margins(x, theta), np.zeros(len(x))), x.T.copy()
+            x, y = rows[start : start + _BLOCK_ROWS], target[start : start + _BLOCK_ROWS]
+            weight, columns = self.loss.second(margins(x, theta), y), x.T.copy()
             place = 0
             for j in range(self.width):  # the entries (j, j), (j, j + 1), ...
                 row = slice(place, place + self.width - j)
@@ -171,12 +171,17 @@ class Cloud:
         (a \cdot H^{-1} a)^{1/2} \quad \text{for all } w.
 
     V, the noise of H, and :math:`S \sim N(0, 9H/4)` are simulated: H is the covariance of S where
-    log odds are linear, and half as much spread again is room for rows where they are not. R is
+    log odds are linear, and half as much spread again is room for rows where they are not. (Losses
+    of counts are divided by the largest one, Y, so that theirs is H / Y.) R is
     twice the root mean square of :math:`x \cdot d` over the rows, weighted by curvature: at most
     :math:`2 (d \cdot H d)^{1/2} / (\max_j H_{jj})^{1/2}`, since rows lie in the cube. A draw in
     which H is not positive, or d so long that R has no bound, allows everything.
 
-    Assumes: labels are independent and Bernoulli with these log odds, cells lie within their
+    The curvature of counts changes no faster, below the largest mean: :math:`\phi^{(3)} =
+    \phi^{(2)} (1 - aw)/(1 + aw)`.
+
+    Assumes: labels are independent and Bernoulli with these log odds (counts, of the stated law
+    with these log means, which are below the largest one), cells lie within their
     bounds, no penalty but the ridge and no parameter set that binds. That few rows are moved by
     more than twice the root mean square is not proved; the coverage page says what was measured.
 
@@ -214,7 +219,7 @@ class Cloud:
         """With public rows (scaled to [-1, 1]) of the same population as the private ones."""
         few = cells[:: 1 + len(cells) // _PUBLIC_ROWS]
         bits, rows = source(_SEED), mechanism.rows.design.rows(few)
-        curvature = mechanism.loss.second(rows @ _scaled(mechanism, release), np.zeros(len(rows)))
+        curvature = mechanism.loss.typical(rows @ _scaled(mechanism, release))
         matrix = (rows.T * curvature) @ rows
         if np.linalg.eigvalsh(matrix)[0] <= _LEAST * np.trace(matrix):
             fail("`covariates` must be public rows that span all columns: give more of them.")
@@ -270,7 +275,7 @@ def _moves(
     noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(count, rng=bits)
     last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(count, rng=bits)
     last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
-    score = _ROOM * bits.normal((count, len(theta)))
+    score = _ROOM * mechanism.loss.spread * bits.normal((count, len(theta)))
     _, back, positive = cholesky_factors(information)
     lost = np.full((count - len(back), len(linear)), np.inf)  # draws that allow everything
     noise, last, score, information = (one[positive] for one in (noise, last, score, information))
@@ -299,6 +304,28 @@ def _bend(move: FloatArray) -> tuple[FloatArray, FloatArray]:
     R = -np.log1p(-np.clip(move, 1e-12, _LARGEST_MOVE))
     least, most = R / np.expm1(R), R / -np.expm1(-R)
     return (most + least) / 2, (most - least) / 2
+
+
+def ridge_path(
+    mechanism: ObjectivePerturbation, release: Release, ridges: Sequence[float]
+) -> FloatArray:
+    r"""Parameters for other ridges from one release, in user units, shape (ridges, parameters).
+
+    The released :math:`\theta` has :math:`\nabla L(\theta) = -\gamma\theta - V`, and V is zero on
+    average. With H the released information, the minimiser for a ridge g of the parabola with this
+    gradient and this Hessian solves :math:`(H + g) \theta_g = (H + \gamma) \theta`. It costs
+    nothing: exact minimisers for two ridges and one V would tell a difference of gradients of the
+    data without noise, and with a V each their budgets would add up.
+    """
+    info, theta = mechanism.information, _scaled(mechanism, release)
+    assert info is not None
+    hessian = info.matrices(release.value[len(theta) :])
+    if np.linalg.eigvalsh(hessian)[0] <= 0:
+        fail(NOT_KNOWN, UndecidedError)
+    eye = np.eye(len(theta))
+    pulled = (hessian + mechanism.calibration.ridge * eye) @ theta
+    found = [np.linalg.solve(hessian + ridge * eye, pulled) for ridge in ridges]
+    return mechanism.rows.design.to_user(np.array(found))
 
 
 def _scaled(mechanism: ObjectivePerturbation, release: Release) -> FloatArray:

@@ -353,6 +353,7 @@ def _foreseen(mechanism: AdditiveMechanism, found: Preview, slope: FloatArray) -
         std=np.sqrt(np.diag(covariance)),
         half_width=mechanism.reach(slope, found.confidence),
         units="",
+        rounding=mechanism.rounding_words(slope),
     )
 
 

@@ -160,20 +160,32 @@ class Mechanism(Recorded, ABC):
     def with_dates(self, release: Release) -> Release:
         """What is published of a stored release, with the dates that its numbers stand for.
 
-        Of columns with a unit it is said in words what their numbers are in.
+        Of columns with a unit it is said in words what their numbers are in, and of persons who
+        count alike that they do.
         """
+        found, schema = self._in_units(release), self.public_facts()
+        said = "" if schema is None else schema.counted_as
+        if not said or said in found.units:
+            return found
+        return replace(found, units=f"{found.units}; {said}" if found.units else said)
+
+    def _in_units(self, release: Release) -> Release:
         found, schema = self.read(release), self.public_facts()
         if schema is None or not (self.located or self.summed):
             return found
         dates: dict[str, str] = {}
         units = []
         for column, rule in schema.columns.items():
+            dated = rule.first if isinstance(rule, Date) and self.located else None
+            unit = rule.unit if isinstance(rule, Interval) else ""
+            if dated is None and not unit:
+                continue  # nothing to say, of most columns
             begin = (self.located or self.summed).format(column)
             own = [name for name in found.names if f"{name} |".startswith(begin)]
-            if isinstance(rule, Date) and self.located:
-                dates |= dict.fromkeys(own, str(rule.first))
-            elif isinstance(rule, Interval) and rule.unit and own:  # of dates: days since the first
-                units.append(f"{column} in {rule.unit}")
+            if dated is not None:
+                dates |= dict.fromkeys(own, str(dated))
+            elif own:  # of dates: days since the first
+                units.append(f"{column} in {unit}")
         said = found.units or ", ".join(units)
         return replace(found, dates=dates, units=said) if dates or units else found
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.convex.decimals import has_decimals
-from tightdp.convex.margin_losses import LogisticLoss, read_loss
-from tightdp.convex.minimiser import Objective, minimise
+from tightdp.convex.margin_losses import MarginLoss, RowLoss, read_loss
+from tightdp.convex.minimiser import minimise
 from tightdp.convex.objective_calibration import (
     LEAST_RATE,
     Calibration,
@@ -23,6 +23,7 @@ from tightdp.convex.objective_calibration import (
     best_share,
     calibrate,
 )
+from tightdp.convex.objectives import Objective, RowObjective
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.data.design_matrix import ScaledRows
 from tightdp.errors import (
@@ -36,17 +37,24 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.geometry import orders
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
+from tightdp.mechanisms.objective_model import PublicModel
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
-from tightdp.preview import EVEN_ROWS, MODERATE_EFFECTS, Preview, of_rows
+from tightdp.preview import (
+    EVEN_ROWS,
+    MODERATE_EFFECTS,
+    MODERATE_MEANS,
+    USUAL_RESIDUALS,
+    Preview,
+    of_rows,
+)
 from tightdp.privacy import Neighbors, Numerics, check_epsilon, text_up
-from tightdp.randomness import RandomSource, source
+from tightdp.randomness import RandomSource
 from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema
 
@@ -58,14 +66,15 @@ _TOLERANCE = 2.0**-49  # of the gradient, relative to its size and for each colu
 _WIDE = 2.0**-62  # two roundings of extended precision
 _COARSE_SLOPE = 0.25  # smaller ones are rounded as margins are, and known no better
 _RIDGE_BELOW_NOISE = 64.0
-_SEED, _MODEL_ROWS = 20_260_103, 1 << 13  # of a public model, for previews only
-_LEAST_SPREAD = 1e-12  # columns that do not vary have no effects
+_ROWS_LIKE = {
+    "interval": EVEN_ROWS,
+    "levels": MODERATE_EFFECTS,
+    "classes": MODERATE_EFFECTS,
+    "counts": MODERATE_MEANS,
+    "huber": USUAL_RESIDUALS,
+}  # what previews are for, by the name of a loss or its scale
 
 _MOVED = Unknown("how far noise moves the minimiser depends on the rows")
-COVERED = (
-    "intervals are for the population's coefficients, if the log odds are linear, and count noise "
-    "and sampling error"
-)
 DEPENDENT = (
     "Rows of a person are not independent, and their sampling error is not known: intervals need "
     "`rows_per_person` = 1."
@@ -75,6 +84,10 @@ SHARE_HELP = (
     "`interval_share`, the part of epsilon that buys it (for instance 0.25), or give "
     "`covariates`, public rows of the same population."
 )
+_ASSUMED = {
+    "levels": "if the log odds are linear",
+    "counts": "if log means are linear and variances those of the law",
+}
 _RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
@@ -245,21 +258,22 @@ class ObjectivePerturbation(Mechanism):
         accounting: str = "joint",
         interval_share: Number = 0.0,
     ) -> None:
-        self.loss = read_loss(loss)  # [P1]
+        self.loss = self._read_loss(loss)  # [P1]
         self.epsilon = check_epsilon(epsilon)
         self.rows = ScaledRows(
             schema,
             features,
             target,
-            loss=repr(self.loss),
-            binary=isinstance(self.loss, LogisticLoss),
+            loss=f"{self.loss.name} loss",
             intercept=fit_intercept,
+            scale=self.loss.scale,
+            origin=self.loss.origin,
         )
         self._budgets(interval_share, schema.rows_per_person)
-        self.schema, self.neighbors, self.names = schema, schema.neighbors, self.rows.names
+        self.schema, self.neighbors, self.names = schema, schema.neighbors, self._named()
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
         self._plain_penalty = l1 == 0 and penalty is None and theta_set is None
-        self.ball = _read_ball(noise, self.rows)
+        self.ball = self._read_ball(noise)
         self._all_rows = has_decimals(self.loss, self.penalty)
         self.facts = PublicFacts(
             self.loss,
@@ -274,12 +288,56 @@ class ObjectivePerturbation(Mechanism):
         self._calibrate(noise_share, least)
         self.information = self._information()
 
+    # --- what several classes do in another way -----------------------------------------------
+
+    def _read_loss(self, loss: object) -> RowLoss:
+        return read_loss(loss)
+
+    def _named(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.rows.names
+
+    def _read_ball(self, noise: Any) -> NormBall:
+        """The ball that is just large enough to hold all rows [P2]."""
+        return _read_ball(noise, self.rows)
+
+    def _cell(self) -> tuple[float, float]:
+        """The largest gauge of a difference of grid cells, and half their diagonal [step 5]."""
+        width = len(self.names)
+        reach = largest_gauge(LpBall(width, np.inf), self.ball).upper
+        return reach * (1.0 + self.ball.gauge_slack), math.sqrt(width) / 2.0
+
+    def _objective(self, rows: FloatArray, target: FloatArray, tilt: FloatArray) -> RowObjective:
+        assert isinstance(self.loss, MarginLoss)
+        ridge = self.calibration.ridge  # [P3]
+        return Objective(rows, target, self.loss, ridge, tilt, self.penalty)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Which entry of the noise tilts which parameter."""
+        return np.arange(len(self.names))
+
+    @property
+    def linear(self) -> FloatArray:
+        """From parameters of the scaled columns to those in user units, but for an offset."""
+        return self.rows.design.linear
+
+    def stiffness(self, rows: FloatArray, margin: FloatArray) -> FloatArray:
+        """The sum of the Hessians of public rows, where margins are true."""
+        return np.asarray((rows.T * self.loss.typical(margin)) @ rows)
+
+    def recover(self, integers: Sequence[int]) -> FloatArray:
+        """Parameters in user units."""
+        return self.rows.design.to_user(self.scaled(integers))
+
+    # --- budgets ------------------------------------------------------------------------------
+
     def _budgets(self, share: Number, rows_per_person: int) -> None:
         part = check_within("interval_share", share, "[0, 1)")
         if part > 0 and rows_per_person > 1:
             fail(f"`interval_share` would buy nothing. {DEPENDENT}")
-        if part > 0 and not isinstance(self.loss, LogisticLoss):
-            fail("`interval_share` needs the logistic loss.")
+        if part > 0 and self.loss.scale not in _ASSUMED:
+            fail("`interval_share` needs a loss of two classes or of counts.")
         self._for_information = check_epsilon(self.epsilon * Fraction(part)) if part > 0 else None
         self._for_estimate = self.epsilon - (self._for_information or 0)
         if self._for_estimate < _LEAST_EPSILON:
@@ -295,6 +353,7 @@ class ObjectivePerturbation(Mechanism):
     def _information(self) -> NoisyInformation | None:
         if self._for_information is None:
             return None
+        assert isinstance(self.loss, MarginLoss)
         return NoisyInformation(
             len(self.names),
             self._for_information,
@@ -316,8 +375,7 @@ class ObjectivePerturbation(Mechanism):
         level = math.ceil(radius * self.noise_resolution)
         # two grid points next to points v, v' differ by v - v' and less than 1 in every coordinate,
         # a vector of the gauge of a cell, and the level is rounded up [step 5]
-        cell = largest_gauge(LpBall(width, np.inf), self.ball).upper * (1.0 + self.ball.gauge_slack)
-        rounding = float(max(1.0, cell)) / self.noise_resolution + 1.0 / level
+        rounding = float(max(1.0, self._cell()[0])) / self.noise_resolution + 1.0 / level
         self.facts = replace(self.facts, rounding=rounding)
         share = self._share(noise_share, main, least + self.penalty.strength)
         found = calibrate(self.facts, main, share)
@@ -359,7 +417,7 @@ class ObjectivePerturbation(Mechanism):
             reach = self.facts.reach
             pull = pull + self.calibration.ridge * reach
             self.tolerance += 8.0 * self.penalty.accuracy * (2.0 * reach * bend + pull)
-        self.distance = (self.tolerance + root / (2.0 * self.noise_resolution)) / convexity
+        self.distance = (self.tolerance + self._cell()[1] / self.noise_resolution) / convexity
         self.resolution = 1 << max(0, math.ceil(math.log2(4.0 / self.distance)))
         steps = math.floor(self.distance * self.resolution * (1.0 + 1e-9) + 1.0)
         self.output = LatticeNoise(
@@ -380,68 +438,36 @@ class ObjectivePerturbation(Mechanism):
             + ("" if self.information is None else f"; information: {self.information.noise!r}")
         )
 
-    def _errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Variances and simultaneous half-widths for a public model: see :meth:`preview`."""
-        rows, effect, log_odds = self._model()
-        bend: Any = self.loss.curvature
-        if isinstance(self.loss, LogisticLoss):
-            bend = self.loss.second(log_odds, np.zeros(len(rows)))
-        ridge = (self.calibration.ridge + self.penalty.strength) * np.eye(len(effect))
-        stiffness = self.schema.rows / len(rows) * (rows.T * bend) @ rows + ridge
-        last = self.rows.design.linear
-        move = last @ np.linalg.inv(stiffness)
-        noise = orders.covariance(self.ball, self.calibration.rate).value
-        box, rate = LpBall(len(self.names), np.inf), float(self.output.rate)
-        extra = orders.covariance(box, rate).value
-        covariance = move @ noise @ move.T + last @ extra @ last.T / self.resolution**2
-        pull = self._unasked_ridge * np.sqrt(move**2 @ effect**2)
-        miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
-        radius = orders.concentration_radius(self.ball, self.calibration.rate, 1 - 0.999 * miss)
-        half = radius * np.asarray(self.ball.support(move)) + pull
-        far = orders.concentration_radius(box, rate, 1 - miss / 1000) / self.resolution
-        return np.diag(covariance) + pull**2, half + far * np.asarray(box.support(last))
-
-    def _model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Uniform rows, and effects of one size and any signs whose log odds have variance 1."""
-        bits, count = source(_SEED), _MODEL_ROWS
-        cells = [
-            bits.integers(levels + 1, count) if levels else 2.0 * bits.uniform(count) - 1.0
-            for levels in self.rows.design.groups
-        ]
-        rows = self.rows.design.rows(np.array(cells, dtype=np.float64).reshape(-1, count).T)
-        effect = np.ones(rows.shape[1])
-        effect[: self.rows.intercept] = 0.0
-        effect /= np.sqrt(max((rows**2 @ effect).mean(), _LEAST_SPREAD))
-        signs = 2.0 * bits.integers(2, rows.shape) - 1.0
-        return rows, effect, (signs * rows) @ effect
-
-    @property
-    def _unasked_ridge(self) -> float:
-        """The ridge that privacy needs and nobody asked for, which pulls effects towards zero."""
-        if not isinstance(self.loss, LogisticLoss):
-            return 0.0
-        return max(self.calibration.ridge - self._asked_ridge, 0.0)
-
     def preview(self, confidence: float = 0.95) -> Preview:
         """The error to expect if rows were uniform within their bounds; costs nothing.
 
-        For the logistic loss effects are moderate, log odds of variance 1 over the rows: they
-        say how much the loss bends, and how far the ridge pulls.
+        For losses of log odds and log means effects are moderate, of variance 1 over the rows:
+        they say how much the loss bends, and how far the ridge pulls.
         """
         level = check_probability("confidence", confidence)
-        variance, half = self._errors(level)
-        logistic = isinstance(self.loss, LogisticLoss)
-        rows = of_rows(self.schema, MODERATE_EFFECTS if logistic else EVEN_ROWS)
+        variance, half = PublicModel(self).errors(level)
+        like = _ROWS_LIKE.get(self.loss.name, _ROWS_LIKE[self.loss.scale])
+        rows = of_rows(self.schema, like)
         std = np.sqrt(variance)
         return Preview(self.names, std, half, level, self.guarantee(), self.law, rows)
+
+    @property
+    def unasked_ridge(self) -> float:
+        """The ridge that privacy needs and nobody asked for, which pulls effects towards zero."""
+        return max(self.calibration.ridge - self._asked_ridge, 0.0) if self.loss.linked else 0.0
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The parameters, with intervals for those of the population where they were paid for."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         interval, lacking = self.known_intervals(release, 1 - level, simultaneous=True)
-        width, about = len(self.names), COVERED
+        width = len(self.names)
         if interval is None:
             about = f"no intervals: {lacking[:1].lower()}{lacking[1:].rstrip('.')}"
+        else:
+            about = (
+                f"intervals are for the population's coefficients, {self.assumed}, and count noise "
+                "and sampling error"
+            )
         return Answer(
             names=self.names,
             value=release.value[:width],
@@ -467,10 +493,18 @@ class ObjectivePerturbation(Mechanism):
         except UndecidedError as reason:
             return None, str(reason)
 
+    @property
+    def assumed(self) -> str:
+        """What intervals assume, in words."""
+        return _ASSUMED[self.loss.scale]
+
     def no_intervals(self) -> str | None:
         """Why this model has no intervals, whatever is paid for; None if it has."""
-        if not isinstance(self.loss, LogisticLoss):
-            return "Intervals are known for the logistic loss."
+        if self.loss.scale not in _ASSUMED:
+            return (
+                f"There are none for the {self.loss.name} loss: how much it bends between the "
+                "estimate and the truth has no bound that is known."
+            )
         if self._plain_penalty is False:
             return "Intervals are for the plain model: fit without `l1` and without `theta_set`."
         if self.schema.rows_per_person > 1:
@@ -483,7 +517,7 @@ class ObjectivePerturbation(Mechanism):
         self.rows.check(frame)
 
     def label(self) -> str:
-        return short_label(f"ObjectivePerturbation({self.loss.name}; {', '.join(self.names)})")
+        return short_label(f"{type(self).__name__}({self.loss.name}; {', '.join(self.names)})")
 
     def shape_facts(self) -> list[str]:
         return [self.noise.body.facts()]
@@ -504,7 +538,7 @@ class ObjectivePerturbation(Mechanism):
         if self.information is None:
             return parameters
         return parameters.beside(
-            self._curvature(self.information, rows, integers, draws, confidence)
+            self._curvature(self.information, (rows, target), integers, draws, confidence)
         )
 
     def draw_noise(self, rng: RandomSource) -> Draws:
@@ -517,10 +551,8 @@ class ObjectivePerturbation(Mechanism):
         if not self._all_rows:  # [P5]
             most = MOST_TIMES * self.schema.rows
             rows, target = rows[:most], target[:most]
-        tilt = np.array([int(z) / self.noise_resolution for z in draws.noise])
-        ridge = self.calibration.ridge  # [P3]
-        objective = Objective(rows, target, self.loss, ridge, tilt, self.penalty)
-        found = minimise(objective, self.tolerance)  # [P4]
+        tilt = np.array([int(z) / self.noise_resolution for z in draws.noise])[self.order]
+        found = minimise(self._objective(rows, target, tilt), self.tolerance)  # [P4]
         return tuple(
             round(Fraction(*t.as_integer_ratio()) * self.resolution) + int(z)
             for t, z in zip(found.theta, draws.output, strict=True)
@@ -530,20 +562,16 @@ class ObjectivePerturbation(Mechanism):
         """Parameters of the scaled columns."""
         return np.array([z / self.resolution for z in integers])
 
-    def recover(self, integers: Sequence[int]) -> FloatArray:
-        """Parameters in user units."""
-        return self.rows.design.to_user(self.scaled(integers))
-
     def _curvature(
         self,
         info: NoisyInformation,
-        rows: FloatArray,
+        table: tuple[FloatArray, FloatArray],
         integers: Sequence[int],
         draws: Draws,
         confidence: float,
     ) -> Draft:
         """The entries of the information matrix at the released parameters."""
-        exact = info.measure(rows, self.scaled(integers))
+        exact = info.measure(*table, self.scaled(integers))
         noisy = [t + int(z) for t, z in zip(exact, draws.information, strict=True)]
         covariance, half = info.errors(confidence)
         error = Known(covariance=covariance, half_width=half)

@@ -24,12 +24,13 @@ from tightdp.errors import (
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
 from tightdp.mechanisms.ranks import Ranks, grid_for_ranks, rank_reach, rank_sensitivity
+from tightdp.person_means import rows_that_count
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
-from tightdp.schema import Interval, Schema, complete_rows, numeric_column
+from tightdp.schema import Interval, Schema, numeric_column
 
 UNORDERED = "categories have no order"
 COVERS = ("none", "sample", "population")
@@ -50,10 +51,10 @@ class ColumnGradient(KNormGradient):
         """Names of the quantiles."""
 
     def _take_column(
-        self, schema: Schema, column: str, epsilon: Number, missing: str | None
+        self, schema: Schema, column: str, epsilon: Number, missing: str | None, per: str | None
     ) -> Schema:
         """The facts on which the column is read."""
-        facts = complete_rows(schema, missing)
+        facts = rows_that_count(schema, missing, per)
         numeric_column(facts, column, UNORDERED)
         self.schema = grid_for_ranks(facts, column, check_epsilon(epsilon))
         self.column = column
@@ -119,6 +120,9 @@ class KNormQuantile(ColumnGradient):
         (replace-one only). It brackets by order statistics and is paid from the same epsilon.
     missing : {"rule", "drop"}, optional
         With "drop" the quantile is that of the rows where the column is there.
+    per : {"row", "person"}, optional
+        With "person" the quantile is that of persons, of whom each is one row, the mean of its
+        rows: k is 1, however many those are (:class:`~tightdp.person_means.PersonMeans`).
 
     Examples
     --------
@@ -132,7 +136,7 @@ class KNormQuantile(ColumnGradient):
     """
 
     located = "{}["
-    later = ("missing",)
+    later = ("missing", "per")
 
     why = (
         "A point of a public grid is drawn with a weight that falls with its distance in "
@@ -149,8 +153,9 @@ class KNormQuantile(ColumnGradient):
         epsilon: Number,
         interval: str = "none",
         missing: str | None = None,
+        per: str | None = None,
     ) -> None:
-        schema, self.tau = self._take_column(schema, column, epsilon, missing), check_tau(tau)
+        schema, self.tau = self._take_column(schema, column, epsilon, missing, per), check_tau(tau)
         self.covers = check_choice("interval", interval, COVERS)
         if self.covers == "population" and not schema.rows_known:
             fail(
@@ -283,16 +288,20 @@ class KNormQuantile(ColumnGradient):
     def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
         r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
 
-        Sample: with probability 1 - miss/2 the lower end has :math:`N^- \le` target + x, for
-        :math:`x` = ``rank_reach(miss/2)``. Aiming at :math:`n\tau - x - 1` leaves at most
-        :math:`n\tau - 1` rows below it: it is at most the :math:`\lceil n\tau \rceil`-th smallest
-        row. The upper end mirrors this. Population: let B be binomial(n, tau). If the lower end
-        exceeds the quantile, then the rows below it are at least those at or below the quantile,
-        stochastically at least B; so aiming at a - x - 1 with :math:`P(B < a) \le` miss/4 fails
-        with probability at most miss/4 + miss/4.
+        Let q be a quantile of the rows by any usual convention (those that interpolate included):
+        :math:`N^-(q) \le n\tau + 1` and :math:`N(q) \ge n\tau - 1`. A point above q has
+        :math:`N^- \ge n\tau - 1`, one below it :math:`N \le n\tau + 1`. So aiming at
+        :math:`n\tau \mp (x + 1)` the score of every point above q is at least x for the lower end,
+        and that of every point below q for the upper end. No point is wrong for both, some point
+        has the score 0 for either, and both together miss with probability at most
+        :math:`(G - 1) e^{-rx}`, r the rate of an end: x is ``rank_reach(miss)``, rounded up.
+        Population: let B be binomial(n, tau). At or below the quantile of the population there are
+        stochastically at least B rows, below it at most B. So aiming at a - x - 1 and b + x + 1,
+        with :math:`P(B < a)` and :math:`P(B > b)` at most miss/4 each, leaves miss/2 for the noise
+        of both ends.
         """
-        shares = 2 if self.covers == "sample" else 4
-        off = rank_reach(self.schema.resolution, miss / shares, self._end_rate())
+        noise = miss if self.covers == "sample" else miss / 2
+        off = rank_reach(self.schema.resolution, noise, self._end_rate())
         reach = Fraction(math.ceil(off) + 1)
         low = high = rows * self.tau
         if self.covers == "population":
@@ -340,9 +349,17 @@ class KNormMedian(KNormQuantile):
         epsilon: Number,
         interval: str = "none",
         missing: str | None = None,
+        per: str | None = None,
     ) -> None:
-        half = Fraction(1, 2)
-        super().__init__(schema, column, half, epsilon=epsilon, interval=interval, missing=missing)
+        super().__init__(
+            schema,
+            column,
+            Fraction(1, 2),
+            epsilon=epsilon,
+            interval=interval,
+            missing=missing,
+            per=per,
+        )
 
 
 # --- shared by the order statistics ---------------------------------------------------------------

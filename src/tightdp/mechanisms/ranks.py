@@ -150,7 +150,8 @@ def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
     A few ranks in ``rows * epsilon`` are lost to privacy. Where rows crowd on a thirtieth of the
     column these are few steps of the default grid, so that the step would be most of the error.
     Further bits cost ranks (see :func:`rank_reach`): a grid that the caller made finer stays as it
-    is, and so does that of a column with steps, between which no row lies. Of many rows all points
+    is, and so does that of a column with steps, between which rows lie only if they are means of
+    persons. Of many rows all points
     of the grid are counted where the rows are, which limits how many there can be.
 
     >>> schema = Schema({"x": Interval(0, 1)}, rows=1_000_000)
@@ -159,7 +160,8 @@ def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
     >>> grid_for_ranks(schema.with_rows(1000), "x", Fraction(1)).bits
     16
     """
-    if schema.bits != DEFAULT_BITS or getattr(schema[column], "steps", None) is not None:
+    stepped = getattr(schema[column], "steps", None) is not None and not schema.averages
+    if schema.bits != DEFAULT_BITS or stepped:
         return schema
     finest = MOST_BITS if schema.rows <= _FETCHED else _DENSE.bit_length() - 3  # 2 edge < _DENSE
     wanted = math.ceil(_CROWDED * schema.rows * epsilon).bit_length()

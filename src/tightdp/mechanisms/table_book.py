@@ -61,7 +61,7 @@ from tightdp.privacy import Neighbors
 from tightdp.release import Release
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.reach import possible_counts
-from tightdp.table_books import BookComparison, BookPreview, TableBook, places
+from tightdp.table_books import BookComparison, BookPreview, TableBook, places, rule_of
 from tightdp.workloads.planner import plan
 from tightdp.workloads.public_tables import read_public
 from tightdp.workloads.residuals import Columns, Workload
@@ -88,8 +88,8 @@ class Tables(Reading):
     ----------
     schema : Schema
     tables : list of tables, or int
-        Each a name or a list of names of columns; a number k stands for all tables of up to k
-        columns. Numbers come with their bins, as pairs (name, bins) or in ``bins``.
+        Each a name or a list of names of columns, numbers with their bins, as pairs (name, bins) or
+        in ``bins``. A number k stands for all tables of up to k categories and numbers in ``bins``.
     means, sums : list of pairs, optional
         Columns of numbers and the groups in which they are averaged or summed, such as
         ``("pay", ["region"])`` or ``(["pay", "hours"], ["region", ("age", 3)])``. The counts of the
@@ -484,12 +484,11 @@ class Tables(Reading):
         answer = Answer.of(found)
         if not isinstance(found, TableBook) or not found.hidden.any():
             return answer
-        rule = f"-: the noise is more than {self.suppress:g} of the count"
         return replace(
             answer,
             value=np.where(found.hidden, np.nan, answer.value),
             interval=np.where(found.hidden[:, None], np.nan, answer.interval),
-            about=f"{answer.about}; {rule}",
+            about=f"{answer.about}; {rule_of(self.suppress)}",
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,15 @@ from tightdp.privacy import float_up
 from tightdp.randomness import RandomSource
 
 _BITS = 512
+
+
+@lru_cache(maxsize=256)  # laws are few, and every draw begins with this
+def _heart_missed(eta: Fraction, core: int, width: int, bits: int) -> tuple[int, int]:
+    places = bits + width.bit_length() + 8
+    heart, run, one = 2 * core - 1, 2 * width, 1 << places
+    low, high = exp_minus_bounds(eta, places)
+    low_part = (run * low << bits) // (heart * (one - low) + run * low)
+    return low_part, -(-(run * high << bits) // (heart * (one - high) + run * high))
 
 
 class LatticeSteps(LatticeLaw):
@@ -146,11 +156,7 @@ class LatticeSteps(LatticeLaw):
 
     def _heart_missed(self, bits: int) -> tuple[int, int]:
         r"""Bounds of :math:`P(\ell \ge 1) = 2wq/((2r-1)(1-q) + 2wq)`, which rises with q."""
-        places = bits + self.width.bit_length() + 8
-        heart, run, one = 2 * self.core - 1, 2 * self.width, 1 << places
-        low, high = exp_minus_bounds(self._eta, places)
-        low_part = (run * low << bits) // (heart * (one - low) + run * low)
-        return low_part, -(-(run * high << bits) // (heart * (one - high) + run * high))
+        return _heart_missed(self._eta, self.core, self.width, bits)
 
     # --- draws --------------------------------------------------------------------------------
 
@@ -182,7 +188,7 @@ class LatticeSteps(LatticeLaw):
         """Level 0 or not by an exact coin; a geometric level beyond; uniform on the level."""
         if self.width == 1:
             return discrete_laplaces(*self.rate, count, bits)
-        out = box_points(np.full(count, 1 - self.core), np.full(count, self.core - 1), bits)
+        out = bits.integers_below(np.full(count, 2 * self.core - 1)) - (self.core - 1)
         outer = np.flatnonzero(coins(self._heart_missed, count, bits))
         level = geometrics(*self.rate, outer.size, bits)
         pick = bits.integers_below(np.full(outer.size, 2 * self.width, dtype=np.int64))

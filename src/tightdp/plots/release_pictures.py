@@ -71,11 +71,12 @@ def plot_release(
     check_filled("entries", rows, "entry")
     ax = axes_for(ax, (7.6, 2.1 + 0.42 * len(rows)))
     places = np.arange(len(rows))
-    ax.barh(places, release.value[rows], 0.62, color=SPACE, alpha=0.8, label="released")
+    value = np.where(release.hidden, np.nan, release.value)[rows]  # as in print
+    ax.barh(places, value, 0.62, color=SPACE, alpha=0.8, label="released")
     ax.errorbar(
-        release.value[rows],
+        value,
         places,
-        xerr=np.nan_to_num(np.abs(release.interval[rows] - release.value[rows, None])).T,
+        xerr=np.nan_to_num(np.abs(release.interval[rows] - value[:, None])).T,
         fmt="o",
         color=INK,
         markersize=4,

@@ -23,7 +23,8 @@ _LONGEST, _MOST_WRITTEN, _MOST_DRAWN = 22, 120, 10_000
 def plot_table(table: Release, ax: Axes | None = None) -> Axes:
     """A released table as a heat map, its last side across; one with a single side as bars.
 
-    Cells say their value and, where there is room, the half-width of their interval.
+    Cells say their value and, where there is room, the half-width of their interval; those that
+    are too uncertain to be printed are empty, with a dash.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def plot_table(table: Release, ax: Axes | None = None) -> Axes:
     *down, (across, labels) = table.axes
     check_most("table", len(table.names), _MOST_DRAWN, "cells", "draw a smaller table")
     lines = [", ".join(line) for line in itertools.product(*(side for _, side in down))]
-    value = table.value.reshape(len(lines), len(labels))
+    value = np.where(table.hidden, np.nan, table.value).reshape(len(lines), len(labels))
     ax = axes_for(ax, (2.6 + 0.85 * min(len(labels), 14), 2.0 + 0.42 * min(len(lines), 24)))
     picture = ax.imshow(np.maximum(value, 0.0), cmap="Blues", aspect="auto", vmin=0.0)
     if value.size <= _MOST_WRITTEN:
@@ -51,8 +52,8 @@ def plot_table(table: Release, ax: Axes | None = None) -> Axes:
     if max(map(len, labels)) > 8:
         ax.tick_params(axis="x", labelrotation=30)
     ax.tick_params(length=0)
-    half = table.half_width[~np.isnan(table.half_width)]
-    top = float(value.max())
+    half = table.half_width[~(np.isnan(table.half_width) | table.hidden)]
+    top = _largest(value)
     for share in (0.0, 1.0):  # the ends of the scale of colours
         colour = picture.cmap(share)
         said = f"{max(top, 0.0) * share:.0f}" if share else "0 or less"
@@ -66,9 +67,16 @@ def plot_table(table: Release, ax: Axes | None = None) -> Axes:
 
 def _write(ax: Axes, table: Release, value: np.ndarray) -> None:
     """The number of every cell, light where the cell is dark."""
-    middle = max(float(value.max()), 1.0) / 2
+    middle = max(_largest(value), 1.0) / 2
     for cell, (i, j) in enumerate(np.ndindex(*value.shape)):
-        text = value_and_interval(float(table.value[cell]), table.interval[cell])[0]
+        text = "-"
+        if not table.hidden[cell]:
+            text = value_and_interval(float(table.value[cell]), table.interval[cell])[0]
         dark = value[i, j] > middle and math.isfinite(middle)
         colour = "white" if dark else INK
         ax.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
+
+
+def _largest(value: np.ndarray) -> float:
+    """Of the cells that are shown."""
+    return float(np.nanmax(value, initial=0.0))

@@ -52,6 +52,9 @@ class NuclearPart(Part):
     def covariance(self, epsilon: Fraction) -> FloatArray:
         return self._unit(epsilon).covariance() - np.eye(self.dim) / 12
 
+    def variances(self, epsilon: Fraction) -> FloatArray:
+        return np.diag(self.covariance(epsilon))
+
     def half_widths(
         self,
         noise: LatticeNoise | NuclearNoise,

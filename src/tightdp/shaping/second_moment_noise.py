@@ -46,7 +46,7 @@ class SecondMomentNoise:
 
         Shape (p + 1, p + 1), in units of scaled columns.
         """
-        each = np.concatenate([np.diag(part.covariance(Fraction(1))) for part in self.parts])
+        each = np.concatenate([part.variances(Fraction(1)) for part in self.parts])
         i, j, factor = self.moments.entries.T
         size = len(self.moments.columns) + 1
         out = np.zeros((size, size))

@@ -7,7 +7,7 @@ import { changed, check, keep, state } from "./state.js";
 import { words } from "./words.js";
 
 const w = words.data;
-const TEXT = /\.(csv|tsv|txt|data)(\.(gz|bz2|xz))?$/i;
+const TEXT = /\.(csv|tsv|txt|data|dat|test|train)(\.(gz|bz2|xz))?$/i;
 const namesOf = (text) =>
   /^\d{1,4}$/.test(text.trim())
     ? Array.from({ length: Number(text) }, (_, i) => `c${i + 1}`)

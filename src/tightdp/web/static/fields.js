@@ -52,6 +52,7 @@ export function control(option, value, set, place) {
     case "by":
       return groups(label, option, value, set, place);
     case "number":
+    case "shares of columns":
       return plain(input(value, (v) => set(v.trim() || undefined), { inputmode: "decimal" }));
     case "numbers":
       return text(pieces, (v) => (v ?? []).join(", "), w.list);
@@ -61,6 +62,8 @@ export function control(option, value, set, place) {
       return text(bins, shownBins, w.bins);
     case "labels":
       return text((t) => pieces(t).map(levelOf(state.plan.releases[place[1]])), (v) => (v ?? []).join(", "), w.list);
+    case "equations":
+      return text(lines, (v) => [v ?? []].flat().join("\n"), w.equations, area);
     case "pairs":
       return text((t) => lines(t).map(pieces), (v) => (v ?? []).map((p) => p.join(", ")).join("\n"), w.pairs, area);
     case "lists":

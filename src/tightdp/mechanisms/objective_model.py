@@ -1,0 +1,62 @@
+"""A public model of rows, for the previews of objective perturbation: no data, a fixed seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tightdp.errors import FloatArray
+from tightdp.geometry import orders
+from tightdp.geometry.norm_balls import LpBall
+from tightdp.randomness import source
+
+if TYPE_CHECKING:
+    from tightdp.mechanisms.objective import ObjectivePerturbation
+
+_SEED, _ROWS = 20_260_103, 1 << 13
+_LEAST_SPREAD = 1e-12  # columns that do not vary have no effects
+
+
+class PublicModel:
+    """Uniform rows, and effects of one size and any signs whose margins have variance 1."""
+
+    def __init__(self, mechanism: ObjectivePerturbation) -> None:
+        self.mechanism = mechanism
+        bits, design = source(_SEED), mechanism.rows.design
+        cells = [
+            bits.integers(levels + 1, _ROWS) if levels else 2.0 * bits.uniform(_ROWS) - 1.0
+            for levels in design.groups
+        ]
+        rows = design.rows(np.array(cells, dtype=np.float64).reshape(-1, _ROWS).T)
+        effect = np.ones(rows.shape[1])
+        effect[: design.intercept] = 0.0
+        effect /= np.sqrt(max((rows**2 @ effect).mean(), _LEAST_SPREAD))
+        # log means bend more where they are large, so that effects of one sign move the intercept;
+        # curvatures of other losses are those of either sign, and rows may differ in it
+        one_sign = mechanism.loss.scale == "counts"
+        signs = 2.0 * bits.integers(2, rows.shape[1:] if one_sign else rows.shape) - 1.0
+        self.rows, self.margin = rows, (signs * rows) @ effect
+        self.effect = np.tile(effect, len(mechanism.names) // len(effect))
+
+    def errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Variances and simultaneous half-widths of the released parameters, in user units."""
+        mechanism, width = self.mechanism, len(self.effect)
+        ridge = (mechanism.calibration.ridge + mechanism.penalty.strength) * np.eye(width)
+        hessian = mechanism.stiffness(self.rows, self.margin)
+        stiffness = mechanism.schema.rows / len(self.rows) * hessian + ridge
+        last, order = mechanism.linear, mechanism.order
+        move = np.zeros((width, width))
+        move[:, order] = last @ np.linalg.inv(stiffness)  # of the entries of the noise
+        noise = orders.covariance(mechanism.ball, mechanism.calibration.rate).value
+        box, rate = LpBall(width, np.inf), float(mechanism.output.rate)
+        extra = orders.covariance(box, rate).value
+        covariance = move @ noise @ move.T + last @ extra @ last.T / mechanism.resolution**2
+        pull = mechanism.unasked_ridge * np.sqrt(move[:, order] ** 2 @ self.effect**2)
+        miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
+        radius = orders.concentration_radius(
+            mechanism.ball, mechanism.calibration.rate, 1 - 0.999 * miss
+        )
+        half = radius * np.asarray(mechanism.ball.support(move)) + pull
+        far = orders.concentration_radius(box, rate, 1 - miss / 1000) / mechanism.resolution
+        return np.diag(covariance) + pull**2, half + far * np.asarray(box.support(last))
