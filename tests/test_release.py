@@ -68,3 +68,30 @@ def test_stand_ins_of_stored_releases_are_not_read_back(seed: int) -> None:
     release = SILENT["median"].release(TABLE, rng=seed)
     old = release.to_dict() | {"covariance": [2500.0], "half_width": [60.0]}
     assert np.isnan(Release.from_dict(old).noise_std).all()
+
+
+DAMAGE = {
+    "names of no text": {"names": [1, 2]},
+    "a name too many": {"names": ["x", "y", "z"]},
+    "an entry that is no text": {"unknown": [None]},
+    "no half-widths": {"half_width": []},
+    "half-widths of another release": {"half_width": [1.0]},
+    "a covariance of another release": {"covariance": [[1.0]]},
+    "a covariance that is no matrix": {"covariance": [[1.0, 2.0]]},
+    "a covariance of a number": {"covariance": 1.0},
+    "negative variances": {"covariance": [-1.0, 1.0]},
+    "an integer beyond doubles": {"value": [10**400, 1]},
+    "an infinite resolution": {"resolution": float("inf")},
+    "an infinite integer": {"integers": [float("inf"), 1]},
+    "ends of another release": {"ends": [[0.0, 1.0]]},
+    "sides of another table": {"axes": [["k", ["a", "b", "c"]]]},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_record_is_said_to_be_one(name: str) -> None:
+    """Some were taken, and failed where they were printed; others raised what Python raises."""
+    record = tdp.mean(TABLE, ["x", "y"], schema=SCHEMA, epsilon=1, rng=1).to_dict()
+    text = json.dumps(record | DAMAGE[name])
+    with pytest.raises(tdp.ParameterError, match="damaged"):
+        Release.from_json(text)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from math import lcm
+from math import lcm, prod
 from typing import Any, get_args
 
 import numpy as np
@@ -375,7 +375,7 @@ class Release:
             fail(f"This is not a release of format {_FORMAT}: read it with a newer version.")
         try:
             return cls._read(record)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             fail("This release is damaged: an entry is missing or of another kind. Restore it.")
 
     @classmethod
@@ -383,9 +383,9 @@ class Release:
         guarantee = dict(record["guarantee"])
         guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
         guarantee["numerics"] = Numerics(guarantee["numerics"])
-        if np.shape(record["value"]) != np.shape(record["names"]):
-            raise ValueError
-        return cls(
+        if not all(isinstance(name, str) for name in (*record["names"], *record["unknown"])):
+            raise TypeError
+        found = cls(
             names=tuple(record["names"]),
             value=np.array(record["value"], dtype=np.float64),
             integers=tuple(int(z) for z in record["integers"]),
@@ -407,6 +407,21 @@ class Release:
             dates={str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
             receipt=dict(record["receipt"]),
         )
+        found._check_shapes()
+        return found
+
+    def _check_shapes(self) -> None:
+        """Raise if the arrays are not for these entries, or the sides not for so many."""
+        one = (len(self.names),)
+        fits = (
+            self.value.shape == self.half_width.shape == one
+            and self.covariance.shape in (one, 2 * one)
+            and not (self._variances < 0).any()
+            and (self.ends is None or self.ends.shape == (*one, 2))
+            and (not self.axes or prod(len(labels) for _, labels in self.axes) == one[0])
+        )
+        if not fits:
+            raise ValueError
 
     def to_json(self) -> str:
         """The release as JSON text."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -132,3 +134,19 @@ def test_what_is_not_a_number_rejects_nothing(count):
     """Sums of huge terms of both signs: the release is paid for, and says that it knows nothing."""
     unknown = np.full((100, count), np.nan)
     assert p_value(unknown, unknown[0], np.zeros(count), 100) == 1.0
+
+
+def test_weights_are_numbers_whose_squares_are_doubles():
+    for weight in (1e300, -1e31, 5e-324):
+        with pytest.raises(ParameterError, match="weights of 1e-30 to 1e"):
+            equations({"x0": weight, "x1": 1}, NAMES)
+    assert equations({"x0": 1e30, "x1": 0}, NAMES)[0][0, 1] == 1e30
+
+
+@pytest.mark.parametrize("text", ["x0 -{}!", "{}!", "x0{}!", "x0 + 2{}* !", "x0 + {}x1 !"])
+def test_long_rows_of_blanks_are_read_at_once(text):
+    """They were divided among four places, in as many ways as their third power."""
+    start = time.process_time()
+    with pytest.raises(ParameterError, match="tested"):
+        equations(text.format(" " * 1000), NAMES)
+    assert time.process_time() - start < 2  # it took twelve

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -99,6 +100,21 @@ def test_the_determinant_of_classes_is_bounded_for_every_rank(classes, seed):
         assert growth.max() <= loss.growth(ratio)
         if classes == 6 and ratio > 1:  # planted: a rank of one
             assert growth.max() > 2 * math.log1p(loss.curvature * ratio)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 200])
+@pytest.mark.parametrize("ratio", [1e-18, 1e-13, 1e-9])
+def test_the_determinant_of_classes_has_all_its_digits(classes, ratio):
+    """Small budgets see them: the logarithm of 1 + 1e-18 is no 0."""
+    loss, c = SoftmaxLoss(classes), Fraction(ratio)
+    for s in (0.1, 0.5, 0.9, 0.99):
+        others = Fraction(s) / (classes - 1)
+        p = [1 - Fraction(s), *[others] * (classes - 1)]
+        grown = math.prod(1 + c * each for each in p) * sum(each / (1 + c * each) for each in p)
+        x = grown - 1  # of 1e-9 at most: two terms of the logarithm have all digits of a double
+        exact = x - x**2 / 2 + x**3 / 3
+        assert float(abs(Fraction(loss._determinant(s, ratio)) - exact)) <= 1e-15 * float(exact)
+        assert loss.growth(ratio) >= exact
 
 
 def test_the_top_of_a_concave_function_is_not_missed():
@@ -409,6 +425,36 @@ def test_bad_facts_are_refused():
     ):
         with pytest.raises(ParameterError, match=message):
             make()
+
+
+@pytest.mark.parametrize("threshold", [1e-250, 1e-12])
+@pytest.mark.parametrize("epsilon", [2.0**-32, 1e-6, 1.0])
+def test_thresholds_next_to_nothing_find_a_ridge(threshold, epsilon):
+    """The rate of the noise is then cut, and the ridge has nearly all of epsilon to itself."""
+    schema = count_schema(2, 50, 6)
+    mechanism = HuberPerturbation(schema, epsilon=epsilon, threshold=threshold)
+    assert mechanism.facts.privacy_loss(
+        mechanism.calibration.rate, mechanism.calibration.ridge
+    ) <= float(epsilon)
+
+
+def test_a_dispersion_next_to_nothing_is_that_of_poisson_without_a_word():
+    schema = count_schema(2, 50, 6)
+    found = [
+        CountPerturbation(schema, epsilon=1.0, dispersion=d, noise_share=0.7).calibration.ridge
+        for d in (1e-300, 0.0)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-3)
+
+
+def test_intervals_of_small_budgets_are_not_known_and_no_error_after_payment():
+    """The noise of a fine grid has a rate below every budget that a law of its own may have."""
+    schema = count_schema(1, 300, 20)
+    table = {"x0": np.linspace(-1, 1, 300), "y": np.arange(300) % 5}
+    mechanism = CountPerturbation(schema, epsilon=1e-6, interval_share=0.25, noise_share=0.7)
+    answer = mechanism.answer(mechanism.release(table, rng=1))
+    assert "not known to hold" in answer.about
+    assert np.isnan(answer.interval).all()
 
 
 def test_a_smaller_mean_lowers_the_ridge_and_classes_of_two_agree_with_logistic():

@@ -140,3 +140,13 @@ def test_stated_spreads_change_no_release():
     for wrong in ({"spread": 0}, {"spread": 2}, {"spread": {"y": 0.5}}, {"correlation": 1}):
         with pytest.raises(ParameterError):
             LeastSquares(SCHEMA, NAMES, "y", epsilon=1, **wrong)
+
+
+def test_a_coefficient_that_is_called_like_the_p_value_is_refused():
+    """release["p-value"] was the coefficient."""
+    schema = tdp.Schema({name: tdp.Interval(-1, 1) for name in ("a", "p-value", "y")}, rows=90)
+    for tested in ("p-value", ["a", "p-value"]):
+        with pytest.raises(ParameterError, match="Two entries would have the name 'p-value'"):
+            tdp.RegressionTest(schema, ["a", "p-value"], "y", tested, epsilon=1)
+    others = tdp.RegressionTest(schema, ["a", "p-value"], "y", "a - p-value", epsilon=1)
+    assert others.names == ("a - p-value", "p-value")

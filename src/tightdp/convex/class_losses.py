@@ -31,7 +31,7 @@ class SoftmaxLoss(RowLoss):
     classes are equally likely, which leaves
 
     .. math:: h(s) = (\kappa - 1) \log(1 + cs/\kappa)
-        + \log\bigl((1 - s)(1 + cs/\kappa) + s (1 + c(1 - s))\bigr),
+        + \log\bigl(1 + cs(1 - s)(1 + 1/\kappa)\bigr),
 
     again concave in s. For two classes it is :math:`\log(1 + 2 c s (1 - s))`.
 
@@ -90,9 +90,9 @@ class SoftmaxLoss(RowLoss):
     def _determinant(self, s: float, ratio: float) -> float:
         """The h of the class."""
         others = self.classes - 1
-        one = 1.0 + ratio * (s / others)
-        rest = (1.0 - s) * one + s * (1.0 + ratio * (1.0 - s))
-        return (others - 1) * math.log(one) + math.log(rest)
+        rest = ratio * s * (1.0 - s) * (1.0 + 1.0 / others)
+        # logarithms of numbers next to 1, of which small budgets see every digit
+        return (others - 1) * math.log1p(ratio * (s / others)) + math.log1p(rest)
 
     def __repr__(self) -> str:
         return f"softmax loss of {self.classes} classes"

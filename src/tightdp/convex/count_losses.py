@@ -141,6 +141,7 @@ class CountLoss(MarginLoss):
         high = self.start * math.exp(min(reach, _FAR)) * (1.0 + 1e-12)
         return min(low, self.cap), min(high, self.cap)
 
+    @np.errstate(over="ignore")  # of a next to nothing: the top is then at an end
     def steepest(self, rate: float, ratio: float, reach: float) -> float:
         # Two cases for every w. A count above its mean: both terms grow with v, so v = 1. One
         # below: rate (w - v) / (1 + aw) + log(1 + c q (1 + av)), q = w / (1 + aw)^2, is concave in

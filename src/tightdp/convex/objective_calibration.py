@@ -101,7 +101,7 @@ class PublicFacts:
         low, high = 1e-300, 1.0
         while self.privacy_loss(rate, high) > epsilon:
             low, high = high, 4.0 * high
-            if high > 1e9 * self.width / rate:
+            if high > 1e9 * self.width / min(rate, epsilon):
                 return None
         while high > low * (1.0 + _SAFE) and high > 1e-290:
             middle = math.sqrt(low) * math.sqrt(high)

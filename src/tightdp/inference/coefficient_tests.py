@@ -21,6 +21,7 @@ from tightdp.errors import FloatArray, check_array, check_choice, check_filled, 
 
 Tested = str | Mapping[str, float] | Sequence[str | Mapping[str, float]]
 _CENTRAL = 0.95
+_SMALLEST, _LARGEST = 1e-30, 1e30
 
 
 class CoefficientTest(NamedTuple):
@@ -56,13 +57,22 @@ def equations(tested: object, names: Sequence[str]) -> tuple[FloatArray, list[st
         if not isinstance(given, Mapping) or not given:
             fail("`tested` must name coefficients, or map them to weights.")
         for name, weight in given.items():
-            row[list(names).index(check_choice("tested", name, names))] = check_real(
-                "tested", weight
-            )
+            row[list(names).index(check_choice("tested", name, names))] = _weight(weight)
         words.append(_in_words(given))
     if np.linalg.matrix_rank(weights) < len(weights):
         fail("`tested` must be equations of which none follows from the others.")
     return weights, words
+
+
+def _weight(given: object) -> float:
+    """A weight whose square, and that of its inverse, times those of bounds, is a double."""
+    weight = check_real("tested", given)
+    if weight and not _SMALLEST <= abs(weight) <= _LARGEST:
+        fail(
+            f"`tested` must have weights of {_SMALLEST:g} to {_LARGEST:g} in size, or 0. Got "
+            f"{weight:g}."
+        )
+    return weight
 
 
 def _from_text(text: str, names: Sequence[str]) -> dict[str, float]:
@@ -74,14 +84,16 @@ def _from_text(text: str, names: Sequence[str]) -> dict[str, float]:
     if text in names:
         return {text: 1.0}
     longest = sorted(map(re.escape, names), key=len, reverse=True)
-    term = re.compile(rf"\s*([+-]?)\s*(\d+(?:\.\d*)?)?\s*\*?\s*({'|'.join(longest)})\s*(?=[+-]|$)")
+    # blanks follow a sign, a number or a star: then there is one way to divide a long row of them
+    weight = r"\s*(?:([+-])\s*)?(?:(\d+(?:\.\d*)?)\s*)?(?:\*\s*)?"
+    term = re.compile(rf"{weight}({'|'.join(longest)})\s*(?=[+-]|$)")
     found: dict[str, float] = {}
     place = 0
     while place < len(text):
         match = term.match(text, place)
         if match is None or (place and not match[1]) or match[3] in found:
             return {text: 1.0}  # no name, which is said where names are checked
-        found[match[3]] = float(f"{match[1]}{match[2] or 1}")
+        found[match[3]] = float(f"{match[1] or ''}{match[2] or 1}")
         place = match.end()
     return found
 

@@ -206,10 +206,11 @@ class Cloud:
         info, bits = mechanism.information, source(_SEED)
         assert info is not None
         seen = release.value[len(mechanism.names) :]
-        cube = KNormNoise(LpBall(len(seen), np.inf), float(info.noise.rate))
+        # of rate 1, and scaled here: steps of a fine grid are too small for a budget of its own
+        cube, unit = KNormNoise(LpBall(len(seen), np.inf), 1.0), float(info.noise.rate)
 
         def information(count: int) -> FloatArray:
-            noise = cube.sample(count, rng=bits) / (info.factor * info.resolution)
+            noise = cube.sample(count, rng=bits) / (unit * info.factor * info.resolution)
             return info.matrices(seen - noise)
 
         return cls._simulate(mechanism, release, information, bits)

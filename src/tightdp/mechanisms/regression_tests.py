@@ -10,7 +10,7 @@ import numpy as np
 import scipy  # scipy.special is loaded at its first use
 
 from tightdp.accepted import Number
-from tightdp.data.statistics import columns_of_kind
+from tightdp.data.statistics import columns_of_kind, distinct
 from tightdp.errors import FloatArray, check_array, check_choice, check_confidence, check_real, fail
 from tightdp.inference.coefficient_intervals import (
     holding,
@@ -93,7 +93,7 @@ class RegressionTest(PlannedReading):
         several = isinstance(null, (list, tuple, np.ndarray)) and np.ndim(null) > 0
         plain = [check_real("null", each) for each in null] if several else null  # type: ignore[union-attr]
         self.null = check_null(plain, len(self.weights))
-        self.names = (*words, P_VALUE)
+        self.names = distinct((*words, P_VALUE))
         self.effect = f"difference of {' and '.join(words)} from the null"
         self._take_price()
 
