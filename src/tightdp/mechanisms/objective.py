@@ -32,6 +32,7 @@ from tightdp.errors import (
     UndecidedError,
     check_choice,
     check_confidence,
+    check_most,
     check_probability,
     check_within,
     fail,
@@ -59,6 +60,7 @@ from tightdp.release import Draft, Known, Release, Unknown
 from tightdp.schema import Schema
 
 MOST_TIMES = 4  # rows used with functions of one's own, in units of those that the schema states
+_MOST_PARAMETERS = 1 << 11  # of a model: every step of the search solves as many equations
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
 _LEAST_EPSILON = Fraction(1, 1 << 33)
 _LEVEL_BITS, _FINEST_BITS = 44, 40
@@ -271,6 +273,8 @@ class ObjectivePerturbation(Mechanism):
         )
         self._budgets(interval_share, schema.rows_per_person)
         self.schema, self.neighbors, self.names = schema, schema.neighbors, self._named()
+        remedy = "choose fewer features, or levels"
+        check_most("features", len(self.names), _MOST_PARAMETERS, "parameters", remedy)
         self.penalty = read_penalty(l1, penalty, theta_set, len(self.names))
         self._plain_penalty = l1 == 0 and penalty is None and theta_set is None
         self.ball = self._read_ball(noise)
