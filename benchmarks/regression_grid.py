@@ -1,16 +1,17 @@
 """Linear regression on a grid of settings: the default beside its own variants and beside peers.
 
-    python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--only NAME] [--fresh]
+    python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--only NAME]
+        [--fresh | --latest] [--part errors | coverage | "one column"]
 
 The settings below were written down before anything was run on them, but the default was revised
 after it was seen on them (its prior, its guesses of the target's level and of the length of the
 coefficients, and so the shares of its noise), so that they are no independent test of it; the fresh
-settings, written down after the last revision, are. They have 1 to 15 columns, 500 to
-100,000 rows, correlations up to .95, columns off their centre, narrow, skewed or with two values,
-targets off their centre, heavy tails, small and single signals, and epsilon from 1/16 to 4. Errors
-are median distances of the slopes, for columns and a target scaled to [-1, 1], to least squares
-without noise and to the population's slopes. Noise is drawn from the continuous law of each body.
-Peers get delta = 1e-6, which the default does without.
+settings, and then the latest ones, were written down after such a revision. They have 1 to 15
+columns, 500 to 100,000 rows, correlations up to .95, columns off their centre, narrow, skewed or
+with two values, targets off their centre, heavy tails, small and single signals, and epsilon from
+1/16 to 4. Errors are median distances of the slopes, for columns and a target scaled to [-1, 1], to
+least squares without noise and to the population's slopes. Noise is drawn from the continuous law
+of each body. Peers get delta = 1e-6, which the default and DPpack's algorithm do without.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import platform
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,16 @@ from numpy.typing import NDArray
 
 import tightdp as tdp
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.inference import coefficient_intervals
 from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.randomness import RandomSource
 
 Array = NDArray[np.float64]
 
 EPSILONS = (1 / 16, 1 / 4, 1.0, 4.0)
 DELTA = 1e-6
 DRAWS = 2  # of noise for every table, for errors
+CANDIDATES = 1_000  # for the medians of OpenDP, ten times its default, which is coarser than noise
+POOL = 6_000  # draws of noise that the candidates of all tables are taken from
 VARIANTS: dict[str, dict[str, Any]] = {
     f"{noise}, {post}": {"noise": noise, "post": post}
     for noise in ("split", "hull", "linf")
@@ -46,7 +50,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Design:
-    """Columns in [-1, 1] and a line; ``length`` is that of the slopes."""
+    """Columns in [-1, 1] and a line; ``length`` is that of the slopes.
+
+    They sum to 0, unless ``along``, where they are equal, or ``single``, where one is not 0.
+    """
 
     columns: int = 5
     rows: int = 10_000
@@ -56,6 +63,7 @@ class Design:
     width: float = 1.0
     length: float = 0.25
     single: bool = False
+    along: bool = False
     level: float = 0.0
     sigma: float = 0.15
     tails: str = "normal"
@@ -64,11 +72,16 @@ class Design:
     def slopes(self) -> Array:
         p = self.columns
         direction = np.linspace(-1, 1, p) if p > 1 else np.ones(1)
-        direction = np.eye(p)[0] if self.single else direction
+        direction = np.eye(p)[0] if self.single else np.ones(p) if self.along else direction
         return np.asarray(self.length * direction / np.linalg.norm(direction))
 
     def draw(self, rows: int, rng: np.random.Generator) -> Array:
         """Mean products of (1, x, y) of a table."""
+        whole = self.cells(rows, rng)
+        return np.asarray(whole.T @ whole / rows)
+
+    def cells(self, rows: int, rng: np.random.Generator) -> Array:
+        """Rows (1, x, y) of a table."""
         common = rng.standard_normal((rows, 1))
         own = rng.standard_normal((rows, self.columns))
         z = math.sqrt(self.correlation) * common + math.sqrt(1 - self.correlation) * own
@@ -83,8 +96,7 @@ class Design:
         x = np.clip(x, -1, 1)
         error = rng.standard_t(3, rows) if self.tails == "t" else rng.standard_normal(rows)
         y = self.level + (x - self.centre) @ self.slopes + self.sigma * error
-        whole = np.column_stack([np.ones(rows), x, np.clip(y, -1, 1)])
-        return np.asarray(whole.T @ whole / rows)
+        return np.column_stack([np.ones(rows), x, np.clip(y, -1, 1)])
 
 
 DESIGNS = {
@@ -125,6 +137,30 @@ FRESH = {
     "9 columns": Design(columns=9, rows=20_000),
     "11 skewed columns": Design(columns=11, rows=50_000, correlation=0.3, shape="lognormal"),
     "13 columns, one matters": Design(columns=13, rows=100_000, single=True),
+}
+
+# written down after the prior of the solver was revised, before anything was run on them
+LATEST = {
+    "1 column, small signal": Design(columns=1, rows=5_000, length=0.1),
+    "1 column, target off centre": Design(columns=1, length=0.3, level=0.5),
+    "2 columns, one matters": Design(columns=2, rows=20_000, length=0.3, single=True),
+    "2 columns, correlated .5, along": Design(
+        columns=2, rows=5_000, correlation=0.5, shape="normal", length=0.2, along=True
+    ),
+    "3 columns, small signal": Design(columns=3, length=0.05),
+    "3 columns, correlated .9, along": Design(
+        columns=3, rows=20_000, correlation=0.9, shape="normal", length=0.3, along=True
+    ),
+    "4 columns, target off centre": Design(columns=4, level=0.4, length=0.15),
+    "5 columns, small signal": Design(rows=50_000, length=0.05),
+    "6 columns of two values, one matters": Design(
+        columns=6, rows=20_000, shape="flags", length=0.15, single=True
+    ),
+    "7 columns, along": Design(columns=7, rows=50_000, length=0.4, along=True),
+    "9 columns, small signal": Design(columns=9, rows=100_000, length=0.04),
+    "12 columns, correlated .3, along": Design(
+        columns=12, rows=50_000, correlation=0.3, shape="normal", length=0.2, along=True
+    ),
 }
 
 
@@ -179,7 +215,90 @@ def peers(exact: Array, design: Design, epsilon: float, seed: int) -> dict[str, 
     cube = tdp.KNormNoise(tdp.LpBall(d, np.inf, 2.0), epsilon).sample(size, rng=seed)
     gradient = (c + cube)[:, 1:] / n
     found["one gradient step"] = gradient / d  # the step that is safe for columns in [-1, 1]
+    found["DPpack"] = objective_perturbation(G, c, epsilon, rng)
     return found
+
+
+def objective_perturbation(G: Array, c: Array, epsilon: float, rng: np.random.Generator) -> Array:
+    """Slopes as in DPpack 0.2 (Kifer, Smith and Thakurta, 2012), delta = 0, its penalty gamma 0.
+
+    Written from its published algorithm: the target is scaled to [-d, d], rows have the length
+    root d and coefficients at most root d, so that gradients are at most 2 d^1.5 and curvatures d.
+    """
+    size, d = c.shape
+    length = rng.gamma(d, 2 * (2 * d**1.5) / epsilon, size)
+    direction = rng.standard_normal((size, d))
+    b = length[:, None] * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+    value, vector = np.linalg.eigh(G)
+    along = (np.swapaxes(vector, 1, 2) @ (d * c - b)[:, :, None])[:, :, 0]
+    low, high = np.full(size, 2 * d / epsilon), np.full(size, 1e12)
+    inside = (along**2 / (value + low[:, None]) ** 2).sum(axis=1) <= d
+    for _ in range(100):  # the least ridge that keeps coefficients in their ball
+        middle = np.sqrt(low * high)
+        fits = (along**2 / (value + middle[:, None]) ** 2).sum(axis=1) <= d
+        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
+    ridge = np.where(inside, 2 * d / epsilon, high)[:, None]
+    found = (vector @ (along / (value + ridge))[:, :, None])[:, :, 0]
+    return np.asarray(found[:, 1:] / d)
+
+
+def one_column(only: str | None) -> tuple[list[str], list[str]]:
+    """OpenDP's and diffprivlib's lines, which read rows, beside the default and the median line.
+
+    OpenDP has Theil and Sen's line for one column, by medians of predictions of pairs of rows. The
+    median line is that of :class:`~tightdp.QuantileRegression`.
+    """
+    import diffprivlib.models
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib", "floating-point", "honest-but-curious")
+
+    def opendp(scale: float, candidates: int = 100) -> Any:
+        return dp.sklearn.linear_model.LinearRegression(
+            dp.max_divergence(), [(-1, 1)], (-1, 1), scale, candidates_count=candidates
+        )
+
+    two = opendp(1.0).measurement.map(2)  # a replaced row is one removed and one added
+    lines = [
+        "| setting | epsilon | default | median line | OpenDP, Theil-Sen | diffprivlib "
+        "| to the truth: default | median line | OpenDP | diffprivlib | least squares |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, design in (DESIGNS | FRESH).items():
+        if design.columns > 1 or (only is not None and only not in name):
+            continue
+        for epsilon in EPSILONS:
+            rng = np.random.default_rng([SEED, 99])
+            fits: dict[str, list[float]] = {}
+            exact = []
+            for place in range(TABLES):
+                cells = design.cells(design.rows, rng)
+                exact.append(cells.T @ cells / design.rows)
+                x, y = cells[:, 1], cells[:, 2]
+                line = opendp(two / epsilon, CANDIDATES).fit(x[:, None], y)
+                fits.setdefault("OpenDP", []).append(float(line.coef_[0]))
+                line = tdp.QuantileRegression(
+                    epsilon=epsilon, bounds=[(-1, 1), (-1, 1)], random_state=place
+                ).fit(x[:, None], y)
+                fits.setdefault("median line", []).append(float(line.coef_[0]))
+                rival = diffprivlib.models.LinearRegression(
+                    epsilon=epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1), random_state=place
+                )
+                fits.setdefault("diffprivlib", []).append(float(rival.fit(x[:, None], y).coef_[0]))
+            tables = np.array(exact)
+            found = mechanism(design, epsilon)
+            own = LinearFit(found, noisy(found, tables, seed=11)).solve()[:, 1]
+            fits = {"default": list(own), **fits}
+            plain, truth = slopes_of(tables)[:, 0], float(design.slopes[0])
+            cells_of = [
+                f"{np.median(abs(np.array(b) - at)):.3g}"
+                for at in (plain, truth)
+                for b in (fits[k] for k in ("default", "median line", "OpenDP", "diffprivlib"))
+            ]
+            cells_of.append(f"{np.median(abs(plain - truth)):.3g}")
+            lines.append("| " + " | ".join([name, f"{epsilon:g}", *cells_of]) + " |")
+            print(lines[-1], flush=True)
+    return lines, [f"{TABLES} tables each; median distances of the slope to that of least squares."]
 
 
 def settings(only: str | None) -> Iterator[tuple[str, Design, Array, Array]]:
@@ -241,39 +360,42 @@ def errors(only: str | None) -> tuple[list[str], list[str]]:
 
 
 def coverage(only: str | None) -> tuple[list[str], list[str]]:
-    """How often intervals hold the population's slopes, and how long they are."""
+    """How often intervals hold the population's slopes, and how long they are.
+
+    Every table has candidates of its own, as many as the library takes, out of ``POOL`` draws of
+    noise for each setting.
+    """
     lines = [
-        "| setting | epsilon | held, equal variance | held, no assumption | width over least "
-        "squares' | and with no assumption | outside their interval |",
-        "|---|---|---|---|---|---|---|",
+        "| setting | epsilon | held, equal variance | lowest to highest | held, no assumption "
+        "| lowest to highest | width over least squares' | and with no assumption | outside |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     shares, outside = [], 0
-    pool = 200
     for name, design, tables, truth in settings(only):
+        C = np.linalg.inv(tables[:, :-1, :-1])
+        own = np.sqrt(design.sigma**2 * C.diagonal(axis1=1, axis2=2)[:, 1:] / design.rows)
         for epsilon in EPSILONS:
             found = mechanism(design, epsilon)
-            drawn = found.moments.simulate(pool, rng=3)
-            M = noisy(found, tables, seed=17)
-            found.moments.simulate = lambda count, rng, drawn=drawn: drawn[:count]  # type: ignore
-            held: dict[str | None, list[Array]] = {"equal variance": [], None: []}
-            width: dict[str | None, list[float]] = {"equal variance": [], None: []}
-            for place, (products, table) in enumerate(zip(M, tables, strict=True)):
-                C = np.linalg.inv(table[:-1, :-1])
-                spread = np.sqrt(design.sigma**2 * np.diag(C)[1:] / design.rows)
-                # intervals with no assumption on a tenth of the tables
-                for assume in held if place < TABLES // 10 else ["equal variance"]:
-                    fit = LinearFit(found, products)
+            released = noisy(found, tables, seed=17)
+            pool = found.moments.simulate(POOL, rng=3)
+            found.moments.simulate = partial(_picked, pool)  # type: ignore[method-assign]
+            cells = [name, f"{epsilon:g}"]
+            widths = []
+            for assume, many in (("equal variance", TABLES), (None, TABLES // 3)):
+                held, width = [], []
+                for M, spread in zip(released[:many], own[:many], strict=True):
+                    fit = LinearFit(found, M)
                     low, high = fit.intervals(0.05, assume=assume)[1:].T
                     value = fit.coefficients[1:]
-                    held[assume].append((low <= truth) & (truth <= high))
-                    width[assume].append(float(np.median((high - low) / (2 * 1.96 * spread))))
+                    held.append((low <= truth) & (truth <= high))
+                    width.append(np.median((high - low) / (2 * 1.96 * spread)))
                     outside += int(((value < low) | (value > high)).sum())
-            share = {k: np.mean(v, axis=0) for k, v in held.items()}
-            shares.append((float(share["equal variance"].mean()), name, epsilon))
-            cells = [name, f"{epsilon:g}"]
-            cells += [f"{s.min():.3f} to {s.max():.3f}" for s in share.values()]
-            cells += [f"{np.median(w):.2f}" for w in width.values()]
-            lines.append("| " + " | ".join([*cells, str(outside)]) + " |")
+                share = np.mean(held, axis=0)
+                cells += [f"{share.mean():.3f}", f"{share.min():.3f} to {share.max():.3f}"]
+                widths.append(f"{np.median(width):.2f}")
+                if assume:
+                    shares.append((float(share.mean()), name, epsilon))
+            lines.append("| " + " | ".join([*cells, *widths, str(outside)]) + " |")
             print(lines[-1], flush=True)
     low = [f"{s:.3f} ({name}, epsilon {e:g})" for s, name, e in sorted(shares)[:5]]
     over = sum(s > 0.98 for s, _, _ in shares)
@@ -285,20 +407,26 @@ def coverage(only: str | None) -> tuple[list[str], list[str]]:
     return lines, summary
 
 
+def _picked(pool: Array, count: int, rng: RandomSource) -> Array:
+    """Some of many draws of noise, others for every table."""
+    return np.asarray(pool[rng.words(count) % len(pool)])
+
+
 def main() -> None:
     global TABLES, CHOSEN, SEED
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tables", type=int, default=300)
     parser.add_argument("--only")
-    parser.add_argument("--part", choices=("errors", "coverage"))
+    parser.add_argument("--part", choices=("errors", "coverage", "one column"))
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--latest", action="store_true")
     options = parser.parse_args()
     CHOSEN, SEED = (FRESH, 8) if options.fresh else (DESIGNS, 7)
+    CHOSEN, SEED = (LATEST, 9) if options.latest else (CHOSEN, SEED)
     TABLES, start = options.tables, time.perf_counter()
-    coefficient_intervals._MOST = 200  # candidates for every table, of 2000
-    parts = {"errors": errors, "coverage": coverage}
-    wanted = [options.part] if options.part else list(parts)
+    parts = {"errors": errors, "coverage": coverage, "one column": one_column}
+    wanted = [options.part] if options.part else ["errors", "coverage"]
     text = [
         "# Linear regression on a grid",
         "",

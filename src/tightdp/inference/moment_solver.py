@@ -15,7 +15,8 @@ released moments themselves say decides how far each of them is trusted (empiric
    g plus that of C times b. Along the singular vectors of :math:`R^{-1/2} C`, b is normal about 0
    with either one width :math:`\tau` for all or a width for each, and the likelihood of g weighs
    the two. Beforehand a width has the tail of a half-Cauchy law (Gelman, 2006), and a density that
-   vanishes at 0, so that moderate effects are not taken for none (Chung and others, 2013).
+   vanishes at 0, so that moderate effects are not taken for none (Chung and others, 2013): fast
+   where there are few directions, which say little about a width, and hardly where there are many.
    Directions in which C is small compared with the noise stay near 0.
 
 As epsilon grows R tends to 0 and b to the least-squares estimate. All functions take one matrix of
@@ -35,6 +36,7 @@ _ROUNDS = 4
 _WIDTHS = np.geomspace(1e-6, 1e2, 41)  # values of tau^2
 _LEAST = 1e-12  # a standard deviation of the noise below which nothing is shrunk
 _TINY = 1e-300
+_FEW, _MOST_POWER = 4, 3.0  # directions; see step 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,12 +156,15 @@ def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
     spread = 1 + _WIDTHS[:, None] * size[..., None, :] ** 2
     each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2  # log-likelihoods
     kept = _WIDTHS[:, None] * size[..., None, :] / spread
-    scale = np.sqrt(_WIDTHS * h.shape[-1] / (length / 2))
-    prior = scale**2 / (1 + scale**3)  # on logarithmic steps: a density tau / (1 + tau^3)
+    many = h.shape[-1]
+    scale, power = np.sqrt(_WIDTHS * many / (length / 2)), min(1 + _FEW / many, _MOST_POWER)
+    # on logarithmic steps: a density tau^(power - 1) / (1 + tau^(power + 1))
+    prior = scale**power / (1 + scale ** (power + 1))
     prior = np.log(prior / prior.sum())[:, None]
     common, one_width = _average(each.sum(axis=-1, keepdims=True) + prior, kept)
     separate, own_widths = _average(each + prior, kept)
-    odds = np.exp(np.clip(separate.sum(axis=-1) - common.sum(axis=-1), -50, 50))[..., None]
+    likelier = np.clip(separate.sum(axis=-1) - common.sum(axis=-1), -50, 50)
+    odds = (_FEW / many * np.exp(likelier))[..., None]  # of many widths some are large by chance
     found = (one_width + odds * own_widths) / (1 + odds)
     return np.asarray((np.swapaxes(W, -1, -2) @ (found * along)[..., None])[..., 0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,7 +58,6 @@ POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)
 PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
 
-_SEED = 20_190_605  # of simulations after the release: repeatable, and no privacy is at stake
 _NARROW = 1 / 5  # of their bounds, which features of real tables often fill
 _CORRELATED = 0.8
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
@@ -326,7 +326,7 @@ class LinearFit:
         if assume is not None:
             check_choice("assume", assume, ASSUMPTIONS)
         if assume not in self._drawn:
-            mechanism, rng = self.mechanism, SeededSource(_SEED)
+            mechanism, rng = self.mechanism, SeededSource(self._seed())
             origin = mechanism.design.origin
 
             def noise(count: int) -> FloatArray:
@@ -346,6 +346,14 @@ class LinearFit:
                 ),
             )
         return self._drawn[assume]
+
+    def _seed(self) -> int:
+        """Of simulations after the release: the same for a release, another one for the next.
+
+        With one seed for all, the same draws would decide how often intervals of one mechanism
+        hold, for everybody and again and again.
+        """
+        return zlib.crc32(np.ascontiguousarray(self.products).data)
 
     def _independent_rows(self) -> int:
         """Rows that the sampling error is that of: fewer, where they are counted or a person's."""

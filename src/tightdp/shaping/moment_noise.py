@@ -142,6 +142,17 @@ class MomentNoise:
         """Of the coefficients, for the public guesses; up to a factor that epsilon decides."""
         return sum(_effects(self.moments, self.variances()))
 
+    def typical_error(self) -> float:
+        """The same by the median size of the noise instead of its root mean square.
+
+        Noise of few entries is large now and then, and otherwise smaller than its variance says:
+        its gauge has a gamma law of shape d + 1, of median about d + 2/3, for d entries.
+        """
+        typical = [(part.dim + 2 / 3) ** 2 / (part.dim + 1) / (part.dim + 2) for part in self.parts]
+        each = [part.variances(Fraction(1)) for part in self.parts]
+        found = np.concatenate([v * share for v, share in zip(each, typical, strict=True)])
+        return sum(_effects(self.moments, found))
+
     def variances(self) -> FloatArray:
         """Of all entries, at epsilon = 1."""
         return np.concatenate([part.variances(Fraction(1)) for part in self.parts])
@@ -172,7 +183,7 @@ def choose_noise(
     *,
     square: bool,
 ) -> MomentNoise:
-    """The asked noise; "best" has the least predicted error of the coefficients.
+    """The asked noise; "best" has the least typical error of the coefficients that is predicted.
 
     ``square``: whether the square of the target is released, too.
     """
@@ -198,7 +209,7 @@ def choose_noise(
             options.append(_nuclear(moments(joint=True, square=True)))
         if len(features) < _MANY or not options:
             options.append(_joint(moments(joint=True), "hull", share))
-    return min(options, key=MomentNoise.predicted_error)
+    return min(options, key=MomentNoise.typical_error)
 
 
 def _cube(moments: RegressionMoments) -> MomentNoise:
