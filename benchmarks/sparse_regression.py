@@ -3,10 +3,10 @@
     python benchmarks/sparse_regression.py [--out FILE] [--tables 10]
 
 200 even columns in [-1, 1], of which five matter, errors of standard deviation 0.15, 20,000 and
-100,000 rows, fixed before the runs. `SparseLinearRegression` keeps five columns. Beside it: the same
-five, where they are public; all 200 by AdaSSP, by Gaussian sufficient statistics (delta = 1e-6)
-and by DPpack's algorithm; and zero. Errors are median distances of the slopes to least squares on
-the five columns and to those of the population.
+100,000 rows, fixed before the runs. `SparseLinearRegression` keeps five columns. Beside it stand
+these five where they are public; all 200 by AdaSSP, by Gaussian sufficient statistics (delta =
+1e-6) and by DPpack's algorithm; and zero. Errors are median distances of the slopes to least
+squares on the five columns and to those of the population.
 """
 
 from __future__ import annotations
