@@ -186,6 +186,37 @@ def test_the_last_ending_says_what_divides_cells():
     assert tdp.CsvFile("T.TSV.gz").delimiter == "\t"
 
 
+@pytest.mark.parametrize("name", ["t.dat", "t.txt", "t.data.gz", "t.test"])
+def test_without_a_header_a_file_whose_name_tells_no_marks_wants_them_stated(
+    name, tmp_path, monkeypatch, capsys
+):
+    """Cells divided by blanks were all read as missing, without a word, and paid for."""
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, ["41 north", "37 south"], name)
+    with pytest.raises(ParameterError, match="`delimiter` must be stated"):
+        tdp.CsvFile(name, ["age", "region"])
+    Path("plan.toml").write_text(
+        f'[data]\nfile = "{name}"\nnames = ["age", "region"]\n[schema]\nrows = 2\n'
+        f'columns.age = {{low = 0, high = 100}}\n[budget]\nepsilon = 1\nledger = "l.db"\n{RELEASE}'
+    )
+    assert main(["release", "plan.toml"]) == 2
+    assert "`delimiter` must be stated" in capsys.readouterr().err
+    assert not Path("l.db").exists()
+    for more in (["--no-header"], ["--names", "age,region"]):
+        assert main(["schema", "init", name, *more]) == 2
+        assert "`--delimiter` must be stated" in capsys.readouterr().err
+        assert main(["schema", "init", name, *more, "--delimiter", "blank", "--force"]) == 0
+    tdp.CsvFile(name, ["age", "region"], widths=[3, 5])  # nothing divides the cells
+
+
+def test_a_check_says_that_other_marks_divide_the_lines(tmp_path):
+    path = written(tmp_path, ["41 north", "37 south", "12"], "t.dat")
+    stated = [tdp.CsvFile(path, ["c1", "c2"], delimiter=mark) for mark in (",", " ")]
+    assert [SCHEMA.check(file).undivided for file in stated] == [True, False]
+    assert "State `delimiter`" in str(SCHEMA.check(stated[0]))
+    assert "State `delimiter`" not in str(SCHEMA.check(stated[1]))
+
+
 def test_blanks_divide_cells_as_one_does(tmp_path):
     lines = ["  41  north", "37 south  ", '12   "west end"', "", "99"]
     file = tdp.CsvFile(written(tmp_path, lines, "t.data"), ["c1", "c2"], delimiter=" ")

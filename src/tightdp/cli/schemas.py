@@ -17,7 +17,7 @@ from tightdp.cli.arguments import (
     write_file,
 )
 from tightdp.cli.output import Exit, Speaker
-from tightdp.data.csv_files import DELIMITERS, CsvFile, is_text_file
+from tightdp.data.csv_files import DELIMITERS, CsvFile, find_delimiter, is_text_file
 from tightdp.data.excel_sheets import ExcelFile, excel_table
 from tightdp.data.row_tables import (
     absolute_address,
@@ -115,7 +115,7 @@ _HEADER = (  # whether the first line of a CSV file has the names of the columns
         "--delimiter",
         metavar="MARK",
         help='what divides cells: one of ",", ";", "|", "tab" and "blank" (one or more of them); '
-        "by default what the header shows, and a comma with --no-header",
+        "by default what the header shows; without one, commas in a .csv file, tabs in a .tsv file",
     ),
     argument(
         "--encoding",
@@ -185,7 +185,7 @@ def _header(given: argparse.Namespace) -> list[HeaderColumn]:
             fail("`--no-header`: only text files, such as CSV, can lack one.")
         return columns
     if stated is not None:
-        _ = CsvFile(given.data, stated)  # names of columns, each once
+        _ = CsvFile(given.data, stated, _delimiter(given))  # names of columns, each once
         return [HeaderColumn(name, "") for name in stated]
     if given.no_header:
         return [HeaderColumn(f"c{i}", "") for i in range(1, len(columns) + 1)]
@@ -218,7 +218,8 @@ def _widths(given: argparse.Namespace) -> list[int]:
 def _delimiter(given: argparse.Namespace) -> str | None:
     """What divides cells, where it is said, and where no header shows it."""
     if given.delimiter is None:
-        return CsvFile(given.data, ["c1"]).delimiter if given.no_header else None
+        text = given.no_header and is_text_file(Path(given.data))
+        return find_delimiter("--delimiter", Path(given.data)) if text else None
     words = {"tab": "\t", "\\t": "\t", "blank": " "}
     return check_choice("--delimiter", words.get(given.delimiter, given.delimiter), DELIMITERS)
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from tightdp.accepted import TableLike
 from tightdp.data.blocks import Block, Scan
-from tightdp.data.columns import Cells, Chunk
+from tightdp.data.columns import Cells, Chunk, Engine
+from tightdp.data.engines import CsvTable
 from tightdp.data.one_pass import BLOCK_ROWS, scan_sums
-from tightdp.data.table import check_frame
+from tightdp.data.table import Table, check_frame
 from tightdp.errors import FloatArray, Integers, TightdpError, fail
 from tightdp.printed import html_table, short, text_table, whole
 from tightdp.privacy import NOT_PRIVATE, Neighbors
@@ -28,6 +29,12 @@ from tightdp.schema import DOORS, Category, Date, Interval, Schema
 _OTHER_MARKS = ((",", "."), (".", ","))  # 1.234,5 and 1,234.5
 _OTHER_FORMATS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
 _COUNTS = ("missing", "unreadable", "clamped", "unseen", *(f"written {i}" for i in range(3)))
+
+
+_UNDIVIDED = (
+    "All cells beyond the first of each line are missing: other marks seem to divide the lines of "
+    "the file than those by which it is read. State `delimiter` (of a table, tdp.CsvFile)."
+)
 
 
 class ColumnCheck:
@@ -108,6 +115,8 @@ class TableCheck:
     by_column : dict from names to ColumnCheck
     problems : dict from names to texts
         Columns that cannot be read at all, with the reason.
+    undivided : bool
+        Whether no line of a text file has more than one cell, although it has several columns.
 
     Examples
     --------
@@ -119,12 +128,17 @@ class TableCheck:
     (1, 1)
     """
 
-    __slots__ = ("by_column", "problems", "rows", "schema")
+    __slots__ = ("by_column", "problems", "rows", "schema", "undivided")
 
     def __init__(
-        self, schema: Schema, rows: int, columns: list[ColumnCheck], problems: dict[str, str]
+        self,
+        schema: Schema,
+        rows: int,
+        columns: list[ColumnCheck],
+        problems: dict[str, str],
+        undivided: bool = False,
     ) -> None:
-        self.schema, self.rows = schema, rows
+        self.schema, self.rows, self.undivided = schema, rows, undivided
         self.by_column, self.problems = {found.name: found for found in columns}, problems
 
     def __getitem__(self, name: str) -> ColumnCheck:
@@ -147,6 +161,7 @@ class TableCheck:
         least = self.schema.neighbors is Neighbors.REPLACE_ONE
         stated = f"{'' if least else 'at most '}{whole(self.schema.rows)}"
         notes = [f"{whole(self.rows)} rows; the schema says {stated}."]
+        notes += [_UNDIVIDED] if self.undivided else []
         notes += [found.hint for found in self.by_column.values() if found.hint]
         return [*notes, *self.problems.values()]
 
@@ -186,7 +201,8 @@ def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> 
     x: with decimal = ',' and thousands = '.', 1 of its unreadable cells are numbers.
     NOT PRIVATE: for the curator's eyes only
     """
-    problems = _problems(schema, frame)
+    table = Table.open(frame, schema)
+    problems = _problems(schema, table)
     names = tuple(name for name in schema if name not in problems)
     if not names:
         fail(next(iter(problems.values())))
@@ -194,27 +210,36 @@ def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> 
     facts = Schema(schema.select(names), schema.rows, bits=schema.bits)
     look = Look.of([(facts, names)], BLOCK_ROWS)
     width = len(look.counted)
-    *sums, _ = scan_sums(frame, look, _add_up, width, progress=progress)
+    *sums, _ = scan_sums(table, look, _add_up, width, progress=progress)
     counts = np.reshape(sums[1:], (len(names), len(_COUNTS))).tolist()
     found = [ColumnCheck(name, schema[name], row) for name, row in zip(names, counts, strict=True)]
-    return TableCheck(schema, sums[0], found, problems)
+    undivided = _undivided(table.engine(schema), found, sums[0])
+    return TableCheck(schema, sums[0], found, problems, undivided)
+
+
+def _undivided(engine: Engine, found: list[ColumnCheck], rows: int) -> bool:
+    """Whether the cells of a text file beyond the first of every line are missing, all of them."""
+    if not isinstance(engine, CsvTable):
+        return False
+    later = [column for column in found if column.name != engine.names()[0]]
+    return rows > 0 and bool(later) and all(column.missing == rows for column in later)
 
 
 DOORS["check"] = check_table
 
 
-def _problems(schema: Schema, frame: TableLike) -> dict[str, str]:
+def _problems(schema: Schema, table: Table) -> dict[str, str]:
     """Why columns cannot be read, by name; each is asked alone, if not all can."""
     plain = Schema(schema.columns, schema.rows)
     try:
-        check_frame(frame, plain, list(schema))
+        check_frame(table, plain, list(schema))
         return {}
     except TightdpError:
         pass
     problems = {}
     for name in schema:
         try:
-            check_frame(frame, plain, [name])
+            check_frame(table, plain, [name])
         except TightdpError as error:
             problems[name] = str(error)
     return problems

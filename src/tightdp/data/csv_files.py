@@ -50,6 +50,28 @@ def is_text_file(path: Path) -> bool:
     return _unpacked_name(path).endswith(_ENDINGS)
 
 
+def usual_delimiter(path: Path) -> str | None:
+    """What divides the cells of a file by its name: commas or tabs; None if that says nothing.
+
+    >>> [usual_delimiter(Path(name)) for name in ("a.csv.gz", "a.tsv", "a.dat")]
+    [',', '\\t', None]
+    """
+    return {".csv": ",", ".tsv": "\t"}.get(_unpacked_name(path)[-4:])
+
+
+def find_delimiter(option: str, path: Path) -> str:
+    """The usual delimiter of a file without a header, or an error that names what states it."""
+    mark = usual_delimiter(path)
+    if mark is None:
+        ends = "." + _unpacked_name(path).rpartition(".")[2]
+        fail(
+            f"`{option}` must be stated for a {ends} file without a header: no line but a header "
+            "may show what divides its cells, such as a comma, a tab or a blank. Files that end in "
+            ".csv and .tsv have commas and tabs."
+        )
+    return mark
+
+
 def _unpacked_name(path: Path) -> str:
     name = path.name.lower()
     return name.rpartition(".")[0] if path.suffix.lower() in _OPENERS else name
@@ -72,7 +94,8 @@ class CsvFile:
         are left out, and cells that it lacks are missing.
     delimiter : {",", ";", tab, "|", " "}, optional
         What divides the cells of a line; a blank stands for one or more of them. By default a tab
-        in a .tsv file, else what the header shows, and a comma where there is none.
+        in a .tsv file, else what the header shows. With ``names`` there is none that shows it: then
+        a comma in a .csv file, and in all others it must be stated.
     encoding : str
         How letters are stored: "utf-8", or an encoding with one byte for every letter, such as
         "latin-1" and "cp1252". In others, such as UTF-16, one byte may change how all that follow
@@ -114,14 +137,15 @@ class CsvFile:
             fail(f"`path` must end in {TEXT_FILES}. Got {place.name!r}.")
         if widths is not None and delimiter is not None:
             fail("`delimiter` must be left out with `widths`: nothing divides the cells.")
-        tabs = delimiter is None and _unpacked_name(place).endswith(".tsv")
-        mark = "\t" if tabs else delimiter
-        if mark is not None:
-            check_choice("delimiter", mark, DELIMITERS)
-        elif names is not None:
-            mark = ","
         known = None if names is None else checked_names(names)
         cut = None if widths is None else check_widths(widths, known)
+        mark = delimiter
+        if delimiter is not None:
+            check_choice("delimiter", delimiter, DELIMITERS)
+        elif known is not None and cut is None:
+            mark = find_delimiter("delimiter", place)
+        elif usual_delimiter(place) == "\t":  # of a .csv file the header shows it
+            mark = "\t"
         object.__setattr__(self, "path", place)
         object.__setattr__(self, "names", known)
         object.__setattr__(self, "delimiter", mark)

@@ -40,6 +40,7 @@ _WHOLE = frozenset(
         *("byte", "short", "long", "boolean"),  # of Spark
     )
 )
+_SMALL = frozenset({"Int8", "Int16", "Int32", "UInt8", "UInt16", "Boolean"})  # in 32 bits
 _NUMBERS = _WHOLE | {"ubigint", "UInt64", "float", "double", "Float32", "Float64"}
 _MOST_SPARK_SUMS = 40  # limbs: beyond it Spark's generated code is slower than blocks
 _KEY, _ROWS = "k", "n"
@@ -238,10 +239,12 @@ class _Polars(Dialect):
         self, query: GroupQuery, keys: Sequence[KeyRule], cells: Mapping[str, CellRule]
     ) -> Found:
         pl = require("polars", "polars")
-        made = [self._cell(pl, name, cells[name]).alias(f"c{j}") for j, name in enumerate(cells)]
-        rows = self.engine.frame.lazy().select(
-            self._key(pl, query.keys, keys).alias(_KEY), pl.lit(1, pl.Int64).alias(_ROWS), *made
-        )
+        place = {name: f"c{j}" for j, name in enumerate(query.cells)}
+        inside = [self._inside(pl, name, cells[name]).alias(place[name]) for name in place]
+        key = self._key(pl, query.keys, keys).alias(_KEY)
+        rows = self.engine.frame.lazy().select(key, pl.lit(1, pl.Int64).alias(_ROWS), *inside)
+        # a step of its own, in which what lies inside is not found again for every use
+        rows = rows.with_columns(_stepped(pl.col(place[name]), cells[name]) for name in place)
         sums = [limb.alias(f"s{j}") for j, limb in enumerate(self._sums(pl, query))]
         asked = rows.group_by(_KEY).agg(pl.col(_ROWS).sum(), *sums)
         found = asked.collect(engine="streaming")
@@ -251,23 +254,23 @@ class _Polars(Dialect):
     def _key(self, pl: Any, names: Sequence[str], keys: Sequence[KeyRule]) -> Any:
         whole: Any = None
         for name, key in zip(names, keys, strict=True):
-            cell = pl.selectors.by_name(name).cast(pl.Int64)  # small ones would wrap
-            code = pl.when(cell.is_between(key.low, key.high)).then(cell - key.low)
-            code = code.otherwise(key.codes - 1)
-            whole = code if whole is None else whole * key.codes + code
+            cell = self._whole(pl, name, key)
+            near = cell if key.low == 0 else cell - key.low
+            code = pl.when(cell.is_between(key.low, key.high)).then(near).otherwise(key.codes - 1)
+            whole = code if whole is None else whole.cast(pl.Int64) * key.codes + code
         return whole.cast(pl.Int32)
 
-    def _cell(self, pl: Any, name: str, rule: CellRule) -> Any:
+    def _whole(self, pl: Any, name: str, key: KeyRule) -> Any:
+        """The cell of a key in 32 bits if all of its type, and the codes, fit into them: of those
+        inside the differences from the lowest do, and of others they are not used."""
+        small = self.types[name] in _SMALL and key.low >= -(2**31) and key.high < 2**31
+        return pl.selectors.by_name(name).cast(pl.Int32 if small else pl.Int64)
+
+    def _inside(self, pl: Any, name: str, rule: CellRule) -> Any:
+        """The cell within its bounds; that is several times as quick as `clip`."""
         cell = pl.selectors.by_name(name).cast(pl.Float64).fill_nan(rule.fill).fill_null(rule.fill)
-        inside = made = cell.clip(rule.low, rule.high)
-        for step, constant in rule.steps:
-            if step == "floor":
-                made = made.floor()
-            elif step == "/" and math.frexp(constant)[0] != 0.5:
-                made = made / (inside * 0.0 + constant)
-            else:
-                made = _ARITHMETIC[step](made, constant)
-        return made
+        above = pl.max_horizontal(cell, pl.lit(rule.low))
+        return pl.min_horizontal(above, pl.lit(rule.high))
 
     def _sums(self, pl: Any, query: GroupQuery) -> list[Any]:
         place = {name: pl.col(f"c{j}") for j, name in enumerate(query.cells)}
@@ -279,6 +282,19 @@ class _Polars(Dialect):
                 limb = high - highs[j + 1] * 2.0**LIMB if j < count - 1 else high
                 found.append(limb.sum())
         return found
+
+
+def _stepped(inside: Any, rule: CellRule) -> Any:
+    """What the steps make of a cell within its bounds."""
+    made = inside
+    for step, constant in rule.steps:
+        if step == "floor":
+            made = made.floor()
+        elif step == "/" and math.frexp(constant)[0] != 0.5:
+            made = made / (inside * 0.0 + constant)
+        else:
+            made = _ARITHMETIC[step](made, constant)
+    return made
 
 
 _ARITHMETIC: dict[str, Callable[[Any, float], Any]] = {
