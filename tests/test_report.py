@@ -15,10 +15,11 @@ import pytest
 import tightdp as tdp
 from tightdp import plots
 from tightdp.answer import Answer
+from tightdp.compare import compare_noise
 from tightdp.errors import ParameterError, TightdpError
 from tightdp.plans import Plan, request
 from tightdp.plots import canvas
-from tightdp.report import Report, page, pictures
+from tightdp.report import Report, page, pictures, sections
 
 PLAN = """
 title = "Ages <b>& answers"
@@ -371,3 +372,35 @@ def test_reports_and_plots_share_their_colours():
     assert canvas.COOL in page.STYLE
     assert canvas.ACCENT in pictures.ACCENT
     assert plots.plot_power(1.0).lines[0].get_color() == canvas.ACCENT
+
+
+def test_a_question_that_comes_again_is_compared_once(tmp_path, monkeypatch):
+    """A thousand releases took 44 s to report, nearly all of it for the same comparisons."""
+    asked: list[object] = []
+
+    def counted(request, **options):
+        asked.append(request)
+        return compare_noise(request, **options)
+
+    monkeypatch.setattr(sections, "compare_noise", counted)
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3,4\n")
+    epsilons = {"a": 1, "b": 1, "c": 2, "d": 1}
+    parts = [
+        f'[[releases]]\nname = "{name}"\nkind = "sum"\nepsilon = {epsilon}\n'
+        f'columns = ["{"y" if name == "d" else "x"}"]\n'
+        for name, epsilon in epsilons.items()
+    ]
+    (tmp_path / "plan.toml").write_text(
+        '[data]\nfile = "t.csv"\n[schema]\nrows = 2\ncolumns.x = {low = 0, high = 9}\n'
+        'columns.y = {low = 0, high = 5}\n[budget]\nepsilon = 5\nledger = "l.db"\n' + "".join(parts)
+    )
+    plan = Plan.read(tmp_path / "plan.toml")
+    found = {part.name: part for part in Report.of_plan(plan, plan.release()).sections}
+    assert len(asked) == 3  # c has another epsilon, d another column
+    for name, part in found.items():
+        alone = compare_noise(plan[name].request.using(), confidence=plan.confidence)
+        assert part.comparison is not None
+        assert part.comparison.to_dict() == alone.to_dict()
+    asked.clear()
+    Report.of_ledger(tmp_path / "l.db")
+    assert len(asked) == 3

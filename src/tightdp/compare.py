@@ -191,7 +191,9 @@ def _choices(
     if "noise" not in asked.kind.options:
         fail(f"`request`: kind {asked.kind.name!r} has one noise, there is nothing to compare.")
     chosen = str(asked.options.get("noise", _default(asked)))
-    return chosen, _candidates(asked), lambda name: _with(asked, name)
+    said = asked.options.get("noise", asked.kind.options["noise"].default)
+    own = said if asked.made is None else None  # what is asked for has been made already
+    return chosen, _candidates(asked), lambda name: asked if name == own else _with(asked, name)
 
 
 def _may_spend(mechanism: AdditiveMechanism) -> bool:

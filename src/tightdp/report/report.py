@@ -21,7 +21,15 @@ from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.report import checklist, deployment, notes, page, words
-from tightdp.report.sections import Payment, Section, of_answer, of_record, of_request, payment
+from tightdp.report.sections import (
+    Comparisons,
+    Payment,
+    Section,
+    of_answer,
+    of_record,
+    of_request,
+    payment,
+)
 from tightdp.schema import Schema
 
 FORMATS = (".html", ".md", ".json")
@@ -88,8 +96,9 @@ class Report:
             fail(f"There is nothing to report: no release has an answer. {reasons}")
         with Ledger.open(plan.ledger) as ledger:
             times = {row.entry: row.time for row in ledger.history()}
+        compared = Comparisons()
         sections = tuple(
-            of_request(name, answer, plan[name].request, result.state(name))
+            of_request(name, answer, plan[name].request, result.state(name), compared)
             for name, answer in result.answers.items()
         )
         paid = [payment(part.name, part.release, times) for part in sections]
@@ -130,7 +139,8 @@ class Report:
             history = ledger.history()
             kept = [(row, ledger.stored(row.entry)) for row in history]
             spent, left = ledger.spent, ledger.remaining.text(left=True)
-        sections = [of_record(row, record) for row, record in kept if record is not None]
+        compared = Comparisons()
+        sections = [of_record(row, record, compared) for row, record in kept if record is not None]
         if not sections:
             fail(f"There is nothing to report: {place} holds no release.")
         times = {row.entry: row.time for row in history}

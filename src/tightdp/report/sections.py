@@ -83,11 +83,27 @@ def of_answer(name: str, answer: Answer) -> Section:
     return Section(name=name, about="", answer=answer, why=_STATED)
 
 
+class Comparisons(dict[tuple[str, float], Comparison | None]):
+    """What was compared for a report, so that a question that comes again is not compared again."""
+
+    def of(self, request: Request, answer: Answer) -> Comparison | None:
+        """The shapes of a request, compared; None where that cannot be done."""
+        if "noise" not in request.kind.options or len(answer.release.names) > _FEW:
+            return None
+        text = request.to_json() if request.made is None else None
+        if text is None:  # it is told apart by no text
+            return _compared(request, answer)
+        asked = text, answer.confidence
+        if asked not in self:
+            self[asked] = _compared(request, answer)
+        return self[asked]
+
+
 def of_request(
-    name: str, answer: Answer, request: Request, state: str, *, compare: bool = True
+    name: str, answer: Answer, request: Request, state: str, known: Comparisons | None
 ) -> Section:
-    """A section with its shapes compared and its units taken from public facts."""
-    comparison = _compared(request, answer) if compare else None
+    """A section with its units taken from public facts, and its shapes compared unless None."""
+    comparison = None if known is None else known.of(request, answer)
     bars = request.mechanism.picture == "bars"
     return Section(
         name=name,
@@ -104,7 +120,7 @@ def of_request(
     )
 
 
-def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
+def of_record(row: HistoryRow, record: Mapping[str, Any], known: Comparisons) -> Section:
     """A section from what a ledger has stored, with the request where that was stored too."""
     release, name = Release.from_dict(record), row.key or f"entry {row.entry}"
     _check_paid(release, row)
@@ -114,9 +130,8 @@ def of_record(row: HistoryRow, record: Mapping[str, Any]) -> Section:
             name, Answer.of(release)
         )  # nothing is claimed that the ledger does not say
     mechanism = request.mechanism
-    return of_request(
-        name, mechanism.answer(mechanism.with_dates(release)), request, "stored earlier"
-    )
+    answer = mechanism.answer(mechanism.with_dates(release))
+    return of_request(name, answer, request, "stored earlier", known)
 
 
 def _check_paid(release: Release, row: HistoryRow) -> None:
@@ -226,8 +241,6 @@ def _clamping(request: Request) -> str:
 
 
 def _compared(request: Request, answer: Answer) -> Comparison | None:
-    if "noise" not in request.kind.options or len(answer.release.names) > _FEW:
-        return None
     try:
         return compare_noise(request, confidence=answer.confidence)
     except TightdpError:

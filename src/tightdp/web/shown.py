@@ -196,7 +196,7 @@ def picture(found: PlanText, name: str, request: Request) -> dict[str, Any]:
     few = schema.with_rows(min(schema.rows, _MADE_UP))
     smaller = Request(request.kind, few, request.epsilon, request.options)
     answer = smaller.release(made_up_table(few, bits), rng=bits, confidence=found.confidence)
-    section = of_request(name, answer, smaller, "", compare=False)
+    section = of_request(name, answer, smaller, "", None)
     return {"svg": page.picture(section), "rows": few.rows, "note": section.note}
 
 
