@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tightdp.accepted import Number
@@ -157,6 +158,7 @@ def to_text(number: Fraction) -> str:
     return f"{number.numerator}/{number.denominator}"
 
 
+@lru_cache(maxsize=4096)  # entries say the same few amounts again and again
 def from_text(text: str) -> Fraction:
     """The number in a text of the form that :func:`to_text` writes; anything else is refused."""
     above, _, below = text.partition("/")

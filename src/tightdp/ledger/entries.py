@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from tightdp.accepted import Number
@@ -151,12 +152,12 @@ class Entry:
 
     def digest(self) -> str:
         """SHA-256 of everything in the row but the hash itself."""
-        names = zip(FIELDS, columns(self.unit), strict=True)
-        row = {name: getattr(self, field) for field, name in names if field != "hash"}
+        row = dict(zip(columns(self.unit)[:-1], _contents(self), strict=True))
         return hashlib.sha256(canonical(row).encode()).hexdigest()
 
 
 FIELDS = tuple(field.name for field in fields(Entry) if field.name != "unit")
+_contents = attrgetter(*FIELDS[:-1])  # all but the hash
 
 
 @cache
@@ -167,7 +168,10 @@ def columns(unit: str) -> tuple[str, ...]:
 
 def canonical(value: object) -> str:
     """The one JSON text of a value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 # --- what was asked for ---------------------------------------------------------------------------
