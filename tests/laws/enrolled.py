@@ -226,10 +226,14 @@ def dated(facts: tdp.Schema) -> tdp.Schema:
     return facts.ruled({**facts.columns, "d": tdp.Date(FIRST_DAY, FIRST_DAY + timedelta(days=10))})
 
 
-def of_persons(facts: tdp.Schema, person: str = "x") -> tdp.Schema:
-    """The common schema where a column of it names persons: of x every row is another."""
-    columns = {name: rule for name, rule in facts.columns.items() if name != person}
-    return tdp.Schema(columns, facts.rows, neighbors=facts.neighbors, person=person)
+def of_persons(facts: tdp.Schema, most: int = 1) -> tdp.Schema:
+    """The common schema where x names persons, a new one in every row; ``most`` rows of each count.
+
+    Laws of neighbours change a row: if a person had several, that would be two persons' worth.
+    """
+    columns = {name: rule for name, rule in facts.columns.items() if name != "x"}
+    relation: Any = facts.neighbors
+    return tdp.Schema(columns, facts.rows, neighbors=relation, person="x", rows_per_person=most)
 
 
 STATISTICS: dict[str, Callable[[tdp.Schema], Any]] = {
@@ -369,7 +373,14 @@ MECHANISMS: dict[type, list[Case]] = {
             lambda facts: CovarianceMechanism(facts, ["x"], epsilon=1, noise="columns"),
         )
     ],
-    SumMechanism: [Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1))],
+    SumMechanism: [
+        Case("sum", lambda facts: SumMechanism(facts, ["x", "y"], epsilon=1)),
+        Case(
+            "sum of rows of persons",
+            lambda facts: SumMechanism(of_persons(facts, 3), ["y"], epsilon=1),
+            ("add-remove",),
+        ),
+    ],
     MeanMechanism: [
         Case("mean", lambda facts: MeanMechanism(facts, ["x", "y"], epsilon=1)),
         Case("mean of a date", lambda facts: MeanMechanism(dated(facts), ["d", "y"], epsilon=1)),
@@ -490,6 +501,18 @@ MECHANISMS: dict[type, list[Case]] = {
             "least squares of a date",
             lambda facts: LeastSquares(dated(facts), ["d"], "y", epsilon=1, noise="split"),
         ),
+        Case(
+            "least squares of rows of persons",
+            lambda facts: LeastSquares(of_persons(facts, 3), ["k"], "y", epsilon=1),
+            ("add-remove",),
+        ),
+        Case(
+            "least squares of persons who are there",
+            lambda facts: LeastSquares(
+                of_persons(facts, 3), ["k"], "y", epsilon=1, missing="drop", per="person"
+            ),
+            ("add-remove",),
+        ),
     ],
     ClassTables: [
         Case("class tables", lambda facts: ClassTables(facts, ["x", "k"], "t", epsilon=1))
@@ -507,7 +530,14 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "sums of rows that are there",
             lambda facts: GroupSums(facts, ["x"], None, epsilon=1, missing="drop"),
-        )
+        ),
+        Case(
+            "sums by group of persons",
+            lambda facts: GroupSums(
+                of_persons(facts, 3), "y", "k", epsilon=1, per="person", groups_per_person=1
+            ),
+            ("add-remove",),
+        ),
     ],
     GroupMeans: [
         Case("means by group", lambda facts: GroupMeans(facts, ["x", "y"], "k", epsilon=1)),
@@ -528,6 +558,29 @@ MECHANISMS: dict[type, list[Case]] = {
             "means by group of rows that are there",
             lambda facts: GroupMeans(facts, "x", "k", epsilon=1, missing="drop"),
         ),
+        Case(
+            "means by group of persons",
+            lambda facts: GroupMeans(of_persons(facts, 3), "y", "k", epsilon=1, per="person"),
+            ("add-remove",),
+        ),
+        Case(
+            "means by group of persons who are there",
+            lambda facts: GroupMeans(
+                of_persons(facts, 3),
+                "y",
+                "k",
+                epsilon=1,
+                missing="drop",
+                per="person",
+                groups_per_person=2,
+            ),
+            ("add-remove",),
+        ),
+        Case(
+            "means by group of rows of persons",
+            lambda facts: GroupMeans(of_persons(facts, 3), "y", "k", epsilon=1, missing="drop"),
+            ("add-remove",),
+        ),
     ],
     GroupVariances: [
         Case("variances by group", lambda facts: GroupVariances(facts, "y", "t", epsilon=1)),
@@ -540,6 +593,13 @@ MECHANISMS: dict[type, list[Case]] = {
             "variances of persons who are there",
             lambda facts: GroupVariances(
                 of_persons(facts), "y", None, epsilon=1, missing="drop", per="person"
+            ),
+            ("add-remove",),
+        ),
+        Case(
+            "variances by group of persons",
+            lambda facts: GroupVariances(
+                of_persons(facts, 3), "y", "t", epsilon=1, per="person", groups_per_person=1
             ),
             ("add-remove",),
         ),
@@ -557,7 +617,21 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "quantiles by group of rows that are there",
             lambda facts: GroupQuantiles(facts, "x", [0.5], "k", epsilon=1, missing="drop"),
-        )
+        ),
+        Case(
+            "quantiles by group of persons",
+            lambda facts: GroupQuantiles(
+                of_persons(facts, 3),
+                "y",
+                [0.5],
+                "k",
+                epsilon=1,
+                missing="drop",
+                per="person",
+                groups_per_person=2,
+            ),
+            ("add-remove",),
+        ),
     ],
     TableMechanism: [
         Case(
@@ -774,13 +848,39 @@ MECHANISMS: dict[type, list[Case]] = {
             ),
         )
         for interval in ("none", "sample")
+    ]
+    + [
+        Case(
+            "quantile of rows of persons",
+            lambda facts: tdp.KNormQuantile(of_persons(facts, 3), "y", 0.25, epsilon=1),
+            ("add-remove",),
+        ),
     ],
     tdp.KNormMedian: [
         Case("median", lambda facts: tdp.KNormMedian(facts, "x", epsilon=1)),
         Case("median of a date", lambda facts: tdp.KNormMedian(dated(facts), "d", epsilon=1)),
+        Case(
+            "median of persons who are there",
+            lambda facts: tdp.KNormMedian(
+                of_persons(facts, 3),
+                "y",
+                epsilon=1,
+                interval="sample",
+                missing="drop",
+                per="person",
+            ),
+            ("add-remove",),
+        ),
     ],
     tdp.KNormQuantiles: [
-        Case("quantiles", lambda facts: tdp.KNormQuantiles(facts, "x", [0.25, 0.5], epsilon=1))
+        Case("quantiles", lambda facts: tdp.KNormQuantiles(facts, "x", [0.25, 0.5], epsilon=1)),
+        Case(
+            "quantiles of persons",
+            lambda facts: tdp.KNormQuantiles(
+                of_persons(facts, 3), "y", [0.25, 0.5], epsilon=1, per="person"
+            ),
+            ("add-remove",),
+        ),
     ],
     BoundsFinder: [
         Case(
