@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 import sqlite3
 import warnings
@@ -346,16 +348,63 @@ def paid(frame: Any, schema: tdp.Schema = SCHEMA) -> tuple[Any, float]:
     return caught.value, float(ledger.spent.epsilon)
 
 
-def test_a_packed_file_that_ends_too_early_keeps_the_charge_and_publishes_nothing(tmp_path):
-    lines = "x,k,d\n" + "".join(f"{i % 9},a{i},2014-01-01\n" for i in range(20_000))
-    whole = gzip.compress(lines.encode())
-    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
-    error, spent = paid(tmp_path / "t.csv.gz")
+LINES = "x,k,d\n" + "".join(f"{i % 9},a{i},2014-01-01\n" for i in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+@pytest.mark.parametrize("kept", [12, 0.5, -9])  # up to its header, its middle, its last bytes
+def test_a_packed_file_that_ends_too_early_is_refused_before_payment(ending, pack, kept, tmp_path):
+    whole, path = pack(LINES.encode()), tmp_path / f"t.csv{ending}"
+    path.write_bytes(whole[: int(kept * len(whole)) if kept == 0.5 else kept])
+    for frame in (path, tdp.CsvFile(path, ["x", "k", "d"])):
+        error, spent = paid(frame)
+        assert (type(error), spent) == (ParameterError, 0)
+        assert "cut off or damaged" in str(error)
+        assert "a1" not in str(error)
+    path.write_bytes(whole)  # copied again
+    assert tdp.sum(path, "x", schema=SCHEMA, epsilon=1).value is not None
+
+
+def test_a_packed_file_that_is_cut_after_it_was_checked_keeps_the_charge(tmp_path, monkeypatch):
+    whole, path = gzip.compress(LINES.encode()), tmp_path / "t.csv.gz"
+    path.write_bytes(whole)
+    real = tdp.data.engines.read_parts
+
+    def cut(*given: Any) -> Any:
+        path.write_bytes(whole[: len(whole) // 2])
+        return real(*given)
+
+    monkeypatch.setattr(tdp.data.engines, "read_parts", cut)
+    error, spent = paid(path)
     assert (type(error), spent) == (DataError, 1)
     assert "a1" not in str(error)
-    (tmp_path / "u.csv.gz").write_bytes(whole[:12])  # not even the header can be read
-    error, spent = paid(tmp_path / "u.csv.gz")
+
+
+def test_a_broken_file_of_a_folder_is_named_before_payment(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2], "k": ["a", "b"]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 secret")
+    error, spent = paid(tmp_path)
+    assert (type(error), spent) == (ParameterError, 0)
+    assert "b.parquet" in str(error)
+    assert "secret" not in str(error)
+
+
+def test_a_header_in_utf_16_is_refused_with_its_remedy(tmp_path):
+    for order in ("utf-16", "utf-16-be"):
+        mark = "" if order == "utf-16" else "\ufeff"
+        (tmp_path / "t.csv").write_bytes((mark + "x,k\n1,a\n").encode(order))
+        error, spent = paid(tmp_path / "t.csv")
+        assert (type(error), spent) == (ParameterError, 0)
+        assert "iconv" in str(error)
+
+
+def test_a_name_with_blanks_around_it_is_suggested(tmp_path):
+    (tmp_path / "t.csv").write_text(" X ,k\n1,a\n")
+    error, spent = paid(tmp_path / "t.csv")
     assert spent == 0
+    assert "Did you mean ' X '?" in str(error)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_some_line(tmp_path, monkeypatch):

@@ -32,6 +32,7 @@ _PIECE = 1 << 20  # what is read of a line at a time
 _KEPT = LONGEST_TEXT + 1  # characters of a cell: one more shows that it is too long
 _SHOWN = (",", ";", "\t", "|")  # marks that a header shows
 DELIMITERS = (*_SHOWN, " ")
+_WIDE = ("\udcff\udcfe", "\udcfe\udcff")  # marks of UTF-16 before a header, which are no UTF-8
 _ENDINGS = (".csv", ".tsv", ".txt", ".data", ".dat", ".test", ".train")
 _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
@@ -202,18 +203,23 @@ def read_first(file: CsvFile) -> list[str]:
         return _header(TextLines(opened), file)[0]
 
 
-def check_opens(file: CsvFile) -> None:
-    """Raise if a file cannot be read at all; what stands in it does not matter."""
+def check_whole(file: CsvFile) -> None:
+    """Raise if a file cannot be opened, or not be unpacked to its end, whatever stands in it.
+
+    A packed file that was cut off, or damaged on its way, would else be found out after a payment.
+    """
+    unpack = _OPENERS.get(file.path.suffix.lower())
     try:
-        with _open(file) as opened:
-            opened.read(1)
+        with file.path.open("rb") if unpack is None else unpack(file.path) as opened:
+            while opened.read(_PIECE) and unpack is not None:
+                pass
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
-        fail(f"{str(file.path)!r} cannot be read: open the file and check it.")
+        remedy = "open the file and check it" if unpack is None else "it is cut off or damaged"
+        fail(f"{str(file.path)!r} cannot be read: {remedy}.")
 
 
 def check_names(file: CsvFile, names: Sequence[str]) -> None:
-    """Raise if the file cannot be read, or these columns are not in it."""
-    check_opens(file)
+    """Raise if these columns are not in the file."""
     header = read_names(file)
     for name in names:
         _place(name, header, file.path)
@@ -320,6 +326,11 @@ def _place(name: str, header: Sequence[str], path: Path) -> int:
 def _header(lines: Lines, file: CsvFile) -> tuple[list[str], str]:
     """The names, and what divides them; not a letter beyond is read."""
     first, path = lines.readline(_PIECE), file.path
+    if first.startswith(_WIDE):
+        fail(
+            f"{path.name!r} is written in UTF-16, in which one byte may change how all that follow "
+            "are read: convert it to UTF-8, for instance with iconv."
+        )
     mark, size = file.delimiter or _mark(first), len(first)
     record = _Record(mark, most=_PIECE)
     record.feed(first)

@@ -24,7 +24,7 @@ from tightdp.data.csv_files import (
     TEXT_FILES,
     CsvFile,
     check_names,
-    check_opens,
+    check_whole,
     is_text_file,
     read_names,
 )
@@ -41,6 +41,7 @@ from tightdp.paths import check_file, check_path
 
 _LOCK = threading.RLock()  # a reader that is set free while it is held may be asked about again
 _READ: set[int] = set()  # identities of readers that were read here, as long as they live
+_SEEN_WHOLE: dict[str, list[tuple[int, ...] | None]] = {}  # text files that were read to the end
 _OPEN: dict[int, Any] = {}  # the reader of an object that gives a stream, not read yet
 
 
@@ -250,8 +251,7 @@ class CsvTable(Engine):
 
     def __init__(self, file: CsvFile) -> None:
         self._file, self._stamp = file, _stamps([file.path])
-        if file.names is not None:
-            check_opens(file)
+        self._check_whole()
         self._header = read_names(file)
 
     def names(self) -> list[Any]:
@@ -260,7 +260,15 @@ class CsvTable(Engine):
     def check_ready(self, names: Sequence[str]) -> None:
         if _stamps([self._file.path]) != self._stamp:  # another file is there now
             check_file("frame", self._file.path)
+            self._check_whole()
             check_names(self._file, names)
+
+    def _check_whole(self) -> None:
+        """Look through a packed file once, until it is another."""
+        path, stamp = str(self._file.path), _stamps([self._file.path])
+        if _SEEN_WHOLE.get(path) != stamp:
+            check_whole(self._file)
+            _SEEN_WHOLE[path] = stamp
 
     def unreadable(self, name: str) -> str | None:
         return None
@@ -403,8 +411,11 @@ def _stamps(files: Iterable[str | Path]) -> list[tuple[int, ...] | None]:
 
 def _kind(file: str) -> Any:
     """Names and types of the columns of a Parquet file."""
-    with open(file, "rb") as opened:
-        return _format().inspect(opened).remove_metadata()
+    try:
+        with open(file, "rb") as opened:
+            return _format().inspect(opened).remove_metadata()
+    except (OSError, ValueError):  # what Arrow says may quote the file
+        fail(f"The header of {file!r} cannot be read: open the file and check it.")
 
 
 def _format() -> Any:

@@ -226,10 +226,15 @@ def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None
     # a file without a header has a record there, which no error may quote
     texts = [other for other in present if isinstance(other, str) and not looks_like_data(other)]
     if not in_words:
-        texts = [other for other in texts if other.casefold() == name.casefold()]
+        texts = [other for other in texts if _bare(other) == _bare(name)]
     near = difflib.get_close_matches(name, texts, n=1, cutoff=0.6 if in_words else 0)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     fail(f"The table has no column {name!r}.{hint}")
+
+
+def _bare(name: str) -> str:
+    """A name without its case and the blanks around it."""
+    return name.strip().casefold()
 
 
 def _check_case(name: str, present: Sequence[str]) -> None:
@@ -265,7 +270,8 @@ def guard(step: Callable[[], T]) -> T:
 
 
 UNREAD = (
-    "The table could not be read to its end. What the engine said is withheld, because it may "
-    "quote cells: read the table with the engine itself. On Spark, check that PYSPARK_PYTHON "
-    "names an interpreter that has this package, and that the statistic can be pickled."
+    "The table could not be read to its end: it is damaged, or was changed while it was read. What "
+    "the engine said is withheld, because it may quote cells: read the table with the engine "
+    "itself. (On Spark: executors may have died; PYSPARK_PYTHON must name an interpreter that has "
+    "this package, and the statistic must be one that can be pickled.)"
 )
