@@ -1,14 +1,17 @@
 """Rows made from private tables beside AIM and MST: tables, a classifier, and time, in one run.
 
     python benchmarks/synthetic_rows.py --peer PYTHON --pgm FOLDER [--out FILE] [--sets adult ...]
-        [--epsilons 0.5 ...] [--limit SECONDS] [--repeat TIMES] [--quick]
+        [--epsilons 0.5 ...] [--limit SECONDS] [--repeat TIMES] [--quick] [--keep ROWS]
     python benchmarks/synthetic_rows.py --constants [--out FILE]
 
 ``FOLDER`` of ``--pgm`` is a checkout of github.com/ryan112358/private-pgm, and ``PYTHON`` an
-interpreter that can import its package (JAX 0.4, numpy below 2, pandas below 2.3). AIM and MST run
-there as their authors publish them: all pairs as the workload, model size 80, 1,000 iterations
-(MST: 10,000), double precision, for at most ``--limit`` seconds each; a row of the table says how
-many tables AIM had measured when it was stopped. Nothing is written without ``--out``.
+interpreter that can import its package: JAX 0.4, numpy below 2, pandas below 2.3; or, at 84d2f1e^,
+the last commit on numpy factors, networkx in place of JAX. AIM and MST run there as their authors
+publish them: all pairs as the workload, model size 80, 1,000 iterations (MST: 10,000), double
+precision, for at most ``--limit`` seconds each; a row of the table says how many tables AIM had
+chosen when it was stopped. ``pgm_peer.py`` runs them, and says what is faster there and the same.
+Their rows are kept in the folder ``ROWS``, if there is one, and those that are there are not made
+again: a run that was stopped goes on. Nothing is written without ``--out``.
 
 All spend (epsilon, 1e-9) under add-remove, on the same cells. Distances are total variations
 between tables of the fitted rows and of as many synthetic ones, on average over all pairs, and over
@@ -47,39 +50,7 @@ EPSILONS = (0.5, 1.0, 3.0)
 SETS = ("contraceptive", "adult", "bank")
 DATA = Path(__file__).parents[2] / "shared" / "data" / "uci"
 HEAD = "| set | epsilon | method | two-way | three-way | classifier | seconds |"
-PEER = """
-import itertools, json, sys, time, types
-folder, data, method, epsilon, delta, seed, out = sys.argv[1:]
-sys.path[:0] = [folder + "/src", folder + "/mechanisms", folder]
-import numpy as np
-from scipy import sparse
-def module(name, **names):  # what is imported there, and draws or computes nothing here
-    sys.modules.setdefault(name, types.ModuleType(name)).__dict__.update(names)
-module("matplotlib"), module("matplotlib.pyplot"), module("hdmm")
-module("autodp", privacy_calibrator=None), module("hdmm.matrix", Identity=sparse.eye)
-from mbi import Dataset
-rows = Dataset.load(data + ".csv", data + ".json")
-np.random.seed(int(seed))
-start = time.time()
-if method == "MST":
-    from mst import MST
-    made = MST(rows, float(epsilon), float(delta))
-else:
-    from aim import AIM
-    class Told(AIM):
-        spent = 0.0
-        def worst_approximated(self, *given):
-            self.spent += given[3] ** 2 / 8 + 0.5 / given[4] ** 2
-            print("chosen", self.spent / self.rho, time.time() - start, flush=True)
-            return super().worst_approximated(*given)
-    work = [(pair, 1.0) for pair in itertools.combinations(rows.domain, 2)]
-    mechanism = Told(float(epsilon), float(delta), np.random, max_model_size=80, max_iters=1000)
-    mechanism.spent = 0.9 * mechanism.rho / 16  # one-way tables
-    made = mechanism.run(rows, work)[1]
-seconds = time.time() - start
-made.df.to_csv(out + ".csv", index=False)
-json.dump({"seconds": seconds}, open(out + ".json", "w"))
-"""
+PEER = Path(__file__).with_name("pgm_peer.py")
 
 
 def variation(real: Codes, made: Codes, sizes: list[int], order: int) -> float:
@@ -138,26 +109,36 @@ def peer(given: argparse.Namespace, name: str, codes: Codes, epsilon: float, met
     """Codes of what AIM or MST makes of the rows and its seconds, or why there is nothing."""
     facts = ROW_SETS[name]
     with tempfile.TemporaryDirectory() as folder:
-        base, out, log = (Path(folder) / word for word in ("rows", "made", "log"))
-        pd.DataFrame(codes, columns=list(facts.columns)).to_csv(f"{base}.csv", index=False)
-        sides = dict(zip(facts.columns, facts.sizes(), strict=True))
-        Path(f"{base}.json").write_text(json.dumps(sides), encoding="utf-8")
-        words = [given.pgm, str(base), method, str(epsilon), str(DELTA), "1", str(out)]
-        command = ["env", "JAX_PLATFORMS=cpu", "JAX_ENABLE_X64=1", given.peer, "-u", "-c", PEER]
-        with log.open("w") as said:
-            try:
-                subprocess.run(
-                    [*command, *words], check=True, timeout=given.limit, stdout=said, stderr=said
-                )
-            except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as problem:
-                lines = log.read_text(encoding="utf-8").splitlines() or [""]
-                rounds = sum(line.startswith("Measuring") for line in lines)
-                ended = isinstance(problem, subprocess.CalledProcessError)
-                why = f"failed: {lines[-1][:80]}" if ended else f"stopped at {given.limit:.0f} s"
-                return f"{why}, after {rounds} tables" if method == "AIM" else why
-        seconds = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))["seconds"]
-        made = pd.read_csv(f"{out}.csv")[list(facts.columns)].to_numpy(np.int64)
+        base = Path(folder) / "rows"
+        kept = Path(given.keep or folder) / f"{method}_{name}_{epsilon:g}".lower()
+        if not Path(f"{kept}.json").exists():
+            pd.DataFrame(codes, columns=list(facts.columns)).to_csv(f"{base}.csv", index=False)
+            sides = dict(zip(facts.columns, facts.sizes(), strict=True))
+            Path(f"{base}.json").write_text(json.dumps(sides), encoding="utf-8")
+            words = [given.pgm, str(base), method, str(epsilon), str(DELTA), "1", str(kept)]
+            why = run_peer(given, words, Path(f"{kept}.log"))
+            if why:
+                return why
+        seconds = json.loads(Path(f"{kept}.json").read_text(encoding="utf-8"))["seconds"]
+        made = pd.read_csv(f"{kept}.csv")[list(facts.columns)].to_numpy(np.int64)
     return made, seconds
+
+
+def run_peer(given: argparse.Namespace, words: list[str], log: Path) -> str:
+    """Run AIM or MST to its end, or say why it did not get there."""
+    # sets of names decide the order of some sums there: with one seed rows are the same again
+    settings = ["JAX_PLATFORMS=cpu", "JAX_ENABLE_X64=1", "PYTHONHASHSEED=0"]
+    command = ["env", *settings, given.peer, "-u", str(PEER), *words]
+    with log.open("w") as said:
+        try:
+            subprocess.run(command, check=True, timeout=given.limit, stdout=said, stderr=said)
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as problem:
+            lines = log.read_text(encoding="utf-8").splitlines() or [""]
+            rounds = sum(line.startswith("chosen") for line in lines)
+            ended = isinstance(problem, subprocess.CalledProcessError)
+            why = f"failed: {lines[-1][:80]}" if ended else f"stopped at {given.limit:.0f} s"
+            return f"{why}, after {rounds} tables" if "AIM" in words else why
+    return ""
 
 
 def measured(given: argparse.Namespace) -> list[str]:
@@ -232,6 +213,7 @@ def main() -> None:
     parser.add_argument("--data", default=str(DATA))
     parser.add_argument("--peer")
     parser.add_argument("--pgm")
+    parser.add_argument("--keep")
     parser.add_argument("--limit", type=float, default=7200.0)
     given = parser.parse_args()
     machine = f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}"

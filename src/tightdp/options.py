@@ -212,14 +212,31 @@ _INSTEAD = {
 """What to do where a kind has no such option, and people ask for it."""
 
 
-def check_keys(given: Sequence[str], allowed: Sequence[str], where: str) -> list[tuple[str, str]]:
-    """The keys that are not allowed, each with a sentence that suggests the right one."""
+def check_keys(
+    given: Sequence[str],
+    allowed: Sequence[str],
+    where: str,
+    what: str = "key",
+    elsewhere: Callable[[str], Sequence[str]] = lambda key: (),
+) -> list[tuple[str, str]]:
+    """The keys that are not allowed, each with a sentence that says which are.
+
+    One that belongs elsewhere is not taken for a misspelt one: what it belongs to is named.
+
+    >>> check_keys(["epsilom"], ["epsilon"], "mean()", "argument")
+    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`?')]
+    """
     found = []
     for key in given:
         if key not in allowed:
-            hint = suggestion(key, allowed).replace("'", "`")
-            hint = hint or f" It may have: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
-            found.append((key, f"`{shown(key)}` is no key of {where}.{hint}"))
+            hint, others = suggestion(key, allowed).replace("'", "`"), elsewhere(key)
+            if others or not hint:
+                takes = "may have" if what == "key" else "takes"
+                hint = f" It {takes}: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
+            if others:
+                more = f" and {len(others) - 8} more" if len(others) > 8 else ""
+                hint += f" `{key}` belongs to {', '.join(others[:8])}{more}."
+            found.append((key, f"`{shown(key)}` is no {what} of {where}.{hint}"))
     return found
 
 

@@ -111,6 +111,15 @@ def register(kind: Kind) -> Kind:
     return kind
 
 
+def kinds_with(option: str) -> list[str]:
+    """The kinds that have an option of that name.
+
+    >>> kinds_with("keys")
+    ['sum', 'mean', 'count']
+    """
+    return [name for name, kind in KINDS.items() if option in kind.options]
+
+
 def _register(
     name: str, about: str, mechanism: Callable[..., Mechanism], **options: Option
 ) -> None:

@@ -34,6 +34,8 @@ ONLY = "; private "  # before that between which a promise holds, in a law that 
 _FORMAT = 1
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
+_FORMS: dict[str, type[Release]] = {}
+"""Releases that hold more than entries, such as books of tables, by the names of their classes."""
 
 
 # --- what leaves a mechanism ----------------------------------------------------------------------
@@ -283,6 +285,9 @@ class Release:
     dates: Mapping[str, str] = field(default_factory=dict)
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
+    def __init_subclass__(cls) -> None:
+        _FORMS[cls.__name__] = cls  # a class with slots is made twice: the second one is used
+
     def __post_init__(self) -> None:
         """No number stands in for one that is not known, whoever made the record."""
         hidden = set(self.unknown)
@@ -346,7 +351,7 @@ class Release:
         return {
             "format": _FORMAT,
             "names": list(self.names),
-            "value": _without_nan(self.value),
+            "value": without_nan(self.value),
             "integers": [str(z) for z in self.integers],  # JSON numbers lose big integers
             "resolution": self.resolution,
             "guarantee": {
@@ -355,60 +360,71 @@ class Release:
                 if (name, value) not in (("rho", None), ("given", ""))  # as records were before
             },
             "noise": self.noise,
-            "covariance": _without_nan(_without_zeros(self.covariance)),
+            "covariance": without_nan(_without_zeros(self.covariance)),
             **({"variances": True} if self.covariance.ndim == 1 else {}),
-            "half_width": _without_nan(self.half_width),
+            "half_width": without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
-            **({} if self.ends is None else {"ends": _without_nan(self.ends)}),
+            **({} if self.ends is None else {"ends": without_nan(self.ends)}),
             "covers": self.covers,
             **({"axes": [[name, list(labels)] for name, labels in self.axes]} if self.axes else {}),
             **({"units": self.units} if self.units else {}),
             **({"dates": dict(self.dates)} if self.dates else {}),
             "receipt": dict(self.receipt),
+            **({"form": type(self).__name__} | self._more() if type(self) is not Release else {}),
         }
+
+    def _more(self) -> dict[str, Any]:
+        """Plain values of what only this class holds."""
+        return {}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Release:
-        """The release that a dictionary describes."""
+        """The release that a dictionary describes: a book of tables comes back as one."""
         if not isinstance(record, Mapping) or record.get("format") != _FORMAT:
             fail(f"This is not a release of format {_FORMAT}: read it with a newer version.")
+        form = _FORMS.get(str(record["form"])) if "form" in record else Release
+        if form is None:
+            fail("This is a release of a form that is not known: read it with a newer version.")
+        if not issubclass(form, cls):
+            fail(f"This is the record of a {form.__name__}, not of a {cls.__name__}.")
         try:
-            return cls._read(record)
+            found = form(**form._read(record))
+            found._check_shapes()
+            return found
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             fail("This release is damaged: an entry is missing or of another kind. Restore it.")
 
     @classmethod
-    def _read(cls, record: Mapping[str, Any]) -> Release:
+    def _read(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a release."""
         guarantee = dict(record["guarantee"])
         guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
         guarantee["numerics"] = Numerics(guarantee["numerics"])
         if not all(isinstance(name, str) for name in (*record["names"], *record["unknown"])):
             raise TypeError
-        found = cls(
-            names=tuple(record["names"]),
-            value=np.array(record["value"], dtype=np.float64),
-            integers=tuple(int(z) for z in record["integers"]),
-            resolution=int(record["resolution"]),
-            guarantee=Guarantee(**guarantee),
-            noise=record["noise"],
-            covariance=np.array(record["covariance"], dtype=np.float64)
+        return {
+            "names": tuple(record["names"]),
+            "value": np.array(record["value"], dtype=np.float64),
+            "integers": tuple(int(z) for z in record["integers"]),
+            "resolution": int(record["resolution"]),
+            "guarantee": Guarantee(**guarantee),
+            "noise": record["noise"],
+            "covariance": np.array(record["covariance"], dtype=np.float64)
             if record.get("variances")
             else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
-            half_width=np.array(record["half_width"], dtype=np.float64),
-            confidence=check_confidence(record["confidence"]),
-            unknown=tuple(record["unknown"]),
-            ends=np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
+            "half_width": np.array(record["half_width"], dtype=np.float64),
+            "confidence": check_confidence(record["confidence"]),
+            "unknown": tuple(record["unknown"]),
+            "ends": np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
             if "ends" in record
             else None,
-            covers=_COVERS[record.get("covers", "noise")],
-            axes=tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
-            units=str(record.get("units", "")),
-            dates={str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
-            receipt=dict(record["receipt"]),
-        )
-        found._check_shapes()
-        return found
+            "covers": _COVERS[record.get("covers", "noise")],
+            "axes": tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
+            "units": str(record.get("units", "")),
+            "dates": {str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
+            "receipt": dict(record["receipt"]),
+        }
 
     def _check_shapes(self) -> None:
         """Raise if the arrays are not for these entries, or the sides not for so many."""
@@ -534,7 +550,7 @@ def _with_zeros(covariance: FloatArray) -> FloatArray:
     return np.diag(covariance) if covariance.ndim == 1 else covariance
 
 
-def _without_nan(numbers: FloatArray) -> list[Any]:
+def without_nan(numbers: FloatArray) -> list[Any]:
     """Plain numbers; JSON has no NaN, and None is what is not known."""
     plain = numbers.astype(object)
     plain[np.isnan(numbers)] = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray, check_flag, fail, quoted, shown
+from tightdp.errors import FloatArray, check_flag, check_positive, fail, quoted, shown
 from tightdp.preview import Preview
 from tightdp.printed import (
     Axis,
@@ -26,7 +26,7 @@ from tightdp.printed import (
     text_table,
     whole,
 )
-from tightdp.release import Release
+from tightdp.release import Release, without_nan
 
 Contents = tuple[tuple[Axis, ...], ...]
 NUMBERS = ("mean", "sum")
@@ -73,9 +73,15 @@ def rule_of(suppress: float | None) -> str:
     """What a dash says, where there may be one.
 
     >>> rule_of(0.3)
-    '-: the noise is more than 0.3 of the count'
+    '-: the noise is more than 0.3 of the value'
     """
-    return "" if suppress is None else f"-: the noise is more than {suppress:g} of the count"
+    return "" if suppress is None else f"-: the noise is more than {suppress:g} of the value"
+
+
+def _share(record: Mapping[str, Any]) -> float | None:
+    """The rule for cells that are not printed, from a record."""
+    share = record["suppress"]
+    return None if share is None else check_positive("suppress", share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,6 +103,14 @@ class BookTable(Release):
     def hidden(self) -> NDArray[np.bool_]:
         """Cells that are not printed: too uncertain for the rule that was stated."""
         return too_uncertain(self, self.suppress, self.axes[-1][0] not in NUMBERS)
+
+    def _more(self) -> dict[str, Any]:
+        return {"suppress": self.suppress, "together": self.together}
+
+    @classmethod
+    def _read(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        together = check_flag("together", record["together"])
+        return Release._read(record) | {"suppress": _share(record), "together": together}
 
     def _note(self) -> str:
         reach = "all cells of all tables at once" if self.together else "each cell for itself"
@@ -137,6 +151,30 @@ class TableBook(Release):
     alone: FloatArray
     suppress: float | None = None
     given: str = ""
+
+    def _more(self) -> dict[str, Any]:
+        contents = [[[name, list(labels)] for name, labels in axes] for axes in self.contents]
+        return {
+            "contents": contents,
+            "alone": without_nan(self.alone),
+            "suppress": self.suppress,
+            "given": self.given,
+        }
+
+    @classmethod
+    def _read(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        found = Release._read(record)
+        alone = np.array(record["alone"], dtype=np.float64).reshape(-1, 2)
+        contents = tuple(
+            tuple((str(name), tuple(map(str, labels))) for name, labels in axes)
+            for axes in record["contents"]
+        )
+        cells = sum(part.stop - part.start for part in places(contents))
+        if not len(alone) == len(found["names"]) == cells:
+            raise ValueError
+        given = str(record["given"])
+        more = {"contents": contents, "alone": alone, "suppress": _share(record), "given": given}
+        return found | more
 
     def table(self, *columns: str, simultaneous: bool = True) -> BookTable:
         """One of the tables.

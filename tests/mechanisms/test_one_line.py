@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -168,3 +169,38 @@ def test_few_mechanisms_are_kept_and_none_that_is_large():
 
 def schema_of(rows: int) -> tdp.Schema:
     return tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
+
+
+# --- arguments that a function does not have ------------------------------------------------------
+
+ONE_LINE = sorted(functions.__all__)
+
+
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_arguments_that_a_function_lacks_are_named_with_those_it_has(name: str) -> None:
+    """Options of all kinds, and words nobody has: refused before the table is looked at."""
+    function, kind, facts = getattr(tdp, name), KINDS[name], tdp.Schema(FACTS, rows=500)
+    known = list(inspect.signature(function).parameters)
+    every = {option for other in KINDS.values() for option in other.options}
+    for option in sorted(every - set(kind.options)):
+        with pytest.raises(ParameterError) as raised:
+            function(None, schema=facts, epsilon=1, **{option: 1})
+        words = str(raised.value)
+        assert words.startswith(f"`{option}` is no argument of {name}(). It takes: frame, ")
+        assert all(word in words for word in known)
+        first = next(other for other in KINDS if option in KINDS[other].options)
+        assert f"`{option}` belongs to {first}" in words
+    for places, named, words in [
+        ((None,), {"schema": facts, "epsilom": 1}, r"Did you mean `epsilon`\?"),
+        ((None,), {"n\nn": 1}, rf"`n\\nn` is no argument of {name}\(\)"),
+        ((), {}, rf"{name}\(\) needs `frame`.*Write {name}\(frame, "),
+        (tuple(range(9)), {}, "by place, everything else by its name. Got 9"),
+        ((1,), {"frame": 2, "schema": facts, "epsilon": 1}, "`frame` of .* must be given once"),
+    ]:
+        with pytest.raises(ParameterError, match=words):
+            function(*places, **named)
+
+
+def test_requests_name_the_kinds_that_have_an_option() -> None:
+    with pytest.raises(ParameterError, match="`keys` belongs to sum, mean, count"):
+        request("median", tdp.Schema(FACTS, rows=500), epsilon=1, column="x", keys="private")

@@ -439,6 +439,7 @@ class Tables(Reading):
                 "alone": whole.alone,
                 "suppress": self.suppress,
                 "given": self.given,
+                "units": "",  # those of the columns: means and sums are unscaled here
             }
         )
 

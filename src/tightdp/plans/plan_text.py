@@ -42,7 +42,7 @@ from tightdp.plans.joint import join
 from tightdp.plans.lines import Place, Text, read_text
 from tightdp.plans.request import Planned, Request
 from tightdp.privacy import text_down, text_up
-from tightdp.registry import KINDS, Kind
+from tightdp.registry import KINDS, Kind, kinds_with
 from tightdp.schema import Schema
 
 P = ParamSpec("P")
@@ -345,7 +345,8 @@ def _read_kind(found: PlanText, i: int, release: object) -> Kind | None:
         return None
     kind = KINDS[name]
     allowed = (*_COMMON, *kind.options)
-    for key, message in check_keys(list(release), allowed, f"a release of kind {name!r}"):
+    where = f"a release of kind {name!r}"
+    for key, message in check_keys(list(release), allowed, where, elsewhere=kinds_with):
         found.complain((*place, key), message)
     for key, option in kind.options.items():
         if option.required and key not in release:

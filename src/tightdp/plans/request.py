@@ -30,7 +30,7 @@ from tightdp.options import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, check_epsilon, text_up
 from tightdp.randomness import RandomLike
-from tightdp.registry import KINDS, Kind
+from tightdp.registry import KINDS, Kind, kinds_with
 from tightdp.schema import Schema
 
 
@@ -242,7 +242,8 @@ def request(kind: str, schema: Schema, *, epsilon: Number, **options: object) ->
     'age[0, 25)'
     """
     found = KINDS[check_choice("kind", kind, KINDS)]
-    for _, message in check_keys(list(options), list(found.options), f"kind {kind!r}"):
+    names = list(found.options)
+    for _, message in check_keys(list(options), names, f"kind {kind!r}", elsewhere=kinds_with):
         fail(message)
     for name, option in found.options.items():
         if option.required and name not in options:
