@@ -11,10 +11,10 @@ from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from tightdp.errors import fail
+from tightdp.arguments import bound_arguments
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
-from tightdp.options import Amount, Option, check_keys
+from tightdp.options import Amount, Option
 from tightdp.randomness import RandomSource
 from tightdp.registry import KINDS, Kind, kinds_with
 from tightdp.release import Release
@@ -68,7 +68,7 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
     form = _signature(kind)
 
     def function(*places: object, **named: object) -> Release:
-        given = _arguments(kind, form, places, named)
+        given = bound_arguments(kind.name, form, places, named, kinds_with).arguments
         frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
         how = {name: given.pop(name) for name in _RELEASE if name in given}
         required = {name for name, option in kind.options.items() if option.required}
@@ -82,38 +82,6 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
     function.__signature__ = form  # type: ignore[attr-defined]
     function.__doc__ = _documentation(kind, notes)
     return function
-
-
-def _arguments(
-    kind: Kind, form: inspect.Signature, places: tuple[object, ...], named: dict[str, object]
-) -> dict[str, Any]:
-    """Arguments by their names, or an error that says which ones the function takes."""
-    name, known = f"{kind.name}()", list(form.parameters)
-    for _, message in check_keys(list(named), known, name, "argument", kinds_with):
-        fail(message)
-    by_place = [key for key in known if form.parameters[key].kind is _PLACE]
-    if len(places) > len(by_place):
-        fail(
-            f"{name} takes {', '.join(by_place)} by place, everything else by its name. Got "
-            f"{len(places)} by place."
-        )
-    twice = [key for key, _ in zip(by_place, places, strict=False) if key in named]
-    if twice:
-        fail(f"`{twice[0]}` of {name} must be given once. Got it by place and by name.")
-    either = dict(zip(by_place, places, strict=False)) | named
-    given = {key: either[key] for key in known if key in either}
-    empty = inspect.Parameter.empty
-    lacking = [k for k in known if form.parameters[k].default is empty and k not in given]
-    if lacking:
-        fail(f"{name} needs {' and '.join(f'`{key}`' for key in lacking)}.{_usage(kind, form)}")
-    return given
-
-
-def _usage(kind: Kind, form: inspect.Signature) -> str:
-    """How a function is called with no more than it needs."""
-    needed = [p for p in form.parameters.values() if p.default is inspect.Parameter.empty]
-    words = [p.name if p.kind is _PLACE else f"{p.name}=..." for p in needed]
-    return f" Write {kind.name}({', '.join(words)})."
 
 
 # --- what was made for an earlier call ------------------------------------------------------------

@@ -199,47 +199,6 @@ def _moderate(number: Decimal) -> Fraction | None:
     return Fraction(number) if number.is_finite() and abs(number.adjusted()) <= 1000 else None
 
 
-_INSTEAD = {
-    "missing": (
-        " With neighbors='add-remove' rows may be left out before: a rule that looks at one row at "
-        "a time keeps the promise. Otherwise state in the schema what a missing cell counts as."
-    ),
-    "per": (
-        " With rows_per_person=1 in the schema one row of every person is used, and all count "
-        "alike."
-    ),
-}
-"""What to do where a kind has no such option, and people ask for it."""
-
-
-def check_keys(
-    given: Sequence[str],
-    allowed: Sequence[str],
-    where: str,
-    what: str = "key",
-    elsewhere: Callable[[str], Sequence[str]] = lambda key: (),
-) -> list[tuple[str, str]]:
-    """The keys that are not allowed, each with a sentence that says which are.
-
-    One that belongs elsewhere is not taken for a misspelt one: what it belongs to is named.
-
-    >>> check_keys(["epsilom"], ["epsilon"], "mean()", "argument")
-    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`?')]
-    """
-    found = []
-    for key in given:
-        if key not in allowed:
-            hint, others = suggestion(key, allowed).replace("'", "`"), elsewhere(key)
-            if others or not hint:
-                takes = "may have" if what == "key" else "takes"
-                hint = f" It {takes}: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
-            if others:
-                more = f" and {len(others) - 8} more" if len(others) > 8 else ""
-                hint += f" `{key}` belongs to {', '.join(others[:8])}{more}."
-            found.append((key, f"`{shown(key)}` is no {what} of {where}.{hint}"))
-    return found
-
-
 def _bins(name: str, value: object) -> int | str | list[Any]:
     if isinstance(value, str) and value in UNITS:
         return value

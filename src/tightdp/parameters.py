@@ -22,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.arguments import bound_arguments
 from tightdp.errors import exact_amount, fail
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
@@ -69,22 +70,20 @@ class Recorded:
 
 def _recording(init: Callable[..., None]) -> Callable[..., None]:
     form = inspect.signature(init)
+    own = form.replace(parameters=list(form.parameters.values())[1:])
 
     @wraps(init)
     def __init__(self: Any, *given: object, **named: object) -> None:  # noqa: N807
         if type(self).__init__ is not __init__:  # called by the constructor of a derived class
             init(self, *given, **named)
             return
-        try:
-            bound = form.bind(self, *given, **named)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}(): {error}") from None
+        bound = bound_arguments(type(self).__name__, own, given, named)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if isinstance(value, (Iterator, Set)):  # it has one order, and is read in it twice
                 bound.arguments[name] = tuple(value)
-        init(*bound.args, **bound.kwargs)
-        self._given = dict(list(bound.arguments.items())[1:])
+        init(self, *bound.args, **bound.kwargs)
+        self._given = dict(bound.arguments)
         told = [(k, v) for k, v in self._given.items() if v is not None or k not in self.later]
         self.parameters = _call(type(self).__name__, told)
 

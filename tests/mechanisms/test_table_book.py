@@ -622,6 +622,13 @@ def test_what_no_budget_can_meet_says_what_is_possible():
         book("cube", targets=[0, 1, 1])
 
 
+def test_gaussian_noise_has_no_epsilon_without_a_delta() -> None:
+    wished = Tables(schema(), [["sex"]], rho=1, noise="gaussian", targets=[2])
+    with pytest.raises(ParameterError, match="make the book with `delta` beside `rho`"):
+        tdp.epsilon_for(wished)
+    assert tdp.epsilon_for(wished.rebuilt(delta=1e-6)) > 0
+
+
 @pytest.mark.parametrize("noise", ["cube", "hull", "l2"])
 def test_errors_below_a_count_are_met_by_noise_that_is_zero(noise):
     """Integers have no smaller error than none, and more budget never has more error."""

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tightdp.arguments import bound_arguments
+
 T = TypeVar("T")
 
 _FIRST, _LAST = ("delta",), ("progress", "ledger", "random_state")  # after the leading; of all
@@ -52,11 +54,10 @@ def constructor(kind: type, root: type, leading: tuple[str, ...]) -> Callable[..
         ]
     )
 
+    own = form.replace(parameters=list(form.parameters.values())[1:])
+
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
-        try:
-            bound = form.bind(self, *given, **named)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}(): {error}") from None
+        bound = bound_arguments(type(self).__name__, own, given, named)
         bound.apply_defaults()
         for name in order:
             setattr(self, name, bound.arguments[name])

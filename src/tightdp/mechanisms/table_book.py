@@ -285,6 +285,11 @@ class Tables(Reading):
 
     def at(self, epsilon: Number) -> Self:
         """The same tables for another epsilon, also where the budget was in rho."""
+        if self.in_rho and self._given["noise"] == "gaussian" and not self._given["delta"]:
+            fail(
+                "`rho` has no epsilon without a `delta`, which Gaussian noise spends: make the "
+                "book with `delta` beside `rho`, or ask for its error with `preview`."
+            )
         return self.rebuilt(epsilon=epsilon, rho=None)
 
     @property

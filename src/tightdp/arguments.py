@@ -1,0 +1,123 @@
+"""Arguments by their names: which a function takes, and what is said where others are given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+from tightdp.errors import fail, shown, suggestion
+
+_INSTEAD = {
+    "missing": (
+        " With neighbors='add-remove' rows may be left out before: a rule that looks at one row at "
+        "a time keeps the promise. Otherwise state in the schema what a missing cell counts as."
+    ),
+    "per": (
+        " With rows_per_person=1 in the schema one row of every person is used, and all count "
+        "alike."
+    ),
+}
+"""What to do where a kind has no such option, and people ask for it."""
+_MOST_NAMED = 8  # kinds that have what is missing here
+
+Elsewhere = Callable[[str], Sequence[str]]
+"""What else has a key of that name."""
+
+
+def _nowhere(key: str) -> Sequence[str]:
+    return ()
+
+
+def check_keys(
+    given: Sequence[str],
+    allowed: Sequence[str],
+    where: str,
+    what: str = "key",
+    elsewhere: Elsewhere = _nowhere,
+) -> list[tuple[str, str]]:
+    """The keys that are not allowed, each with a sentence that says which are.
+
+    One that belongs elsewhere is not taken for a misspelt one: what it belongs to is named.
+
+    >>> check_keys(["epsilom"], ["epsilon"], "mean()", "argument")
+    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`?')]
+    """
+    found = []
+    for key in given:
+        if key not in allowed:
+            hint, others = suggestion(key, allowed).replace("'", "`"), elsewhere(key)
+            if others or not hint:
+                takes = "may have" if what == "key" else "takes"
+                hint = f" It {takes}: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
+            if others:
+                left = len(others) - _MOST_NAMED
+                more = f" and {left} more" if left > 0 else ""
+                hint += f" `{key}` belongs to {', '.join(others[:_MOST_NAMED])}{more}."
+            found.append((key, f"`{shown(key)}` is no {what} of {where}.{hint}"))
+    return found
+
+
+def bound_arguments(
+    name: str,
+    form: inspect.Signature,
+    places: Sequence[object],
+    named: Mapping[str, object],
+    elsewhere: Elsewhere = _nowhere,
+) -> inspect.BoundArguments:
+    """The arguments of a call by their names, or an error that says which there are.
+
+    Parameters
+    ----------
+    name : str
+        Of what is called.
+    form : Signature
+        Without the object that a method belongs to.
+    places, named
+        The arguments by place, and by name.
+    elsewhere : function, optional
+        What else has an argument of some name.
+
+    >>> form = inspect.signature(lambda frame, *, epsilon: None)
+    >>> bound_arguments("mean", form, [1], {"epsilon": 2}).arguments
+    {'frame': 1, 'epsilon': 2}
+    >>> bound_arguments("mean", form, [1], {})
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: mean() needs `epsilon`. Write mean(frame, epsilon=...).
+    """
+    try:
+        return form.bind(*places, **named)
+    except TypeError as error:
+        _refuse(f"{name}()", form, places, named, elsewhere)
+        fail(f"{name}(): {error}.")
+
+
+def _refuse(
+    name: str,
+    form: inspect.Signature,
+    places: Sequence[object],
+    named: Mapping[str, object],
+    elsewhere: Elsewhere,
+) -> None:
+    known = {key: p for key, p in form.parameters.items() if p.kind not in (_ANY_PLACE, _ANY_NAME)}
+    for _, message in check_keys(list(named), list(known), name, "argument", elsewhere):
+        fail(message)
+    by_place = [key for key, parameter in known.items() if parameter.kind is not _NAMED]
+    if len(places) > len(by_place):
+        fail(
+            f"{name} takes {', '.join(by_place) or 'nothing'} by place, everything else by its "
+            f"name. Got {len(places)} by place."
+        )
+    taken = by_place[: len(places)]
+    twice = [key for key in taken if key in named]
+    if twice:
+        fail(f"`{twice[0]}` of {name} must be given once. Got it by place and by name.")
+    needed = [parameter for parameter in known.values() if parameter.default is _EMPTY]
+    lacking = [f"`{p.name}`" for p in needed if p.name not in taken and p.name not in named]
+    if lacking:
+        words = [f"{p.name}=..." if p.kind is _NAMED else p.name for p in needed]
+        fail(f"{name} needs {' and '.join(lacking)}. Write {name[:-1]}{', '.join(words)}).")
+
+
+_NAMED, _EMPTY = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+_ANY_PLACE, _ANY_NAME = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
