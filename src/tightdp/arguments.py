@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from tightdp.errors import fail, shown, suggestion
 
@@ -57,14 +58,14 @@ def check_keys(
     return found
 
 
-def bound_arguments(
+def refuse_arguments(
     name: str,
     form: inspect.Signature,
     places: Sequence[object],
     named: Mapping[str, object],
     elsewhere: Elsewhere = _nowhere,
-) -> inspect.BoundArguments:
-    """The arguments of a call by their names, or an error that says which there are.
+) -> NoReturn:
+    """Say which arguments there are, of a call that did not fit.
 
     Parameters
     ----------
@@ -78,27 +79,12 @@ def bound_arguments(
         What else has an argument of some name.
 
     >>> form = inspect.signature(lambda frame, *, epsilon: None)
-    >>> bound_arguments("mean", form, [1], {"epsilon": 2}).arguments
-    {'frame': 1, 'epsilon': 2}
-    >>> bound_arguments("mean", form, [1], {})
+    >>> refuse_arguments("mean", form, [1], {})
     Traceback (most recent call last):
     ...
     tightdp.errors.ParameterError: mean() needs `epsilon`. Write mean(frame, epsilon=...).
     """
-    try:
-        return form.bind(*places, **named)
-    except TypeError as error:
-        _refuse(f"{name}()", form, places, named, elsewhere)
-        fail(f"{name}(): {error}.")
-
-
-def _refuse(
-    name: str,
-    form: inspect.Signature,
-    places: Sequence[object],
-    named: Mapping[str, object],
-    elsewhere: Elsewhere,
-) -> None:
+    name = f"{name}()"
     known = {key: p for key, p in form.parameters.items() if p.kind not in (_ANY_PLACE, _ANY_NAME)}
     for _, message in check_keys(list(named), list(known), name, "argument", elsewhere):
         fail(message)
@@ -114,9 +100,8 @@ def _refuse(
         fail(f"`{twice[0]}` of {name} must be given once. Got it by place and by name.")
     needed = [parameter for parameter in known.values() if parameter.default is _EMPTY]
     lacking = [f"`{p.name}`" for p in needed if p.name not in taken and p.name not in named]
-    if lacking:
-        words = [f"{p.name}=..." if p.kind is _NAMED else p.name for p in needed]
-        fail(f"{name} needs {' and '.join(lacking)}. Write {name[:-1]}{', '.join(words)}).")
+    words = [f"{p.name}=..." if p.kind is _NAMED else p.name for p in needed]
+    fail(f"{name} needs {' and '.join(lacking)}. Write {name[:-1]}{', '.join(words)}).")
 
 
 _NAMED, _EMPTY = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty

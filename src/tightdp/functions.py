@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from tightdp.arguments import bound_arguments
+from tightdp.arguments import refuse_arguments
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.options import Amount, Option
@@ -68,7 +68,10 @@ def function_of(kind: Kind, notes: str = "") -> Callable[..., Release]:
     form = _signature(kind)
 
     def function(*places: object, **named: object) -> Release:
-        given = bound_arguments(kind.name, form, places, named, kinds_with).arguments
+        try:
+            given = form.bind(*places, **named).arguments
+        except TypeError:
+            refuse_arguments(kind.name, form, places, named, kinds_with)
         frame, schema, epsilon = (given.pop(name) for name in ("frame", "schema", "epsilon"))
         how = {name: given.pop(name) for name in _RELEASE if name in given}
         required = {name for name, option in kind.options.items() if option.required}

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.arguments import bound_arguments
+from tightdp.arguments import refuse_arguments
 from tightdp.errors import exact_amount, fail
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
@@ -77,7 +77,10 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not __init__:  # called by the constructor of a derived class
             init(self, *given, **named)
             return
-        bound = bound_arguments(type(self).__name__, own, given, named)
+        try:
+            bound = own.bind(*given, **named)
+        except TypeError:
+            refuse_arguments(type(self).__name__, own, given, named)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if isinstance(value, (Iterator, Set)):  # it has one order, and is read in it twice

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tightdp.arguments import bound_arguments
+from tightdp.arguments import refuse_arguments
 
 T = TypeVar("T")
 
@@ -57,7 +57,10 @@ def constructor(kind: type, root: type, leading: tuple[str, ...]) -> Callable[..
     own = form.replace(parameters=list(form.parameters.values())[1:])
 
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
-        bound = bound_arguments(type(self).__name__, own, given, named)
+        try:
+            bound = own.bind(*given, **named)
+        except TypeError:
+            refuse_arguments(type(self).__name__, own, given, named)
         bound.apply_defaults()
         for name in order:
             setattr(self, name, bound.arguments[name])
