@@ -515,8 +515,10 @@ class Release:
         return value_and_interval(value, ends)
 
     def _note(self) -> str:
-        dash = "; -: this error depends on the data" if np.isnan(self.noise_std).any() else ""
-        inside = len(self.axes) > 1 and not np.isnan(self.interval).all()
+        crossed = len(self.axes) > 1  # where errors have no column, and there is no dash
+        why = "errors depend on the data" if crossed else "-: this error depends on the data"
+        dash = f"; {why}" if np.isnan(self.noise_std).any() else ""
+        inside = crossed and not np.isnan(self.interval).all()
         cells = f"{in_brackets(self.confidence, self.covers)}.\n" if inside else ""
         units = f"; {self.units}" if self.units else ""
         return f"{cells}{self.guarantee}{units}{dash}"

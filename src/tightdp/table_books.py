@@ -263,11 +263,11 @@ class TableBook(Release):
 
     def _notes(self) -> list[str]:
         left = len(self.contents) - _MOST_SHOWN
-        rule = f"{rule_of(self.suppress)}; " if self.suppress is not None else ""
+        rule = f"; {rule_of(self.suppress)}" if self.hidden.any() else ""
         return [
             *([f"{left} tables more: table() and to_pandas() have all"] if left > 0 else []),
-            f"{rule}{in_brackets(self.confidence, self.covers)}, for all cells of "
-            f"all tables at once; {self.guarantee}",
+            f"{in_brackets(self.confidence, self.covers)}, for all cells of all tables at once; "
+            f"{self.guarantee}{rule}",
         ]
 
     __repr__ = Release.__repr__

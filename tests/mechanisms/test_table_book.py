@@ -698,16 +698,16 @@ def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
     assert not release.hidden[0]
     shown = str(release).splitlines()
     assert next(line for line in shown if line.startswith("nobody")).split()[-1] == "-"
-    assert "-: the noise is more than 0.5 of the count" in shown[-1]
+    assert "-: the noise is more than 0.5 of the value" in shown[-1]
     assert "<td>-</td>" in release._repr_html_()
     answer = book(suppress=0.5).answer(release)
     assert (np.isnan(answer.value) == release.hidden).all()
-    assert "-: the noise is more than 0.5 of the count" in answer.text()
+    assert "-: the noise is more than 0.5 of the value" in answer.text()
     one = release.table("region")  # a table that is printed for itself keeps the rule
     assert (one.hidden == release.hidden[:4]).all()
     line = next(line for line in str(one).splitlines() if line.startswith("nobody"))
     assert line.split() == ["nobody", "-", "-", "-"]
-    assert "-: the noise is more than 0.5 of the count" in str(one)
+    assert "-: the noise is more than 0.5 of the value" in str(one)
     assert "all cells of all tables at once" in str(one)
     assert "each cell for itself" in str(release.table("region", simultaneous=False))
     assert [text.get_text() for text in plot_table(release.table("sex", "region")).texts].count(
