@@ -1,8 +1,11 @@
 """Many tables for one payment: variances beside the peers', plans and their bounds, coverage.
 
     python benchmarks/tables.py [--adult FILE] [--out FILE] [--quick] [--parts NAME ...]
+        [--keep FOLDER]
 
-``FILE`` of ``--adult`` is UCI's adult.data. Neighbours differ by one row replaced unless said.
+``FILE`` of ``--adult`` is UCI's adult.data. Rows of a run are kept in ``FOLDER``, if there is one,
+and those that are there are not made again: a run that was stopped goes on. Neighbours differ by
+one row replaced unless said.
 Variances are totals over all cells of all tables. Those of tightdp are measured on releases beside
 what their previews say. "Laplace": each table gets its part of epsilon, each cell a discrete
 Laplace law. "Gaussian": one variance for all cells. "planner": the residual planner (Xiao, He,
@@ -18,9 +21,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import platform
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +50,7 @@ NUMBERS = {
     "loss": (0, 5_000, 100),
     "hours": (0, 99, 99),
 }
+Row = Callable[[], list[Any]]
 SIZES = [100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2]
 
 
@@ -73,41 +79,39 @@ def flags(columns: int, rows: int = 1000) -> tdp.Schema:
     return tdp.Schema({f"q{i}": yes for i in range(columns)}, rows=rows)
 
 
-def flag_rows(draws: int) -> list[list[object]]:
-    out = []
-    for d in (4, 8, 12, 16, 32):
-        many = draws if d < 32 else draws // 10
-        book, took = timed(lambda d=d: tdp.Tables(flags(d), 2, epsilon=1))
-        compared, foreseen = book.compare(), book.preview()
-        rng = np.random.default_rng(d)
-        people = {name: rng.choice(["no", "yes"], 1000, p=[0.9, 0.1]) for name in book.schema}
-        truth = tdp.Tables(flags(d), 2, epsilon=1000, noise="cube").release(people, rng=1).value
-        seeds = range(1000 * d, 1000 * d + many)
-        errors = [book.release(people, rng=seed).value - truth for seed in seeds]
-        squares = np.sum(np.square(errors), axis=1)
-        measured, unsure = squares.mean(), squares.std() / np.sqrt(many)
-        lossy = tdp.Tables(flags(d), 2, epsilon=1, delta=1e-6, noise="gaussian").compare()
-        out.append(
-            [
-                d,
-                book.book.strategy,
-                f"{compared.totals[book.book.strategy]:.5g}",
-                f"{measured:.5g} ({unsure:.2g})",
-                f"1/{compared.ratio(LAPLACE):.1f}",
-                f"{lossy.totals['gaussian'] / compared.totals[book.book.strategy]:.2f}",
-                "yes" if book.book.resolution == 1 else "no",
-                book.book.certified,
-                f"{took:.1f} s",
-                len(foreseen.names),
-            ]
-        )
-    return out
+def flag_rows(draws: int) -> list[Row]:
+    return [partial(flag_row, d, draws if d < 32 else draws // 10) for d in (4, 8, 12, 16, 32)]
+
+
+def flag_row(d: int, many: int) -> list[object]:
+    book, took = timed(lambda: tdp.Tables(flags(d), 2, epsilon=1))
+    compared, foreseen = book.compare(), book.preview()
+    rng = np.random.default_rng(d)
+    people = {name: rng.choice(["no", "yes"], 1000, p=[0.9, 0.1]) for name in book.schema}
+    truth = tdp.Tables(flags(d), 2, epsilon=1000, noise="cube").release(people, rng=1).value
+    seeds = range(1000 * d, 1000 * d + many)
+    errors = [book.release(people, rng=seed).value - truth for seed in seeds]
+    squares = np.sum(np.square(errors), axis=1)
+    measured, unsure = squares.mean(), squares.std() / np.sqrt(many)
+    lossy = tdp.Tables(flags(d), 2, epsilon=1, delta=1e-6, noise="gaussian").compare()
+    return [
+        d,
+        book.book.strategy,
+        f"{compared.totals[book.book.strategy]:.5g}",
+        f"{measured:.5g} ({unsure:.2g})",
+        f"1/{compared.ratio(LAPLACE):.1f}",
+        f"{lossy.totals['gaussian'] / compared.totals[book.book.strategy]:.2f}",
+        "yes" if book.book.resolution == 1 else "no",
+        book.book.certified,
+        f"{took:.1f} s",
+        len(foreseen.names),
+    ]
 
 
 # --- plans under zCDP -----------------------------------------------------------------------------
 
 
-def plan_rows() -> list[list[object]]:
+def plan_rows() -> list[Row]:
     rng = np.random.default_rng(1)
     cases = {
         "Adult's 14 columns, to 2-way": (SIZES, 2),
@@ -117,21 +121,22 @@ def plan_rows() -> list[list[object]]:
         "50 columns of 2 to 100 levels, to 2-way": (rng.integers(2, 101, 50).tolist(), 2),
         "20 columns of 2 to 9 levels, to 3-way": (rng.integers(2, 10, 20).tolist(), 3),
     }
-    out = []
-    for name, (sizes, order) in cases.items():
-        work = to_order(sizes, order)
-        found, took = timed(lambda work=work: plan(work, Neighbors.REPLACE_ONE))
-        twice = 4 * plan(work, Neighbors.ADD_REMOVE).total
-        alike = 2 * len(work.tables) * sum(work.cells(t) for t in work.tables)
-        ratios = [f"{found.total / other:.4f}" for other in (twice, alike)]
-        out.append([name, len(work.tables), *ratios, f"{found.gap:.1e}", f"{took:.1f} s"])
-    return out
+    return [partial(plan_row, name, *case) for name, case in cases.items()]
+
+
+def plan_row(name: str, sizes: list[int], order: int) -> list[object]:
+    work = to_order(sizes, order)
+    found, took = timed(lambda: plan(work, Neighbors.REPLACE_ONE))
+    twice = 4 * plan(work, Neighbors.ADD_REMOVE).total
+    alike = 2 * len(work.tables) * sum(work.cells(t) for t in work.tables)
+    ratios = [f"{found.total / other:.4f}" for other in (twice, alike)]
+    return [name, len(work.tables), *ratios, f"{found.gap:.1e}", f"{took:.1f} s"]
 
 
 # --- l2 noise at delta = 0 ------------------------------------------------------------------------
 
 
-def l2_rows() -> list[list[object]]:
+def l2_rows() -> list[Row]:
     cases = {
         "4 flags": ([2] * 4, 2),
         "8 flags": ([2] * 8, 2),
@@ -149,17 +154,18 @@ def l2_rows() -> list[list[object]]:
         "3 columns of 10 levels": ([10] * 3, 2),
         "2 columns of 8 and 30 levels": ([8, 30], 2),
     }
-    out = []
-    for name, (sizes, order) in cases.items():
-        ratios: list[object] = []
-        for relation in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
-            work = to_order(sizes, order)
-            best = strategies(work, relation)[0]
-            told = [a for a in work.residuals if a or relation is Neighbors.ADD_REMOVE]
-            m = sum(work.directions(a) for a in told)
-            ratios += [best.name, f"{plan(work, relation).total * (m + 1) / best.total:.3f}"]
-        out.append([name, *ratios])
-    return out
+    return [partial(l2_row, name, *case) for name, case in cases.items()]
+
+
+def l2_row(name: str, sizes: list[int], order: int) -> list[object]:
+    ratios: list[object] = []
+    for relation in (Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE):
+        work = to_order(sizes, order)
+        best = strategies(work, relation)[0]
+        told = [a for a in work.residuals if a or relation is Neighbors.ADD_REMOVE]
+        m = sum(work.directions(a) for a in told)
+        ratios += [best.name, f"{plan(work, relation).total * (m + 1) / best.total:.3f}"]
+    return [name, *ratios]
 
 
 # --- Adult, as it is ------------------------------------------------------------------------------
@@ -211,110 +217,133 @@ def adult_rows(path: Path, rho: float) -> list[list[object]]:
 # --- coverage -------------------------------------------------------------------------------------
 
 
-def coverage_rows(books: int) -> list[list[object]]:
-    regions = [f"r{i}" for i in range(8)]
+REGIONS = [f"r{i}" for i in range(8)]
+
+
+def coverage_rows(books: int) -> list[Row]:
+    budgets: dict[str, dict[str, Any]] = {
+        "best, epsilon = 1": {"epsilon": 1},
+        "cube, epsilon = 1": {"epsilon": 1, "noise": "cube"},
+        "l2, epsilon = 1": {"epsilon": 1, "noise": "l2"},
+        "gaussian, (1, 1e-6)": {"epsilon": 1, "delta": 1e-6, "noise": "gaussian"},
+        "gaussian, rho = 0.1": {"rho": 0.1, "noise": "gaussian"},
+        "gaussian, rho = 0.1, rounded": {"rho": 0.1, "noise": "gaussian", "whole": True},
+    }
+    cases = itertools.product(("replace-one", "add-remove"), budgets.items())
+    return [
+        partial(coverage_row, place, relation, name, options, books)
+        for place, (relation, (name, options)) in enumerate(cases)
+    ]
+
+
+def coverage_row(
+    place: int, relation: str, name: str, options: dict[str, Any], books: int
+) -> list[object]:
     facts = {
-        "region": tdp.Category(regions, other="r0"),
+        "region": tdp.Category(REGIONS, other="r0"),
         "sex": tdp.Category(["f", "m"], other="f"),
         "pay": tdp.Interval(0, 200),
     }
     tables = [["region"], ["region", "sex"], ["region", ("pay", [0, 20, 50, 100, 200])]]
-    out = []
-    for relation in ("replace-one", "add-remove"):
-        schema = tdp.Schema(facts, rows=2000, neighbors=relation)
-        for name, options in {
-            "best, epsilon = 1": {"epsilon": 1},
-            "cube, epsilon = 1": {"epsilon": 1, "noise": "cube"},
-            "l2, epsilon = 1": {"epsilon": 1, "noise": "l2"},
-            "gaussian, (1, 1e-6)": {"epsilon": 1, "delta": 1e-6, "noise": "gaussian"},
-            "gaussian, rho = 0.1": {"rho": 0.1, "noise": "gaussian"},
-            "gaussian, rho = 0.1, rounded": {"rho": 0.1, "noise": "gaussian", "whole": True},
-        }.items():
-            book = tdp.Tables(schema, tables, **options)
-            alone, together, empty = [], [], []
-            for i in range(books):
-                rng = np.random.default_rng([i, len(out)])
-                shares = np.append(rng.dirichlet(np.full(6, 0.3)), [0.0, 0.0])
-                region = rng.choice(8, 2000, p=shares)
-                sex = rng.integers(0, 2, 2000)
-                pay = np.minimum(rng.gamma(1.2, 20, 2000), 200)
-                band = np.searchsorted([20, 50, 100], pay, side="right")
-                truth = np.concatenate(
-                    [
-                        np.bincount(region, minlength=8),
-                        np.bincount(region * 2 + sex, minlength=16),
-                        np.bincount(region * 4 + band, minlength=32),
-                    ]
-                )
-                people = {
-                    "region": np.array(regions)[region],
-                    "sex": np.array(["f", "m"])[sex],
-                    "pay": pay,
-                }
-                release = book.release(people, rng=i)
-                low, high = release.alone.T
-                inside = (low * (1 - 1e-12) <= truth) & (truth <= high * (1 + 1e-12))
-                alone.append(inside.mean())
-                empty.append(inside[truth == 0].mean())
-                together.append(
-                    ((release.interval[:, 0] <= truth) & (truth <= release.interval[:, 1])).all()
-                )
-            shown = [f"{np.mean(found):.4f}" for found in (alone, empty, together)]
-            out.append([f"{name}, {relation}", book.book.strategy, *shown])
-    return out
+    book = tdp.Tables(tdp.Schema(facts, rows=2000, neighbors=relation), tables, **options)
+    covered = Covered()
+    for i in range(books):
+        people, truth = skewed_rows(np.random.default_rng([i, place]))
+        release = book.release(people, rng=i)
+        covered.add(release, truth, 1e-12 * release.alone.clip(0))
+    return [f"{name}, {relation}", book.book.strategy, *covered.shown()]
 
 
-def margin_rows(books: int) -> list[list[object]]:
+def skewed_rows(rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
+    """Regions of very different size, two of which are empty, and the cells of their tables."""
+    shares = np.append(rng.dirichlet(np.full(6, 0.3)), [0.0, 0.0])
+    region, sex = rng.choice(8, 2000, p=shares), rng.integers(0, 2, 2000)
+    pay = np.minimum(rng.gamma(1.2, 20, 2000), 200)
+    band = np.searchsorted([20, 50, 100], pay, side="right")
+    truth = [
+        np.bincount(region, minlength=8),
+        np.bincount(region * 2 + sex, minlength=16),
+        np.bincount(region * 4 + band, minlength=32),
+    ]
+    people = {"region": np.array(REGIONS)[region], "sex": np.array(["f", "m"])[sex], "pay": pay}
+    return people, np.concatenate(truth)
+
+
+class Covered:
+    """How often cells are inside of their intervals: each, those that nobody is in, and all."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[float, float, bool]] = []
+
+    def add(self, release: Any, truth: Any, slack: Any) -> None:
+        """One book; ``slack`` is for sums in floats."""
+        low, high = (release.alone + slack * [-1, 1]).T
+        inside = (low <= truth) & (truth <= high)
+        first, last = (release.interval + slack * [-1, 1]).T
+        whole = bool(((first <= truth) & (truth <= last)).all())
+        self.found.append((inside.mean(), inside[truth == 0].mean(), whole))
+
+    def shown(self) -> list[str]:
+        return [f"{share:.4f}" for share in np.mean(self.found, axis=0)]
+
+
+def margin_rows(books: int) -> list[Row]:
     """Cells of books whose public margins are kept: 400 rows, a column permuted for every table."""
     rng = np.random.default_rng(7)
-    sides = {"class": 6, "sex": 2, "age": 5}
     codes = {
         "class": rng.choice(6, 400, p=[0.6, 0.3, 0.07, 0.02, 0.01, 0.0]),
         "sex": rng.integers(0, 2, 400),
         "age": rng.choice(5, 400, p=[0.5, 0.3, 0.15, 0.05, 0.0]),
     }
+    margins = {"class": np.bincount(codes["class"], minlength=6).tolist()}
+    ages = np.bincount(codes["sex"] * 5 + codes["age"], minlength=10).reshape(2, 5).tolist()
+    both = {**margins, ("sex", "age"): ages}
+    lossy = {"epsilon": 1, "delta": 1e-6, "noise": "gaussian", "public": both}
+    cases: dict[str, dict[str, Any]] = {
+        "one, epsilon = 1": {"epsilon": 1, "public": margins},
+        "two, epsilon = 1": {"epsilon": 1, "public": both},
+        "two, (1, 1e-6), gaussian": lossy,
+        "two, rho = 0.1": {"rho": 0.1, "noise": "gaussian", "public": both},
+    }
+    return [partial(margin_row, name, options, codes, books) for name, options in cases.items()]
+
+
+def margin_row(
+    name: str, options: dict[str, Any], codes: dict[str, Any], books: int
+) -> list[object]:
+    sides = {"class": 6, "sex": 2, "age": 5}
     facts = {
         name: tdp.Category([f"{name}{i}" for i in range(n)], other=f"{name}0")
         for name, n in sides.items()
     }
-    margins = {"class": np.bincount(codes["class"], minlength=6).tolist()}
-    ages = np.bincount(codes["sex"] * 5 + codes["age"], minlength=10).reshape(2, 5).tolist()
-    both = {**margins, ("sex", "age"): ages}
     asked = [["class", "sex"], ["class", "age"]]
-    out = []
-    for name, options in {
-        "one, epsilon = 1": {"epsilon": 1, "public": margins},
-        "two, epsilon = 1": {"epsilon": 1, "public": both},
-        "two, (1, 1e-6), gaussian": {
-            "epsilon": 1, "delta": 1e-6, "noise": "gaussian", "public": both,
-        },
-        "two, rho = 0.1": {"rho": 0.1, "noise": "gaussian", "public": both},
-    }.items():  # fmt: skip
-        book = tdp.Tables(tdp.Schema(facts, rows=400), asked, **options)
-        alone, together, empty = [], [], []
-        for i in range(books):
-            moved = codes | {"class": np.random.default_rng([i, 9]).permutation(codes["class"])}
-            people = {k: [f"{k}{c}" for c in column] for k, column in moved.items()}
-            truth = np.concatenate(
-                [
-                    np.bincount(
-                        moved[first] * sides[second] + moved[second],
-                        minlength=sides[first] * sides[second],
-                    )
-                    for first, second in asked
-                ]
+    book = tdp.Tables(tdp.Schema(facts, rows=400), asked, **options)
+    covered = Covered()
+    for i in range(books):
+        moved = codes | {"class": np.random.default_rng([i, 9]).permutation(codes["class"])}
+        people = {k: [f"{k}{c}" for c in column] for k, column in moved.items()}
+        truth = [
+            np.bincount(
+                moved[first] * sides[second] + moved[second],
+                minlength=sides[first] * sides[second],
             )
-            release = book.release(people, rng=i)
-            slack = np.array([-1e-9, 1e-9])  # sums in floats: margins are met to 1e-12
-            low, high = (release.alone + slack).T
-            inside = (low <= truth) & (truth <= high)
-            alone.append(inside.mean())
-            empty.append(inside[truth == 0].mean())
-            low, high = (release.interval + slack).T
-            together.append(((low <= truth) & (truth <= high)).all())
-        shown = [f"{np.mean(found):.4f}" for found in (alone, empty, together)]
-        out.append([name, book.book.strategy, *shown])
-    return out
+            for first, second in asked
+        ]
+        # margins are met to 1e-12
+        covered.add(book.release(people, rng=i), np.concatenate(truth), np.array(1e-9))
+    return [name, book.book.strategy, *covered.shown()]
+
+
+def kept(folder: Path | None, name: str, row: Row) -> list[list[object]]:
+    """The lines of a row, which are taken from a folder if they are there, and put there."""
+    file = None if folder is None else folder / f"{name}.json"
+    if file is not None and file.exists():
+        return list(json.loads(file.read_text()))
+    found = row()
+    lines = found if isinstance(found[0], list) else [found]
+    if file is not None:
+        file.write_text(json.dumps(lines))
+    return lines
 
 
 PARTS = ("flags", "plans", "l2", "adult", "coverage", "margins")
@@ -326,9 +355,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     covered = ["noise", "each cell", "cells that nobody is in", "all at once"]
-    sections: dict[str, tuple[str, list[str], Callable[[], list[list[object]]]]] = {
+    sections: dict[str, tuple[str, list[str], Callable[[], list[Row]]]] = {
         "flags": (
             "All 1- and 2-way tables of d flags, delta = 0, epsilon = 1",
             [
@@ -364,7 +394,7 @@ def main() -> None:
         "adult": (
             "Adult, all tables of up to two columns, rho = 0.1",
             ["", ""],
-            lambda: adult_rows(given.adult, 0.1),
+            lambda: [partial(adult_rows, given.adult, 0.1)],
         ),
         "coverage": (
             "Coverage of 95 % intervals: 1,000 tables each, skewed and empty groups",
@@ -387,7 +417,8 @@ def main() -> None:
     for name in given.parts:
         if name != "adult" or given.adult:
             title, head, rows = sections[name]
-            parts += ["", f"## {title}", "", table(head, rows())]
+            made = [kept(given.keep, f"{name}_{k}", row) for k, row in enumerate(rows())]
+            parts += ["", f"## {title}", "", table(head, list(itertools.chain(*made)))]
             print("\n".join(parts[-3:]), flush=True)
     if given.out:
         given.out.write_text("\n".join([*parts, ""]))
