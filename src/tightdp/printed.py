@@ -250,6 +250,16 @@ def long_labels(axes: Sequence[Axis]) -> dict[str, list[str]]:
     return {name: [cell[j] for cell in cells] for j, name in enumerate(names)}
 
 
+def cross_labels(axes: Sequence[Axis]) -> tuple[dict[str, list[str]], str, list[str]]:
+    """The labels of all lines of a table that is crossed, what lies across, and its labels.
+
+    >>> cross_labels([("sex", ("f", "m")), ("job", ("a", "b"))])
+    ({'sex': ['f', 'm']}, 'job', ['a', 'b'])
+    """
+    *down, (across, labels) = axes
+    return long_labels(down), across or "measure", list(labels)
+
+
 def cross_table(axes: Sequence[Axis], cells: Sequence[str]) -> list[tuple[str, ...]]:
     """The rows of a table whose last side lies across; a side alone stands upright.
 

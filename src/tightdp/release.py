@@ -12,10 +12,18 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tightdp.errors import FloatArray, check_choice, check_confidence, fail, require
+from tightdp.errors import (
+    FloatArray,
+    check_choice,
+    check_confidence,
+    check_flag,
+    fail,
+    require,
+)
 from tightdp.printed import (
     Axis,
     Covers,
+    cross_labels,
     date_and_interval,
     entry_table,
     html_table,
@@ -452,8 +460,10 @@ class Release:
             fail("`text` must be the JSON text of a release, as `to_json` writes it.")
         return cls.from_dict(record)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, crosswise: bool = False) -> Any:
         """A frame with a row for every entry: its groups or its name, value, error and interval.
+
+        With ``crosswise`` the values alone as they are printed, the last side of a table across.
 
         >>> from tightdp import Category, Schema, count
         >>> schema = Schema({"sex": Category(["f", "m"], other="f")}, rows=7)
@@ -462,12 +472,32 @@ class Release:
         {'f': 3.0, 'm': 4.0}
         """
         pandas = require("pandas", "pandas")
+        if check_flag("crosswise", crosswise):
+            lines, across, labels = self._crossed()
+            sides = pandas.MultiIndex.from_arrays(list(lines.values()), names=list(lines))
+            index = sides if len(lines) > 1 else sides.get_level_values(0)
+            columns = pandas.Index(labels, name=across)
+            return pandas.DataFrame(self._across(labels), index=index, columns=columns)
         frame = pandas.DataFrame(self._columns())
         return frame.set_index([name for name in frame if name not in _NUMBERS])
 
-    def to_polars(self) -> Any:
+    def to_polars(self, *, crosswise: bool = False) -> Any:
         """The same frame of polars, whose groups are columns."""
-        return require("polars", "polars").DataFrame(self._columns())
+        polars = require("polars", "polars")
+        if check_flag("crosswise", crosswise):
+            lines, across, labels = self._crossed()
+            heads = [f"{across}={label}" if self.axes[-1][0] else label for label in labels]
+            return polars.DataFrame(lines | dict(zip(heads, self._across(labels).T, strict=True)))
+        return polars.DataFrame(self._columns())
+
+    def _crossed(self) -> tuple[dict[str, list[str]], str, list[str]]:
+        if len(self.axes) < 2:
+            fail("`crosswise` is for tables of two columns or more; a book has them: table(...).")
+        return cross_labels(self.axes)
+
+    def _across(self, labels: list[str]) -> FloatArray:
+        """The values that are printed, line by line; NaN for a dash."""
+        return np.where(self.hidden, np.nan, self.value).reshape(-1, len(labels))
 
     def _columns(self) -> dict[str, Any]:
         """Columns of the entries: where they stand in their table, or their names."""

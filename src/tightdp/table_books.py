@@ -224,15 +224,19 @@ class TableBook(Release):
         sizes = [part.stop - part.start for part in places(self.contents)]
         return too_uncertain(self, self.suppress, np.repeat(counts, sizes))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self, *, crosswise: bool = False) -> Any:
         """A frame with a row for every cell of every table: the table, its cell, and its error."""
+        if check_flag("crosswise", crosswise):
+            self._crossed()  # says that one table is
         frame = self._long().to_pandas()
         frame.index.name = "cell"
         frame.insert(0, "table", self._titles())
         return frame
 
-    def to_polars(self) -> Any:
+    def to_polars(self, *, crosswise: bool = False) -> Any:
         """The same frame of polars."""
+        if check_flag("crosswise", crosswise):
+            self._crossed()
         frame = self._long().to_polars().rename({"entry": "cell"})
         titles = type(frame)({"table": self._titles()})
         return titles.hstack(frame)

@@ -122,3 +122,35 @@ def test_damaged_books_are_refused(change: dict[str, Any]) -> None:
     record = json.loads(made("plain", "replace-one").to_json()) | change
     with pytest.raises(ParameterError):
         Release.from_dict(record)
+
+
+@pytest.mark.parametrize("engine", ["pandas", "polars"])
+def test_frames_may_be_crossed(engine: str) -> None:
+    book = made("suppress", "replace-one")
+    table = book.table("k", "sex")
+    frame = getattr(table, f"to_{engine}")(crosswise=True)
+    expected = np.where(table.hidden, np.nan, table.value).reshape(3, 2)
+    if engine == "pandas":
+        assert (frame.index.name, frame.columns.name) == ("k", "sex")
+        assert (list(frame.index), list(frame.columns)) == (["a", "b", "c"], ["f", "m"])
+        found = frame.to_numpy()
+    else:
+        assert frame.columns == ["k", "sex=f", "sex=m"]
+        assert frame["k"].to_list() == ["a", "b", "c"]
+        found = frame.drop("k").to_numpy()
+    np.testing.assert_array_equal(found, expected)
+    for release in (book, book.table("sex")):
+        with pytest.raises(ParameterError, match="two columns or more"):
+            getattr(release, f"to_{engine}")(crosswise=True)
+    with pytest.raises(ParameterError, match="crosswise"):
+        getattr(table, f"to_{engine}")(crosswise=1)
+
+
+def test_a_crossed_frame_of_groups_has_all_sides() -> None:
+    schema = tdp.Schema(COLUMNS, 60)
+    found = tdp.mean(ROWS, "pay", by=["sex", ("born", "quarter")], schema=schema, epsilon=1)
+    frame = found.to_pandas(crosswise=True)
+    assert (list(frame.index.names), frame.columns.name) == (["sex", "born"], "measure")
+    assert list(frame.columns) == ["rows", "pay"]
+    np.testing.assert_array_equal(frame.to_numpy().ravel(), found.value)
+    assert found.to_polars(crosswise=True).columns == ["sex", "born", "rows", "pay"]
