@@ -11,9 +11,9 @@ from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from tightdp.arguments import refuse_arguments
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.named_arguments import refuse_arguments
 from tightdp.options import Amount, Option
 from tightdp.randomness import RandomSource
 from tightdp.registry import KINDS, Kind, kinds_with

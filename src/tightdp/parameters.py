@@ -22,8 +22,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.arguments import refuse_arguments
 from tightdp.errors import exact_amount, fail
+from tightdp.named_arguments import refuse_arguments
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _LONG = 1000  # entries of an array that are written out

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tightdp.arguments import refuse_arguments
+from tightdp.named_arguments import refuse_arguments
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from tightdp.accounting.caps import Cap
 from tightdp.accounting.costs import Cost
-from tightdp.arguments import check_keys
 from tightdp.budget_split import shares
 from tightdp.data.csv_files import CsvFile
 from tightdp.data.excel_sheets import ExcelFile, excel_table
@@ -37,6 +36,7 @@ from tightdp.errors import (
 from tightdp.ledger.amounts import Budget, check_any_cap, check_cap
 from tightdp.ledger.entries import check_key
 from tightdp.mechanisms.table_noise_choice import SAID_AT
+from tightdp.named_arguments import check_keys
 from tightdp.options import amount
 from tightdp.paths import check_file, check_path
 from tightdp.plans.joint import join

@@ -14,7 +14,6 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.answer import Answer
-from tightdp.arguments import check_keys
 from tightdp.data.table import check_frame
 from tightdp.errors import (
     BudgetError,
@@ -27,6 +26,7 @@ from tightdp.errors import (
 )
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
+from tightdp.named_arguments import check_keys
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, check_epsilon, text_up
 from tightdp.randomness import RandomLike
