@@ -15,11 +15,13 @@ from tightdp import Category, Interval, LpBall, ParameterError, Schema
 from tightdp.convex.class_losses import SoftmaxLoss, concave_top
 from tightdp.convex.class_objective import ClassObjective
 from tightdp.convex.count_losses import CountLoss
+from tightdp.convex.margin_losses import LogisticLoss
 from tightdp.convex.minimiser import minimise
 from tightdp.convex.objectives import Objective, Precision
 from tightdp.convex.penalties import NoPenalty
 from tightdp.mechanisms.class_regression import ClassPerturbation
 from tightdp.mechanisms.count_regression import CountPerturbation
+from tightdp.mechanisms.logistic_intervals import NoisyInformation
 from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.randomness import source
 
@@ -120,6 +122,23 @@ def test_the_determinant_of_classes_has_all_its_digits(classes, ratio):
 def test_the_top_of_a_concave_function_is_not_missed():
     for top in (0.0, 1e-12, 0.3, 1.0):
         assert 0.0 <= concave_top(lambda t, top=top: 1.0 - abs(t - top), 0.0, 1.0) - 1.0 <= 1e-8
+
+
+@pytest.mark.parametrize("replace_one", [True, False])
+@pytest.mark.parametrize("loss", [LogisticLoss(), *COUNTS], ids=repr)
+def test_a_row_moves_the_information_as_far_as_its_noise_is_for_and_no_further(
+    loss, replace_one, seed
+):
+    """Exact integers of single rows, released parameters at which they bend most among them."""
+    info = NoisyInformation(2, Fraction(1), loss, rows=40, replace_one=replace_one)
+    bits, worst = source(seed), 0
+    for _ in range(1500):
+        theta = np.exp(3.0 * bits.uniform(1) - 1.5) * bits.normal(2)
+        x, y = np.sign(bits.normal((2, 2))), np.rint(2.0 * bits.uniform(2)) / 2.0
+        own, other = (info.measure(x[j : j + 1], y[j : j + 1], theta) for j in range(2))
+        moved = zip(own, other if replace_one else [0] * len(own), strict=True)
+        worst = max([worst, *(abs(a - b) for a, b in moved)])
+    assert 0.9 * info.noise.sensitivity < worst <= info.noise.sensitivity  # a fifth less is noticed
 
 
 # --- exact ratios on neighbours that reach the bound ---------------------------------------------
