@@ -51,8 +51,9 @@ export function control(option, value, set, place) {
       return text(pieces, (v) => (v ?? []).join(", "), w.terms);
     case "by":
       return groups(label, option, value, set, place);
-    case "number":
     case "shares of columns":
+      return text(readShares, shownShares, w.shares);
+    case "number":
       return plain(input(value, (v) => set(v.trim() || undefined), { inputmode: "decimal" }));
     case "numbers":
       return text(pieces, (v) => (v ?? []).join(", "), w.list);
@@ -63,7 +64,7 @@ export function control(option, value, set, place) {
     case "labels":
       return text((t) => pieces(t).map(levelOf(state.plan.releases[place[1]])), (v) => (v ?? []).join(", "), w.list);
     case "equations":
-      return text(lines, (v) => [v ?? []].flat().join("\n"), w.equations, area);
+      return text(lines, (v) => [v ?? []].flat().map(shownEquation).join("\n"), w.equations, area);
     case "pairs":
       return text((t) => lines(t).map(pieces), (v) => (v ?? []).map((p) => p.join(", ")).join("\n"), w.pairs, area);
     case "lists":
@@ -87,6 +88,27 @@ export function control(option, value, set, place) {
     }
   }
 }
+
+// Weights of coefficients, as a plan may state them, in the words of a line: "2 a - b".
+export const shownEquation = (part) =>
+  typeof part === "string" ? part : Object.entries(part).map(([name, weight], place) => {
+    const given = String(weight);
+    const sign = given.startsWith("-") ? "- " : place ? "+ " : "";
+    return `${sign}${given.replace(/^-/, "")} ${name}`;
+  }).join(" ");
+
+// One share for all columns, or of some by their names: "age: 0.2, pay: 0.5".
+export const readShares = (text) =>
+  text.includes(":")
+    ? Object.fromEntries(pieces(text).map((part) => {
+        const cut = part.lastIndexOf(":");
+        return [part.slice(0, cut < 0 ? undefined : cut).trim(), cut < 0 ? "" : part.slice(cut + 1).trim()];
+      }))
+    : text.trim();
+export const shownShares = (value) =>
+  typeof value === "object" && value !== null
+    ? Object.entries(value).map(([name, share]) => `${name}: ${share}`).join(", ")
+    : String(value ?? "");
 
 // A level as the schema has it: 1 and "1" are two levels.
 const levelOf = (release) => (text) => {

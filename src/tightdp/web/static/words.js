@@ -168,6 +168,7 @@ export const words = {
     lines: "one list on each line, columns divided by commas",
     tables: "up to how many columns at once, or one list on each line",
     pairs: "one pair on each line, divided by a comma",
+    shares: "one for all of them, or by name: age: 0.2, pay: 0.5",
     equations: "one equation on each line: a, or a - b, or 2 a + b",
     groupTables: "on each line columns, a bar, and their groups: pay | region, sex",
     countsOf: "on each line columns, a bar, and the counts of their cells: sex | 510, 490",
