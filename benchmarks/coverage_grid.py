@@ -1,6 +1,8 @@
 """What stated 95 % intervals hold, and how long they are: models x epsilon x rows.
 
-    python benchmarks/coverage_grid.py [--only NAME] [--tables 1000] [--out FILE]
+    python benchmarks/coverage_grid.py [--only NAME] [--rows N] [--epsilon E] [--tables 1000]
+
+Cells can be run one by one: their random numbers do not depend on what else is run.
 
 Every model runs at epsilon 0.1, 0.5, 1 and 4 with 500, 5,000 and 50,000 rows. All settings below
 were written down, and committed, before the first run; none was changed after it. Rows are drawn
@@ -43,6 +45,7 @@ Rng = np.random.Generator
 SEED = 20_261_118
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(4))
 ROWS = (500, 5_000, 50_000)
+CHOSEN: dict[str, tuple[Any, ...]] = {"rows": ROWS, "epsilon": EPSILONS}  # by the command line
 ALPHA = 0.05
 FEW = 50  # tables for widths that only stand beside
 
@@ -50,6 +53,11 @@ HEAD = (
     "| model | rows | epsilon | held | width | without privacy | before | notes |",
     "|---|---|---|---|---|---|---|---|",
 )
+
+
+def chosen_epsilons() -> list[tuple[int, Fraction]]:
+    """Those that are asked for, with their places: seeds depend on them."""
+    return [pair for pair in enumerate(EPSILONS) if pair[1] in CHOSEN["epsilon"]]
 
 
 @dataclass
@@ -89,16 +97,34 @@ MEANS: dict[str, tuple[Callable[[Rng, Any], Array], float]] = {
 }
 
 
+def _cut_lognormal(sigma: float) -> float:
+    """E min(X, 100) of a lognormal law with median 1."""
+    far = math.log(100) / sigma
+    inside = math.exp(sigma**2 / 2) * stats.norm.cdf(far - sigma)
+    return float(inside + 100 * stats.norm.sf(far))
+
+
+# beside the grid: few rows decide, and a sample may have none of them
+RARE_MEANS: dict[str, tuple[Callable[[Rng, Any], Array], float]] = {
+    "mean, lognormal 1.5": (
+        lambda rng, size: np.minimum(rng.lognormal(0, 1.5, size), 100),
+        _cut_lognormal(1.5),
+    ),
+    "mean, one row in 50": (lambda rng, size: 100.0 * (rng.random(size) < 0.02), 2.0),
+    "mean, one row in 200": (lambda rng, size: 100.0 * (rng.random(size) < 0.005), 0.5),
+}
+
+
 def mean_cells(name: str, tables: int) -> Iterator[Cell]:
-    law, truth = MEANS[name]
-    for rows in ROWS:
+    law, truth = (MEANS | RARE_MEANS)[name]
+    for rows in CHOSEN["rows"]:
         rng = np.random.default_rng([SEED, len(name), rows])
         sums = np.array([_sums(law(rng, rows)) for _ in range(tables)])
         spread = np.sqrt((sums[:, 1] - sums[:, 0] ** 2) * rows / (rows - 1))
         usual = stats.t.ppf(1 - ALPHA / 2, rows - 1) * spread / math.sqrt(rows)
         plain_held = float(np.mean(np.abs(50 + 50 * sums[:, 0] - truth) <= 50 * usual))
         schema = tdp.Schema({"x": tdp.Interval(0, 100)}, rows=rows)
-        for place, epsilon in enumerate(EPSILONS):
+        for place, epsilon in chosen_epsilons():
             paid = paid_means(schema, ["x"], epsilon, INTERVAL_SHARE)
             pool = _mean_noise(paid, NOISES, rows, SEED)
             noise = _mean_noise(paid, len(sums), rows, SEED + 1 + place + rows)
@@ -149,14 +175,14 @@ SHARES = {"proportion 0.3": 0.3, "proportion 0.03": 0.03}
 
 def proportion_cells(name: str, tables: int) -> Iterator[Cell]:
     share = SHARES[name]
-    for rows in ROWS:
+    for rows in CHOSEN["rows"]:
         rng = np.random.default_rng([SEED, len(name), rows])
         counts = rng.binomial(rows, share, tables)
         lower = stats.beta.ppf(ALPHA / 2, counts, rows - counts + 1)
         upper = stats.beta.ppf(1 - ALPHA / 2, counts + 1, rows - counts)
         plain = float(np.mean(np.nan_to_num(upper, nan=1.0) - np.nan_to_num(lower)))
         schema = tdp.Schema({"x": tdp.Interval(0, 1)}, rows=rows)
-        for epsilon in EPSILONS:
+        for _, epsilon in chosen_epsilons():
             count = tdp.ProportionTest(schema, "x", low=0.5, epsilon=epsilon).count
             exact = 1 - count.at_least(count._critical(share, ALPHA / 2), share)
             exact -= count.at_least(count._critical(1 - share, ALPHA / 2), 1 - share)
@@ -216,11 +242,11 @@ def regression_cells(name: str, tables: int) -> Iterator[Cell]:
         name: tdp.Interval(*pair)
         for name, pair in zip([*names, "y"], [*line.bounds, line.target], strict=True)
     }
-    for rows in ROWS:
+    for rows in CHOSEN["rows"]:
         rng = np.random.default_rng([SEED, len(name), rows])
         exact, plain = zip(*(_products(line, rows, rng) for _ in range(tables)), strict=True)
         schema = tdp.Schema(columns, rows=rows)
-        for place, epsilon in enumerate(EPSILONS):
+        for place, epsilon in chosen_epsilons():
             found = LeastSquares(schema, names, "y", epsilon=epsilon)
             drawn = found.moments.simulate(tables, rng=SEED + place + rows) / rows
             M = np.array(exact) + found.statistic.noise_matrices(drawn)
@@ -341,7 +367,7 @@ def small_cells(tables: int) -> Iterator[str]:
 def median_cells(name: str, tables: int) -> Iterator[Cell]:
     """Of the skewed rows of the mean, in [0, 100]: ends are drawn from their law in doubles."""
     law, truth = MEANS["mean, skewed"][0], 10 * float(stats.gamma.ppf(0.5, 2))
-    for rows in ROWS:
+    for rows in CHOSEN["rows"]:
         rng = np.random.default_rng([SEED, len(name), rows])
         schema = tdp.Schema({"x": tdp.Interval(0, 100)}, rows=rows)
         ask = {"interval": "population"}
@@ -394,16 +420,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--tables", type=int, default=1_000)
+    parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
+    parser.add_argument("--epsilon", type=Fraction, nargs="*", default=EPSILONS)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--rare", action="store_true", help="means that few rows decide, alone")
     parser.add_argument("--small", action="store_true", help="epsilon 0.05 and 500 rows alone")
     asked = parser.parse_args()
     if asked.small:
         for text in small_cells(asked.tables):
             print(text, flush=True)
         return
+    CHOSEN.update(rows=tuple(asked.rows), epsilon=tuple(asked.epsilon))
     cells: list[Cell] = []
     print("\n".join(HEAD))
-    for name, run in MODELS.items():
+    asked_for = dict.fromkeys(RARE_MEANS, mean_cells) if asked.rare else MODELS
+    for name, run in asked_for.items():
         if asked.only in name:
             start = time.process_time()
             for cell in run(name, asked.tables):

@@ -11,7 +11,8 @@ and the slope of a line (their Figure 5). All settings below were fixed before a
 * **D alone**: points are kept by their statistic at level alpha, ends are searched for as here, in
   the same run.
 * **here**: `tightdp.inference.repro`; on *their* release, mean and variance with Gaussian noise of
-  1-GDP each, and on a release of this package with the same budget (rho = 1 for both, or epsilon).
+  1-GDP each, and on a release of this package with the same budget (rho = 1 for both, or epsilon);
+  199 simulations at every point, for one parameter the default of 999.
 
 Coverage has a standard error of 0.007 for 1,000 tables.
 """
@@ -187,7 +188,7 @@ def sum_table(upper: float, law: str, seed: int) -> tuple[float, float, float]:
     model = Exponential() if law == "exponential" else Poisson("x", mean=(1e-4, 1000))
     release = mechanism.release({"x": x}, rng=seed)
     start = time.process_time()
-    low, high = repro(release, model, mechanism, seeds=SEEDS).interval[0]
+    low, high = repro(release, model, mechanism).interval[0]
     return float(low), float(high), time.process_time() - start
 
 

@@ -1,6 +1,8 @@
 """Type I errors of the tests of hypotheses, and power beside published private chi-square tests.
 
     python benchmarks/tests_of_hypotheses.py --tables 100 --out results.md
+    python benchmarks/tests_of_hypotheses.py --tables 500 --rows 0 3    # settings of tests on rows
+    python benchmarks/tests_of_hypotheses.py --tables 200 --power 1     # a setting beside rivals
 
 All settings are stated below and were fixed before anything ran. Rivals, each in numpy, all with
 Laplace noise of scale 2/epsilon on every cell, as printed:
@@ -26,7 +28,7 @@ from __future__ import annotations
 import argparse
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -39,10 +41,12 @@ import tightdp as tdp
 from tightdp.inference import monte_carlo_tests as simulated
 from tightdp.inference.table_nulls import tilted
 from tightdp.inference.whole_counts import on_simplex
+from tightdp.randomness import SeededSource
 
 SEED = 20_261_117
 LEVELS = (0.05, 0.01)
 SIMULATED = 299  # tables that a rival simulates
+OWN = 1_999  # and our tests, at most; releases have up to 9,999
 
 
 def even(k: int) -> np.ndarray:
@@ -104,14 +108,14 @@ def table_schema(rows: int, columns: int, n: int) -> tdp.Schema:
 
 
 def p_value_below(test: Any, integers: list[int], most: float = 0.05) -> float:
-    """The p-value as a release has it, or 1 as soon as it is clear that it is above ``most``."""
+    """The p-value as of a release, or 1 as soon as it is clear that it is above ``most``."""
     entries = np.array([z / test.source.resolution for z in integers])
     bits = simulated.release_source(integers)
     points = test.null_points(entries, bits)
     statistic = partial(test.test_statistic, rows=test.schema.rows)
     own = float(statistic(entries))
     bar, found, done = own - 1e-9 * abs(own), np.zeros(len(points)), 0
-    for size in (simulated.FIRST, simulated.draws_for(len(entries)) - simulated.FIRST):
+    for size in (simulated.FIRST, OWN - simulated.FIRST):
         noise = test.noise_draws(bits, size)
         for k, draw in enumerate(points):
             found[k] += np.count_nonzero(statistic(draw(bits, size) + noise) >= bar)
@@ -123,9 +127,21 @@ def p_value_below(test: Any, integers: list[int], most: float = 0.05) -> float:
     return float(1 + found.max()) / (1 + done) + spent
 
 
+class Pool:
+    """Draws of the noise of a test; every p-value has some of them, from its own place on."""
+
+    def __init__(self, test: Any, size: int = 12_000) -> None:
+        self.drawn = np.tile(test.noise_draws(SeededSource(SEED), size), (2, 1))
+
+    def __call__(self, bits: SeededSource, size: int) -> np.ndarray:
+        start = bits.below(len(self.drawn) // 2)
+        return self.drawn[start : start + size]
+
+
 def p_values(test: Any, exact: Any, seed: int) -> np.ndarray:
     """Of releases of exact statistics, one in a row, on the lattice of the noise."""
     noise = np.asarray(test.source.noise.sample(len(exact), rng=seed))
+    test.noise_draws = Pool(test)  # noise that is simulated is drawn once for a setting
     pairs = zip(exact, noise, strict=True)
     drawn = [[int(t) + int(z) for t, z in zip(*pair, strict=True)] for pair in pairs]
     return np.array([p_value_below(test, z) for z in drawn])
@@ -150,10 +166,13 @@ SIDES = ("greater", "two-sided", "two-sided", "less")
 GROUPED = {"two": [0.5, 0.5], "four, uneven": [0.6, 0.2, 0.15, 0.05]}
 
 
-def type_one_rows(tables: int) -> Iterator[tuple[str, np.ndarray]]:
+def type_one_rows(
+    tables: int, places: Sequence[int] | None = None
+) -> Iterator[tuple[str, np.ndarray]]:
     """Tests of means, correlation, ranks and distributions, on rows of several laws."""
     settings = [(law, groups) for law in LAWS for groups in GROUPED]
-    for place, (law, groups) in enumerate(settings):
+    for place in places or range(len(settings)):
+        law, groups = settings[place]
         n, epsilon = ((60, 4), (200, 1), (1000, 0.3))[place % 3]
         shares = GROUPED[groups]
         facts = {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1), "g": side("g", len(shares))}
@@ -264,9 +283,12 @@ def rival_p_values(
     }
 
 
-def compare(tables: int) -> Iterator[tuple[str, dict[str, tuple[float, float]]]]:
+def compare(
+    tables: int, places: Sequence[int] | None = None
+) -> Iterator[tuple[str, dict[str, tuple[float, float]]]]:
     """Of every test the share that is rejected at 0.05: under independence, and with an effect."""
-    for place, (rows, columns, n, epsilon, side_law, w) in enumerate(POWERS):
+    for place in places or range(len(POWERS)):
+        rows, columns, n, epsilon, side_law, w = POWERS[place]
         r, c = side_law(rows), side_law(columns)
         schema = table_schema(rows, columns, n)
         found: dict[str, list[float]] = {}
@@ -294,6 +316,9 @@ def compare(tables: int) -> Iterator[tuple[str, dict[str, tuple[float, float]]]]
 
 
 # --- the page -------------------------------------------------------------------------------------
+
+
+ROWS_HEAD = "| test | rows | groups | n | epsilon | side | at 0.05 | at 0.01 |"
 
 
 def error_lines(head: str, found: Iterator[tuple[str, np.ndarray]], tables: int) -> list[str]:
@@ -346,13 +371,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--power", action="store_true", help="power beside published tests alone")
+    parser.add_argument("--power", type=int, nargs="*", help="settings beside published tests")
+    parser.add_argument("--rows", type=int, nargs="*", help="settings of tests on rows")
     given = parser.parse_args()
     count = given.tables
-    if given.power:
-        text = "\n".join(power_lines(compare(count)))
+    if given.power is not None or given.rows is not None:
+        text = power_lines(compare(count, given.power)) if given.power is not None else []
+        if given.rows is not None:
+            text += error_lines(ROWS_HEAD, type_one_rows(count, given.rows), count)
         if given.out:
-            given.out.write_text(text)
+            given.out.write_text("\n".join(text))
         return
     lines = [
         "# Tests of hypotheses",
@@ -373,11 +401,7 @@ def main() -> None:
         ),
         "## Type I error of tests on rows",
         "",
-        *error_lines(
-            "| test | rows | groups | n | epsilon | side | at 0.05 | at 0.01 |",
-            type_one_rows(count),
-            count,
-        ),
+        *error_lines(ROWS_HEAD, type_one_rows(count), count),
         f"A p-value of a 5 x 5 table by all simulations took {seconds():.1f} s in this run.",
         "",
     ]

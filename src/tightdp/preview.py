@@ -112,7 +112,8 @@ class Preview:
     ``ranks`` then says, for quantiles, how many ranks they can be off, all at once, whatever the
     rows. Where nothing public tells the error, they are NaN, and ``unknown`` says why; a p-value
     has no error of its own, and its ``std`` is NaN. Of a test, ``detects`` says what it can find.
-    ``rounding`` says where the grid of the schema is coarse beside the noise, and what to do.
+    ``rounding`` says where the grid of the schema is coarse beside the noise, and what to do, and
+    ``silence`` why the release will print no intervals, where it will not.
 
     Examples
     --------
@@ -134,6 +135,7 @@ class Preview:
     units: str = ""
     detects: str = ""
     rounding: str = ""
+    silence: str = ""
 
     @classmethod
     def silent(
@@ -157,6 +159,7 @@ class Preview:
         note += f"; {self.units}" if self.units else ""
         note += f"; {self.detects}" if self.detects else ""
         note += f"; {self.rounding}" if self.rounding else ""
+        note += f"; the release will print no intervals: {self.silence}" if self.silence else ""
         if self.ranks is None:
             return note
         return f"{note}; whatever the rows, at most {most(self.ranks.max())} ranks off"

@@ -93,7 +93,7 @@ class RandomSource(ABC):
         if given.size and (given.dtype.kind not in "iuO" or bool((given < 1).any())):
             fail("`bounds` must be integers >= 1.")
         if given.dtype == object or bool((given > np.uint64(1 << 63)).any()):
-            flat = [self.below(int(bound)) for bound in given.ravel()]
+            flat = self._below_each([int(bound) for bound in given.ravel()])
             return np.array(flat, dtype=object).reshape(given.shape)
         limit = given.astype(np.uint64).ravel()
         words = self.words(limit.size)
@@ -104,6 +104,29 @@ class RandomSource(ABC):
             out[bad] = words % limit[bad]
             bad = bad[words - out[bad] > -limit[bad]]
         return out.view(np.int64).reshape(given.shape)
+
+    def _below_each(self, bounds: list[int]) -> list[int]:
+        """What :meth:`below` gives for one bound after the other, from the same words.
+
+        Words are taken for all that is left to draw, if nothing is refused; so none is left over.
+        """
+        bits = [(bound - 1).bit_length() for bound in bounds]
+        sizes = [8 * (-(-each // 64)) for each in bits]
+        taken, place, left = b"", 0, sum(sizes)  # bytes, the next of them, and how many are needed
+        out = []
+        for bound, each, size in zip(bounds, bits, sizes, strict=True):
+            mask = (1 << each) - 1
+            while True:
+                if len(taken) - place < size:
+                    rest = taken[place:]
+                    taken, place = rest + self.words((left - len(rest)) // 8).tobytes(), 0
+                value = int.from_bytes(taken[place : place + size], "little") & mask
+                place += size
+                if value < bound:
+                    break
+            left -= size
+            out.append(value)
+        return out
 
     def integers_within(self, bounds: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Rows of ``width`` uniform integers in ``0..b-1``, one row for every b up to 2**32.

@@ -38,6 +38,28 @@ def test_a_sampling_error_that_is_too_small_is_noticed(seed):
     assert shares(seed, 1e-4, fault=0.5) < 0.95 - 4 * np.sqrt(0.95 * 0.05 / TABLES)
 
 
+FEW_ROWS = {"flags": (0.02, 2.0), "one in a hundred": (0.01, 1.0)}
+
+
+@pytest.mark.parametrize("kind", FEW_ROWS)
+def test_intervals_hold_where_a_few_rows_decide(kind, seed):
+    """Of a usual interval 0.93 and 0.87 hold: it is the planted fault."""
+    share, value = FEW_ROWS[kind]
+    rng, tables, rows = np.random.default_rng(seed), 2_000, 500
+    counts, times = np.unique(rng.binomial(rows, share, tables), return_counts=True)
+    truth, silent = value * share - 1, np.zeros((1, 1))
+    held, usual = 0, 0
+    for seen, many in zip(counts / rows, times, strict=True):  # all others are at -1
+        mean, square = value * seen - 1, 1 - seen + seen * (value - 1) ** 2
+        given = np.array([mean]), np.array([square])
+        ((low, high),) = mean_intervals(*given, lambda _: (silent, silent), rows, 0.05)
+        held += many * (low <= truth <= high)
+        usual += many * (abs(mean - truth) <= 1.96 * np.sqrt((square - mean**2) / rows))
+    slack = 4 * np.sqrt(0.95 * 0.05 / tables)
+    assert held / tables > 0.95 - slack
+    assert usual / tables < 0.95 - slack / 2
+
+
 def test_one_line_and_the_estimator_agree():
     rows = {"x": np.linspace(0, 10, 900), "z": np.linspace(0, 1, 900) ** 2}
     schema = tdp.Schema({"x": tdp.Interval(0, 10), "z": tdp.Interval(0, 1)}, rows=900)
@@ -64,3 +86,11 @@ def test_what_is_assumed_is_asked_for_and_paid_for():
     private = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=50, neighbors="add-remove")
     with pytest.raises(ParameterError, match="population_mean"):
         tdp.PopulationMeans(private, ["x"], epsilon=1)
+
+
+def test_what_is_assumed_is_printed():
+    schema = tdp.Schema({"x": tdp.Interval(0, 10)}, rows=50)
+    means = tdp.PopulationMeans(schema, ["x"], epsilon=2)
+    answer = means.answer(means.release({"x": np.linspace(0, 10, 50)}, rng=1))
+    assert "nearly normal" in str(answer)
+    assert answer.covers == "population"

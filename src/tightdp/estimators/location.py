@@ -169,7 +169,8 @@ class Mean(SumBased):
     of squares, and the interval is as wide as the spread of the column asks (Maurer and Pontil,
     2009, Theorem 4); means get a ninth more noise. Both hold for every law of the rows, and are
     long; ``conf_int(assume="normal mean")`` is a half to a fifth as long, and holds where means of
-    so many rows are nearly normal (:mod:`tightdp.inference.mean_intervals`).
+    so many rows are nearly normal but for their skewness
+    (:mod:`tightdp.inference.mean_intervals`).
 
     Parameters
     ----------
@@ -213,8 +214,8 @@ class Mean(SumBased):
             What they cover: the mean without noise, that of these rows, or that of the population
             of which the rows are an independent sample. By default the population's.
         assume : {"normal mean"}, optional
-            Say that means of so many rows are nearly normal, as for the usual interval of a mean;
-            needs an ``interval_share``.
+            Say that means of so many rows are nearly normal but for their skewness, which is counted
+            as large as bounds allow; needs an ``interval_share``.
         """
         if assume is None:
             return super().conf_int(confidence=confidence, covers=covers)

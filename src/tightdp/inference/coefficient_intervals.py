@@ -2,11 +2,11 @@ r"""Intervals for coefficients that count the privacy noise and the sampling err
 
 The released moments are M + N, N with a known law. Every draw of N gives a candidate M for what
 the data said; the candidates that can be moments at all (a positive definite covariance, no more
-explained than there is to explain) give candidates for the coefficients, and each of them gets a
-sampling error of its own. This is a parametric bootstrap with the exact law of the noise (Ferrando
-and others, 2022), turned around: where the noise is small it gives the usual interval with the two
-variances added, where the noise of C is not small its tails become long, as they must. Data are not
-touched again, so nothing is spent.
+explained than there is likely to explain) give candidates for the coefficients, and each of them
+gets a sampling error of its own. This is a parametric bootstrap with the exact law of the noise
+(Ferrando and others, 2022), turned around: where the noise is small it gives the usual interval
+with the two variances added, where the noise of C is not small its tails become long, as they must.
+Data are not touched again, so nothing is spent.
 
 If errors e have equal variance, the sampling errors are normal with variance
 :math:`\sigma^2 C^{-1}/n`. Second moments do not tell whether they have. A coefficient
@@ -42,6 +42,7 @@ _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dr
 _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LEAST_FREEDOM = 4.0
+_LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -239,6 +240,8 @@ def _solve(
     With ``repair``, those of the others, too, made positive.
     """
     parts, shift, origin = _centred(M, wanted.shift), wanted.shift, wanted.origin
+    # not each candidate's own: those left would be the ones that noise gives a large residual
+    most = max(float(np.quantile(parts.total, _LIKELY)), 1e-12)
     if repair:
         C, root = _repaired(parts.C)
         parts, carried = replace(parts, C=C), np.linalg.inv(root).transpose(0, 2, 1)
@@ -253,7 +256,7 @@ def _solve(
     slopes = (inverse @ parts.g[:, :, None])[:, :, 0]
     explained = ((slopes[:, None, :] @ root) ** 2).sum(axis=(1, 2))
     if not repair:
-        fits = explained <= np.maximum(parts.total, 1e-12)
+        fits = explained <= most
         if not fits.all():
             parts, explained, slopes = parts.only(fits), explained[fits], slopes[fits]
             inverse, carried = inverse[fits], carried[fits]

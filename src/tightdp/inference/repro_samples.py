@@ -41,6 +41,7 @@ _WORDS = {
     NEARLY: "coverage is approximate: the other parameters are taken near their likely values",
 }
 _MOST_SEEDS, _FEWEST_SEEDS = 499, 199
+_PROVED_SEEDS = 999  # where one point is looked at after the other, and nothing is searched for
 _MOST_ASKED = 19_999
 _ROWS_TOGETHER = 4_000_000  # simulated rows in memory
 _PILOT = 200
@@ -105,8 +106,9 @@ def repro(
     method : {"best", "repro", "bootstrap"}
         "best" is "repro" for at most three unknown parameters and "bootstrap" for more.
     seeds : int, optional
-        How many releases are simulated at each point: 499, or fewer for many rows, 199 at least,
-        and more for high confidence: at 95 % fewer than 199 could reject nothing.
+        How many releases are simulated at each point: 499 (999 where coverage is proved), or fewer
+        for many rows, 199 at least, and more for high confidence: at 95 % fewer than 199 could
+        reject nothing. Intervals from 999 are about 2 % shorter than those from 199.
     progress : bool
         Whether to show a bar.
 
@@ -153,7 +155,8 @@ def _how_many(seeds: int | None, rows: int, alpha: float, proved: bool) -> int:
         return check_count("seeds", seeds, least=least, most=_MOST_ASKED)
     if least > _MOST_ASKED:
         fail(f"`confidence` is too large for simulations: {_MOST_ASKED} would not tell.")
-    return max(least, int(np.clip(_ROWS_TOGETHER // rows, _FEWEST_SEEDS, _MOST_SEEDS)))
+    most = _PROVED_SEEDS if proved else _MOST_SEEDS
+    return max(least, int(np.clip(_ROWS_TOGETHER // rows, _FEWEST_SEEDS, most)))
 
 
 def _source_of(release: object, mechanism: object) -> Any:

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number, TableLike
-from tightdp.answer import NO_INTERVAL, Answer
+from tightdp.answer import Answer
 from tightdp.data.blocks import Block, Grid
 from tightdp.data.design_matrix import RegressionRows
 from tightdp.data.one_pass import integer_sums
@@ -169,7 +169,7 @@ class PlaneGradient(Mechanism):
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The coefficients: no interval comes with them."""
         self._level(release, confidence)
-        return replace(Answer.of(release), about=NO_INTERVAL)
+        return Answer.of(release)
 
     def _read(self, frame: TableLike, progress: bool) -> tuple[Integers, Integers]:
         return self.rows.read(frame, progress=progress)
@@ -368,7 +368,7 @@ class KNormLinearRegression(PlaneGradient):
     def preview(self, confidence: float = 0.95) -> Preview:
         """Releases on made-up rows, simulated; refused where a release would be."""
         self._check_coefficients()
-        return super().preview(confidence)
+        return replace(super().preview(confidence), silence=DEPENDS.reason)
 
     def _check_coefficients(self) -> None:
         if self.rows.dim > MOST_COEFFICIENTS:

@@ -452,8 +452,10 @@ class ObjectivePerturbation(Mechanism):
         variance, half = PublicModel(self).errors(level)
         like = _ROWS_LIKE.get(self.loss.name, _ROWS_LIKE[self.loss.scale])
         rows = of_rows(self.schema, like)
-        std = np.sqrt(variance)
-        return Preview(self.names, std, half, level, self.guarantee(), self.law, rows)
+        found = Preview(
+            self.names, np.sqrt(variance), half, level, self.guarantee(), self.law, rows
+        )
+        return replace(found, silence=_as_clause(self._lacking() or ""))
 
     @property
     def unasked_ridge(self) -> float:
@@ -466,7 +468,7 @@ class ObjectivePerturbation(Mechanism):
         interval, lacking = self.known_intervals(release, 1 - level, simultaneous=True)
         width = len(self.names)
         if interval is None:
-            about = f"no intervals: {lacking[:1].lower()}{lacking[1:].rstrip('.')}"
+            about = f"no intervals: {_as_clause(lacking)}"
         else:
             about = (
                 f"intervals are for the population's coefficients, {self.assumed}, and count noise "
@@ -487,15 +489,18 @@ class ObjectivePerturbation(Mechanism):
         self, release: Release, alpha: float, *, simultaneous: bool = False
     ) -> tuple[FloatArray | None, str]:
         """Rows (low, high) from a paid information matrix; or None, and why there are none."""
-        lacking = self.no_intervals()
-        if lacking is None and self.information is None:
-            lacking = SHARE_HELP
+        lacking = self._lacking()
         if lacking is not None:
             return None, lacking
         try:
             return Cloud.paid(self, release).intervals(alpha, simultaneous=simultaneous), ""
         except UndecidedError as reason:
             return None, str(reason)
+
+    def _lacking(self) -> str | None:
+        """Why no release of this mechanism has intervals; None if one may have."""
+        lacking = self.no_intervals()
+        return SHARE_HELP if lacking is None and self.information is None else lacking
 
     @property
     def assumed(self) -> str:
@@ -583,6 +588,10 @@ class ObjectivePerturbation(Mechanism):
 
 
 # --- reading parameters --------------------------------------------------------------------------
+
+
+def _as_clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def _read_ball(noise: Any, rows: ScaledRows) -> NormBall:

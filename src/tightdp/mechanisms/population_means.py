@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from tightdp.accepted import Number
+from tightdp.answer import Answer
 from tightdp.data.statistics import columns_of_kind
 from tightdp.errors import FloatArray, amount_within
 from tightdp.inference.coefficient_intervals import missed_share
@@ -27,6 +28,10 @@ from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 INTERVAL_SHARE = Fraction(1, 10)
+_ASSUMED = (
+    "intervals cover the means of the population, and count noise and sampling error; that means "
+    "of so many rows are nearly normal, but for as much skewness as bounds allow, is assumed"
+)
 _SEED = 20_261_118  # of simulations after the release: repeatable, and no privacy is at stake
 
 
@@ -36,7 +41,8 @@ class PopulationMeans(Reading):
     A part of epsilon buys sums of squares, which tell how far a sample of rows can be off. Noise
     and sampling error are then counted together (:mod:`tightdp.inference.mean_intervals`), with
     nothing to spare: where :class:`~tightdp.Mean` has a bound that holds for every law of the rows,
-    this takes means of n rows to be nearly normal. All intervals hold at once.
+    this takes means of n rows to be nearly normal but for their skewness, which is counted as large
+    as the bounds allow; narrow bounds are worth stating. All intervals hold at once.
 
     **Privacy.**
     Statement: a release is epsilon-DP under replace-one, for one row of every person.
@@ -60,7 +66,7 @@ class PopulationMeans(Reading):
     >>> pay = PopulationMeans(schema, ["pay"], epsilon=1)
     >>> release = pay.release({"pay": np.linspace(0, 100, 2001)}, rng=1)
     >>> release.covers, (release.interval[0, 1] - release.interval[0, 0]).round(1)
-    ('population', np.float64(2.5))
+    ('population', np.float64(2.6))
     """
 
     located = "{} |"
@@ -103,6 +109,10 @@ class PopulationMeans(Reading):
             ends=ends,
             covers="population",
         )
+
+    def answer(self, release: Release, confidence: float | None = None) -> Answer:
+        """The means, with what their intervals take for granted."""
+        return replace(super().answer(release, confidence), about=_ASSUMED)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """The noise of the means; what sampling adds is not public."""

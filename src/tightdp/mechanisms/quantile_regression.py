@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tightdp.accepted import Number, TableLike
 from tightdp.errors import (
@@ -31,6 +32,7 @@ from tightdp.mechanisms.simulated_previews import PREVIEW_SEED, preview_of_error
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
+from tightdp.release import DEPENDS
 from tightdp.schema import Schema
 
 MOST_EXACT = 5  # beyond, no lattice of use is small enough to be gone through
@@ -194,7 +196,8 @@ class KNormQuantileRegression(PlaneGradient):
         """Simulated on made-up rows, in doubles; public facts tell nothing else."""
         level, facts = check_confidence(confidence), self._facts_of_law()
         errors = facts.errors(source(PREVIEW_SEED)) @ self.rows.design.linear.T
-        return preview_of_errors(self, self.names, errors, level)
+        found = preview_of_errors(self, self.names, errors, level)
+        return replace(found, silence=DEPENDS.reason)
 
     def _facts_of_law(self) -> PlaneLaw:
         radius, step = float(self.radius), 2.0**-self.grid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +26,7 @@ from tightdp.errors import (
 from tightdp.exact.tilted import permute_and_flip
 from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
 from tightdp.mechanisms.mechanism import Finish, Mechanism
+from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft
@@ -206,6 +207,10 @@ class SparseLeastSquares(Mechanism):
         left, rate = list(range(len(scores))), self.rate / further
         chosen = [left.pop(permute_and_flip(-scores[left], rate, rng)) for _ in range(self.keep)]
         return sorted(chosen)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """Releases on made-up rows, simulated."""
+        return replace(super().preview(confidence), silence=DEPENDS.reason)
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         paid, moments = self.fitted.moments, self.fitted.statistic
