@@ -332,3 +332,15 @@ def test_bad_bounds_are_refused(bounds):
 
 def test_no_bounds_no_draws():
     assert SeededSource(1).integers_below(np.empty((0, 3), dtype=np.int64)).shape == (0, 3)
+
+
+def test_wide_integers_in_blocks_are_those_drawn_one_by_one(seed):
+    """The same words in the same order, refused ones included, and none is left over."""
+    rng = np.random.default_rng(seed)
+    for trial in range(40):
+        sizes = rng.integers(1, 200, rng.integers(0, 25))
+        bounds = [1 + int(rng.integers(1 << 40)) * (1 << int(size)) // 7 for size in sizes]
+        one, other = source(trial), source(trial)
+        drawn = one.integers_below(np.array(bounds, dtype=object))
+        assert drawn.tolist() == [other.below(bound) for bound in bounds]
+        assert one.words(2).tolist() == other.words(2).tolist()

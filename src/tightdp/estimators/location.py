@@ -214,8 +214,8 @@ class Mean(SumBased):
             What they cover: the mean without noise, that of these rows, or that of the population
             of which the rows are an independent sample. By default the population's.
         assume : {"normal mean"}, optional
-            Say that means of so many rows are nearly normal but for their skewness, which is counted
-            as large as bounds allow; needs an ``interval_share``.
+            Say that means of so many rows are nearly normal but for their skewness, which is
+            counted as large as bounds allow; needs an ``interval_share``.
         """
         if assume is None:
             return super().conf_int(confidence=confidence, covers=covers)
