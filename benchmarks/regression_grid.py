@@ -269,6 +269,8 @@ def one_column(only: str | None) -> tuple[list[str], list[str]]:
             continue
         for epsilon in EPSILONS:
             rng = np.random.default_rng([SEED, 99])
+            facts = tdp.Schema(dict.fromkeys("xy", tdp.Interval(-1, 1)), rows=design.rows)
+            median = tdp.KNormQuantileRegression(facts, target="y", epsilon=epsilon)
             fits: dict[str, list[float]] = {}
             exact = []
             for place in range(TABLES):
@@ -277,10 +279,8 @@ def one_column(only: str | None) -> tuple[list[str], list[str]]:
                 x, y = cells[:, 1], cells[:, 2]
                 line = opendp(two / epsilon, CANDIDATES).fit(x[:, None], y)
                 fits.setdefault("OpenDP", []).append(float(line.coef_[0]))
-                line = tdp.QuantileRegression(
-                    epsilon=epsilon, bounds=[(-1, 1), (-1, 1)], random_state=place
-                ).fit(x[:, None], y)
-                fits.setdefault("median line", []).append(float(line.coef_[0]))
+                drawn = median.release({"x": x, "y": y}, rng=place)
+                fits.setdefault("median line", []).append(float(drawn["x"]))
                 rival = diffprivlib.models.LinearRegression(
                     epsilon=epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1), random_state=place
                 )

@@ -13,11 +13,12 @@ released moments themselves say decides how far each of them is trusted (empiric
    by the factor that the noise asks for; negative eigenvalues of C become 0;
 3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)`, R the variance of the noise of
    g plus that of C times b. Along the singular vectors of :math:`R^{-1/2} C`, b is normal about 0
-   with either one width :math:`\tau` for all or a width for each, and the likelihood of g weighs
-   the two. Beforehand a width has the tail of a half-Cauchy law (Gelman, 2006), and a density that
-   vanishes at 0, so that moderate effects are not taken for none (Chung and others, 2013): fast
-   where there are few directions, which say little about a width, and hardly where there are many.
-   Directions in which C is small compared with the noise stay near 0.
+   with one width :math:`\tau` for all, with widths in proportion to the singular values (where
+   columns that vary together act together), or with a width for each, and the likelihood of g
+   weighs the three. Beforehand a width has the tail of a half-Cauchy law (Gelman, 2006), and a
+   density that vanishes at 0, so that moderate effects are not taken for none (Chung and others,
+   2013): fast where there are few directions, which say little about a width, and hardly where
+   there are many. Directions in which C is small compared with the noise stay near 0.
 
 As epsilon grows R tends to 0 and b to the least-squares estimate. All functions take one matrix of
 moments or many, along leading axes.
@@ -153,20 +154,38 @@ def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
     """For h ~ N(A b, I), b normal along the singular vectors of A: the mean over b and widths."""
     U, size, W = np.linalg.svd(A)
     along = (np.swapaxes(U, -1, -2) @ h[..., None])[..., 0]
-    spread = 1 + _WIDTHS[:, None] * size[..., None, :] ** 2
-    each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2  # log-likelihoods
-    kept = _WIDTHS[:, None] * size[..., None, :] / spread
     many = h.shape[-1]
     scale, power = np.sqrt(_WIDTHS * many / (length / 2)), min(1 + _FEW / many, _MOST_POWER)
     # on logarithmic steps: a density tau^(power - 1) / (1 + tau^(power + 1))
     prior = scale**power / (1 + scale ** (power + 1))
     prior = np.log(prior / prior.sum())[:, None]
-    common, one_width = _average(each.sum(axis=-1, keepdims=True) + prior, kept)
-    separate, own_widths = _average(each + prior, kept)
-    likelier = np.clip(separate.sum(axis=-1) - common.sum(axis=-1), -50, 50)
-    odds = (_FEW / many * np.exp(likelier))[..., None]  # of many widths some are large by chance
-    found = (one_width + odds * own_widths) / (1 + odds)
+    each, kept = _by_width(size, along, np.ones_like(size))
+    whole = np.maximum((size**2).mean(axis=-1, keepdims=True), _TINY)
+    leaning, leaned = _by_width(size, along, size**2 / whole)
+    models = [
+        _average(each.sum(axis=-1, keepdims=True) + prior, kept),
+        _average(leaning.sum(axis=-1, keepdims=True) + prior, leaned),
+        _average(each + prior, kept),  # a width for each
+    ]
+    evidence = np.stack([log.sum(axis=-1) for log, _ in models])
+    evidence[-1] += np.log(_FEW / many)  # of many widths some are large by chance
+    weight = np.exp(evidence - evidence.max(axis=0))
+    weight /= weight.sum(axis=0)
+    found = sum(w[..., None] * factor for w, (_, factor) in zip(weight, models, strict=True))
     return np.asarray((np.swapaxes(W, -1, -2) @ (found * along)[..., None])[..., 0])
+
+
+def _by_width(
+    size: FloatArray, along: FloatArray, share: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Log-likelihoods of every direction, and by what to multiply, for every squared width.
+
+    ``share`` is the squared width of a direction over that of all.
+    """
+    width = _WIDTHS[:, None] * share[..., None, :]
+    spread = 1 + width * size[..., None, :] ** 2
+    each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2
+    return each, width * size[..., None, :] / spread
 
 
 def _average(log_weight: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -145,8 +145,9 @@ class MomentNoise:
     def typical_error(self) -> float:
         """The same by the median size of the noise instead of its root mean square.
 
-        Noise of few entries is large now and then, and otherwise smaller than its variance says:
-        its gauge has a gamma law of shape d + 1, of median about d + 2/3, for d entries.
+        Noise of few entries is large now and then, and otherwise smaller than its variance says: on
+        d entries it is a uniform point of the ball times a radius with a gamma law of shape d + 1,
+        whose median is about d + 2/3.
         """
         typical = [(part.dim + 2 / 3) ** 2 / (part.dim + 1) / (part.dim + 2) for part in self.parts]
         each = [part.variances(Fraction(1)) for part in self.parts]
