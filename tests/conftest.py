@@ -10,6 +10,7 @@ One local session of Spark serves the whole run. Tests that need it are skipped 
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -70,7 +71,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             return file if file.endswith(TOGETHER) else nodeid
 
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """What is done is forgotten: otherwise all of it is counted again after every test."""
+            super().mark_test_complete(node, item_index, duration)
+            work = self.assigned_work[node]
+            scope = self._split_scope(self.registered_collections[node][item_index])
+            if all(work[scope].values()):
+                del work[scope]
+
     return OneSpark(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """The tests are here to stay: the collector of garbage need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the expression of -m is asked
@@ -116,6 +131,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             sql.SparkSession.builder.master("local[2]")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
+            # one compiler and one collector: the session is short, and the tests need the cores
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.shuffle.partitions", "3")

@@ -221,9 +221,8 @@ class _Reference:
 
     def error(self, rate: float, ridge: float) -> float:
         """Mean distance between the parameters and the minimisers of the perturbed population."""
-        pairs = zip(self.parameters, self.noise / rate, strict=True)
         try:
-            return float(np.mean([self._distance(theta, v, ridge) for theta, v in pairs]))
+            return float(self._distances(self.noise / rate, ridge).mean())
         except np.linalg.LinAlgError:  # hardly any ridge: the minimiser has run away
             return math.inf
 
@@ -236,24 +235,34 @@ class _Reference:
         return math.sqrt((ridge * _REFERENCE_LENGTH) ** 2 + noise) / curvature
 
     @np.errstate(over="ignore")
-    def _distance(self, truth: FloatArray, noise: FloatArray, ridge: float) -> float:
+    def _distances(self, noise: FloatArray, ridge: float) -> FloatArray:
+        """How far the minimisers lie from the parameters: Newton's steps of all draws at once."""
         assert isinstance(self.loss, MarginLoss)
-        expected = self.loss.mean(self.rows @ truth)
-        theta, eye = truth.copy(), ridge * np.eye(len(truth))
-        gradient = noise + ridge * theta
+        truth, rows, loss = self.parameters, self.rows, self.loss
+        expected = loss.mean(truth @ rows.T)
+        theta, gradient = truth.copy(), noise + ridge * truth
+        enough = 1e-6 * (1.0 + np.linalg.norm(noise, axis=1))
+        draws = np.arange(len(truth))  # those that still move
         for _ in range(60):
-            curvature = self.loss.second(self.rows @ theta, expected)
-            hessian = self.weight * (self.rows.T * curvature) @ self.rows + eye
-            step, size = np.linalg.solve(hessian, gradient), np.linalg.norm(gradient)
-            if size <= 1e-6 * (1.0 + np.linalg.norm(noise)):
-                break
+            curvature = loss.second(theta[draws] @ rows.T, expected[draws])
+            hessian = self.weight * (curvature[:, None] * rows.T) @ rows
+            hessian += ridge * np.eye(truth.shape[1])
+            steps = np.linalg.solve(hessian, gradient[draws][..., None])[..., 0]
+            sizes = np.linalg.norm(gradient[draws], axis=1)
+            open_ = sizes > enough[draws]
+            draws, steps, sizes = draws[open_], steps[open_], sizes[open_]
+            left = np.arange(len(draws))  # those whose step is still too long
             for halving in range(40):
-                trial = theta - step / 2.0**halving
-                pull = self.loss.first(self.rows @ trial, expected)
-                fresh = self.weight * (self.rows.T @ pull) + ridge * trial + noise
-                if np.linalg.norm(fresh) < size:
+                at = draws[left]
+                trial = theta[at] - steps[left] / 2.0**halving
+                pull = loss.first(trial @ rows.T, expected[at])
+                fresh = self.weight * (pull @ rows) + ridge * trial + noise[at]
+                shorter = np.linalg.norm(fresh, axis=1) < sizes[left]
+                theta[at[shorter]], gradient[at[shorter]] = trial[shorter], fresh[shorter]
+                left = left[~shorter]
+                if not left.size:
                     break
-            else:
-                break  # only rounding is left, which grows with the number of rows
-            theta, gradient = trial, fresh
-        return float(np.linalg.norm(theta - truth))
+            draws = np.delete(draws, left)  # there only rounding is left: it grows with the rows
+            if not draws.size:
+                break
+        return np.asarray(np.linalg.norm(theta - truth, axis=1))

@@ -91,7 +91,7 @@ def design_composed_noise(
 
     Examples
     --------
-    >>> pair = design_composed_noise(epsilon=2.0, delta=0.2, importance=(1, 5), resolution=2)
+    >>> pair = design_composed_noise(epsilon=2.0, delta=0.2, importance=(1, 5), resolution=1)
     >>> first, second = pair.losses
     >>> second < first, pair.lower <= pair.upper == first + 5 * second
     (True, True)

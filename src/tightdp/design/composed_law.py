@@ -66,7 +66,7 @@ class ComposedDesign(ProvedDesign):
     Examples
     --------
     >>> from tightdp import design_composed_noise
-    >>> pair = design_composed_noise(epsilon=2.0, delta=0.2, resolution=2)
+    >>> pair = design_composed_noise(epsilon=2.0, delta=0.2, resolution=1)
     >>> pair.verify(), pair.lower < pair.upper < 1.4
     (True, True)
     """

@@ -32,24 +32,23 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     >>> high - low <= 2, abs(low / 2**60 - 0.36787944117144233) < 1e-15
     (True, True)
     """
-    if x < 0:
+    num, den = x.numerator, x.denominator  # integers alone: many draws begin here
+    if num < 0:
         fail("`x` must be >= 0.")
-    if x >= bits:
+    if num >= bits * den:
         return 0, 1
-    halvings = max(0, math.ceil(2 * x).bit_length())
+    halvings = (-(-2 * num // den)).bit_length()
     # bits of e^-x above 2^-bits: 1.4426 < 1/ln 2
-    places = max(0, bits - math.floor(x * Fraction(14426, 10000))) + halvings + 32
-    num, den = x.numerator, x.denominator << halvings
+    places = max(0, bits - num * 14426 // (den * 10000)) + halvings + 32
+    den <<= halvings
     one = 1 << places
-    term, sums, j = (one, one), (one, one), 0
-    while term[1] > 1:
-        j += 1
-        term = term[0] * num // (den * j), -(-term[1] * num // (den * j))
-        if j % 2:
-            sums = sums[0] - term[1], sums[1] - term[0]
-        else:
-            sums = sums[0] + term[0], sums[1] + term[1]
-    low, high = sums[0] - term[1], min(sums[1] + term[1], one)
+    lower = upper = low = high = one  # a term, and the sum up to it
+    below, step = True, den
+    while upper > 1:
+        lower, upper = lower * num // step, -(-upper * num // step)
+        low, high = (low - upper, high - lower) if below else (low + lower, high + upper)
+        below, step = not below, step + den
+    low, high = low - upper, min(high + upper, one)
     shift = places - bits
     for _ in range(halvings):
         low, high, shift = low * low, high * high, 2 * shift + bits
