@@ -47,13 +47,15 @@ class RandomSource(ABC):
 
     def below(self, bound: int) -> int:
         """A uniform integer in ``0..bound-1`` for a bound of any size, by rejection."""
-        check_count("bound", bound)
+        if type(bound) is not int or bound < 1:
+            check_count("bound", bound)
         bits = (bound - 1).bit_length()
-        count = -(-bits // 64)
-        while True:
-            value = int.from_bytes(self.words(count).tobytes(), "little") & ((1 << bits) - 1)
-            if value < bound:
-                return value
+        if not 0 < bits <= 64:
+            return self._below_each([bound])[0]
+        mask = (1 << bits) - 1
+        while (value := int(self.words(1)[0]) & mask) >= bound:
+            pass
+        return value
 
     def integers(self, bound: int, shape: Shape) -> NDArray[np.int64]:
         """Uniform integers in ``0..bound-1``, ``bound <= 2**63``, by rejection (no modulo bias)."""
