@@ -53,7 +53,7 @@ def test_the_hull_is_never_worse(ranking: tdp.NormRanking) -> None:
 
 def test_exact_hulls_lie_inside_everything() -> None:
     for name in ("example", "histogram, replace-one", "numeric and category"):
-        assert set(tdp.rank_norms(SPACES[name], 1.0)["hull"].inside) == {"l1", "l2", "linf"}
+        assert set(ranked(name)["hull"].inside) == {"l1", "l2", "linf"}
 
 
 def test_every_candidate_contains_the_space(ranking: tdp.NormRanking) -> None:
@@ -65,11 +65,14 @@ def test_every_candidate_contains_the_space(ranking: tdp.NormRanking) -> None:
 
 def test_histogram_variances_per_cell() -> None:
     """Replace-one: Laplace 8, hull 4(m-1)(2m-1)/(m(m+1)); add-remove: both 2."""
+    spaces = {2: S.histogram(2), 3: S.histogram(3), 4: S.histogram(4)}
+    tables = {m: tdp.rank_norms(space, 1.0) for m, space in spaces.items()}
+    tables[6] = ranked("histogram, replace-one")
     for m, value in ((2, 2.0), (3, 10 / 3), (4, 4.2), (6, 110 / 21)):
-        table = tdp.rank_norms(S.histogram(m), 1.0)
+        table = tables[m]
         assert table["l1"].variance.value == pytest.approx(8.0)
         assert table["hull"].variance.value == pytest.approx(value)
-    added = tdp.rank_norms(S.histogram(6, neighbors="add-remove"), 1.0)
+    added = ranked("histogram, add-remove")
     assert added["l1"].variance.value == added["hull"].variance.value == pytest.approx(2.0)
     assert "same volume" in str(added)
 
