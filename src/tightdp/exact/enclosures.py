@@ -40,12 +40,13 @@ def exp_minus_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     halvings = (-(-2 * num // den)).bit_length()
     # bits of e^-x above 2^-bits: 1.4426 < 1/ln 2
     places = max(0, bits - num * 14426 // (den * 10000)) + halvings + 32
-    den <<= halvings
+    twos = (den & -den).bit_length() - 1  # shifts are faster than divisions, and floors of floors
+    den, twos = den >> twos, twos + halvings
     one = 1 << places
     lower = upper = low = high = one  # a term, and the sum up to it
     below, step = True, den
     while upper > 1:
-        lower, upper = lower * num // step, -(-upper * num // step)
+        lower, upper = (lower * num >> twos) // step, -((-upper * num >> twos) // step)
         low, high = (low - upper, high - lower) if below else (low + lower, high + upper)
         below, step = not below, step + den
     low, high = low - upper, min(high + upper, one)

@@ -51,7 +51,14 @@ class Fixed:
         return Fixed(middle, error, self.places)
 
     def _largest(self) -> int:
-        return max((abs(int(x)) for x in self.middle.flat), default=0)
+        return int(np.abs(self.middle.ravel()).max(initial=0))
+
+    def rounded(self, places: int) -> Fixed:
+        """The same reals with another number of places."""
+        less = self.places - places
+        if less <= 0:
+            return Fixed(self.middle << -less, self.error << -less, places)
+        return Fixed(self.middle >> less, (self.error >> less) + 2, places)
 
     def __getitem__(self, at: Any) -> Fixed:
         return self._like(self.middle[at], self.error)

@@ -9,9 +9,12 @@ A draw is a function of independent uniform reals U, of which 63 bits are drawn 
   if :math:`U'' \le \det(P \otimes I + I \otimes Q)/\det(P + tI)^l`;
 - where replaced rows are protected, kept before that if :math:`-\ln U''' \ge |tr P - tr Q|`, which
   makes the density :math:`e^{-\|M\|_* - |tr M|}`;
+- of more than 12 rows of a matrix practically no proposal is kept: there the eigenvalues are drawn
+  one after the other (:mod:`~tightdp.exact.ordered_eigenvalues`), in more time each;
 - then Haar: reflections that take an axis to the direction of a normal vector, in dimension
   2, 3, ..., N (Diaconis and Shahshahani 1987, the subgroup algorithm; the sign that is Haar on O(1)
-  changes nothing, because the law of P and Q is the same for every sign of their last axis);
+  changes nothing, because the law of P and Q is the same for every sign of their last axis, and a
+  diagonal matrix is the same for every sign of an axis);
 - then every entry is multiplied by a rational and rounded.
 
 **Exactness.** Statement: what is returned is the stated function of the very U, so the law is the
@@ -29,22 +32,23 @@ settled. Ties have probability 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, fail
 from tightdp.exact.fixed_point import Fixed, UnsettledError, joined, pivots
 from tightdp.exact.nuclear_proposals import Layout, Proposals, thinned
+from tightdp.exact.ordered_eigenvalues import Eigenvalues
 from tightdp.exact.rejection import WeightTable
 from tightdp.exact.undecided_normals import SPARE, Uniforms, normals
 from tightdp.geometry.nuclear_spectrum import Mixture, mixture
-from tightdp.randomness import RandomSource
+from tightdp.randomness import RandomSource, Words
 
 Mask = NDArray[np.bool_]
 Answer = TypeVar("Answer")
@@ -53,6 +57,8 @@ Place = tuple[int, int, Fraction]
 
 _UNIT = 2.0**-52
 _BATCH = 2048
+_DEPTH = 2  # words of every number with which rounding is tried first: one hardly ever does
+_MOST_PROPOSED = 12  # rows: at 13 both ways take about a tenth of a second
 _MASS = 2.0**-40  # rounding of products of a few hundred factors
 
 
@@ -343,15 +349,61 @@ def nuclear_integers(
     >>> nuclear_integers(2, [(0, 0, Fraction(9)), (0, 1, Fraction(9))], 3, source(1)).shape
     (3, 2)
     """
+    drawn: Iterable[Drawn]
+    if size <= _MOST_PROPOSED:
+        drawn = (_Signed(row, rng.words(1)) for row in _proposed(size, count, rng, replaced))
+    elif replaced:
+        fail("Noise of larger matrices does not know the trace.")
+    else:
+        drawn = (Eigenvalues(Uniforms.draw((size,), rng)) for _ in range(count))
+    out = np.empty((count, len(places)), dtype=object)
+    for row, one in enumerate(drawn):
+        out[row] = _rounded(one, size, places, rng)
+    return out
+
+
+class Drawn(Protocol):
+    """A matrix before it is rotated, of which more bits can be drawn."""
+
+    @property
+    def depth(self) -> int: ...
+
+    def longer(self, rng: RandomSource, depth: int) -> Drawn: ...
+
+    def matrix(self, places: int) -> Fixed: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A proposal that was kept: P and -Q, or -P and Q."""
+
+    row: Proposals
+    word: Words
+
+    @property
+    def depth(self) -> int:
+        return self.row.depth
+
+    def longer(self, rng: RandomSource, depth: int) -> _Signed:
+        return _Signed(self.row.longer(rng, depth), self.word)
+
+    def matrix(self, places: int) -> Fixed:
+        P, Q, _ = fixed_factors(self.row, places)
+        k, size = self.row.layout.k, self.row.layout.k + self.row.layout.other
+        sign = 1 - 2 * int(self.word[0] & np.uint64(1))
+        start = np.zeros((size, size), dtype=object)
+        start[:k, :k], start[k:, k:] = sign * P.middle, -sign * Q.middle
+        return Fixed(start, max(P.error, Q.error), places)
+
+
+def _proposed(size: int, count: int, rng: RandomSource, replaced: bool) -> list[Proposals]:
+    """So many proposals that are kept."""
     parts, batch = mixture(size), max(8, count)
     found: list[Proposals] = []
     while len(found) < count:
         batch = min(_BATCH, 2 * batch)
         found += _batch(parts, batch, rng, replaced)
-    out = np.empty((count, len(places)), dtype=object)
-    for row, proposal in enumerate(found[:count]):
-        out[row] = _rounded(proposal, size, places, rng)
-    return out
+    return found[:count]
 
 
 @lru_cache(maxsize=16)
@@ -378,33 +430,33 @@ def _batch(parts: Mixture, count: int, rng: RandomSource, replaced: bool) -> lis
     return [rows[i] for i in order]
 
 
-def _rounded(row: Proposals, size: int, places: Sequence[Place], rng: RandomSource) -> list[int]:
-    """The integers nearest to multiples of entries of one kept proposal, rotated."""
+def _rounded(drawn: Drawn, size: int, places: Sequence[Place], rng: RandomSource) -> list[int]:
+    """The integers nearest to multiples of entries of one matrix, rotated."""
     axes = normals((size + 2) * (size - 1) // 2, rng)
-    sign = 1 - 2 * int(rng.words(1)[0] & np.uint64(1))
-    depth = max(row.depth, len(axes.words))
+    depth = max(_DEPTH, drawn.depth, len(axes.words))
     while True:
-        row, axes = row.longer(rng, depth), axes.longer(rng, depth)
+        drawn, axes = drawn.longer(rng, depth), axes.longer(rng, depth)
         try:
-            return _nearest(rotated(row, axes, 64 * depth + SPARE), places, sign)
+            return _nearest(rotated(drawn.matrix(64 * depth + SPARE), axes), places)
         except UnsettledError:
             depth += 1
 
 
-def rotated(row: Proposals, axes: Uniforms, places: int) -> Fixed:
-    """H (P + -Q) H', H the product of reflections in dimension 2, 3, ..., N."""
-    P, Q, _ = fixed_factors(row, places)
-    k, size = row.layout.k, row.layout.k + row.layout.other
-    start = np.zeros((size, size), dtype=object)
-    start[:k, :k], start[k:, k:] = P.middle, -Q.middle
-    M = Fixed(start, max(P.error, Q.error), places)
-    plain = axes.exponentials(places)
-    x = Fixed(plain.middle * axes.signs, plain.error, places)
-    used = 0
+def rotated(M: Fixed, axes: Uniforms) -> Fixed:
+    """H M H', H the product of reflections in dimension 2, 3, ..., N.
+
+    Reflections keep the Frobenius norm of what M is off by, and each adds what it may itself be off
+    by, as if M were exact: no entry is off by more than the sum of these norms.
+    """
+    plain = axes.exponentials(M.places)
+    x = Fixed(plain.middle * axes.signs, plain.error, M.places)
+    size, used = len(M.middle), 0
+    lost = size * M.error
     for d in range(2, size + 1):
-        M = _reflected(M, x[used : used + d], size - d)
+        M = _reflected(Fixed(M.middle, 0, M.places), x[used : used + d], size - d)
+        lost += size * M.error
         used += d
-    return M
+    return Fixed(M.middle, lost, M.places)
 
 
 def _reflected(M: Fixed, x: Fixed, first: int) -> Fixed:
@@ -423,12 +475,12 @@ def _reflected(M: Fixed, x: Fixed, first: int) -> Fixed:
     return M - outer - outer.transposed + (along[:, None] @ along[None, :]) * c
 
 
-def _nearest(M: Fixed, places: Sequence[Place], sign: int) -> list[int]:
+def _nearest(M: Fixed, places: Sequence[Place]) -> list[int]:
     """floor(c M_ij + 1/2) where the bounds agree on it."""
     out = []
     for i, j, factor in places:
         num, den = 2 * factor.numerator, factor.denominator << M.places
-        middle = sign * int(M.middle[i, j])
+        middle = int(M.middle[i, j])
         low, high = (((middle + e) * num + den) // (2 * den) for e in (-M.error, M.error))
         if low != high:
             raise UnsettledError
