@@ -239,12 +239,11 @@ def _with_categories() -> tuple[RegressionMoments, NuclearPart]:
 
 
 def test_wide_regressions_take_nuclear_noise_and_say_so() -> None:
-    for features in (8, 12):
+    for features in (8, 12, 30):
         chosen = _wide(features)
         assert isinstance(chosen.parts[0], NuclearPart)
         assert f"nuclear ball of {features + 2} x {features + 2} matrices" in chosen.words
-    assert "cylinder" in _wide(16).words
-    assert "with nuclear noise, not drawn beyond 14 rows" in _wide(16).words
+    assert "with nuclear noise, not drawn beyond 32 rows" in _wide(32).words
 
 
 def test_nuclear_noise_covers_rows_with_categories() -> None:

@@ -290,8 +290,8 @@ def test_bad_facts_are_refused(options, message):
 def test_too_many_columns_are_refused_before_payment():
     with pytest.raises(ParameterError, match="at most 40"):
         CovarianceMechanism(facts(41), norm=1, epsilon=1)
-    with pytest.raises(InfeasibleSamplingError, match="14 rows"):
-        CovarianceMechanism(facts(15), norm=1, epsilon=1, noise="nuclear")
+    with pytest.raises(InfeasibleSamplingError, match="32 rows"):
+        CovarianceMechanism(facts(33), norm=1, epsilon=1, noise="nuclear")
 
 
 def test_a_plan_releases_a_covariance():

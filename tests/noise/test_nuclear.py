@@ -311,8 +311,8 @@ def test_fixed_point_holds_the_truth(seed: int) -> None:
 
 
 def test_large_matrices_are_refused_before_a_draw() -> None:
-    noise = tdp.NuclearNoise(tdp.NuclearBall(15), 1, 1, [(0, 0, 1)])
-    with pytest.raises(InfeasibleSamplingError, match="14 rows"):
+    noise = tdp.NuclearNoise(tdp.NuclearBall(33), 1, 1, [(0, 0, 1)])
+    with pytest.raises(InfeasibleSamplingError, match="32 rows"):
         noise.check_feasible()
     with pytest.raises(InfeasibleSamplingError, match="14 rows"):
         tdp.NuclearBall(15).sample(1, rng=1)

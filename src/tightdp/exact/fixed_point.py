@@ -74,13 +74,13 @@ class Fixed:
         return self._like(self.middle - other.middle, self.error + other.error)
 
     def __mul__(self, other: Fixed) -> Fixed:
-        return self._like(self.middle * other.middle >> self.places, self._spread(other, 1))
+        return self._like(self.middle * other.middle >> self.places, self.spread(other, 1))
 
     def __matmul__(self, other: Fixed) -> Fixed:
         inner = self.middle.shape[-1]
-        return self._like(self.middle @ other.middle >> self.places, self._spread(other, inner))
+        return self._like(self.middle @ other.middle >> self.places, self.spread(other, inner))
 
-    def _spread(self, other: Fixed, terms: int) -> int:
+    def spread(self, other: Fixed, terms: int) -> int:
         """|xy - x'y'| <= |x'| e + |y'| d + d e for each of the terms, and a shift loses one."""
         each = self._largest() * other.error + other._largest() * self.error
         return (terms * (each + self.error * other.error) >> self.places) + 2

@@ -45,7 +45,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,22 +55,27 @@ from tightdp.exact.fixed_point import Fixed, UnsettledError
 from tightdp.exact.undecided_normals import Uniforms
 from tightdp.randomness import RandomSource
 
-_WIDTH = 16  # bits of a word of U that the distance of the chains leaves for later questions
 _STEPS = 200  # of a search for a root: halving alone needs fewer
 
 
 class Tails:
-    """Integrals over ordered eigenvalues above a point, given those below it."""
+    """Integrals over ordered eigenvalues above a point, given those below it.
 
-    def __init__(self, size: int, places: int) -> None:
-        self.size, self.places = size, places
+    Where they need not be ``proved``, their errors are not followed: for guesses.
+    """
+
+    def __init__(self, size: int, places: int, *, proved: bool = True) -> None:
+        self.size, self.places, self.proved = size, places, proved
         order = np.arange(size)
         self._sum = order[:, None] + order
         self._binomials = np.array(
             [[math.comb(p + q, p) for q in range(size)] for p in range(size)], dtype=object
         )
         self._parity = np.array([1 - 2 * (p % 2) for p in range(size)], dtype=object)
-        self._factorials = [math.factorial(p) for p in range(size + 1)]
+        # (i + a)! / i! at [a, i]
+        self._rising = np.array(
+            [[math.perm(i + a, a) for i in range(size)] for a in range(size)], dtype=object
+        )
         self._from_zero, _, self._slack = self._monomials(0)
 
     # --- integrals of monomials -------------------------------------------------------------------
@@ -129,7 +134,7 @@ class Tails:
     # --- integrals given points -------------------------------------------------------------------
 
     def given(self, known: list[int]) -> Fixed:
-        """Coefficients of q_0, q_1, ... in monomials u^p / p!, row by row."""
+        """Coefficients of q_0, q_1, ...: those of q_i in u^(i + a) / (i + a)! at [a, i]."""
         m, n = len(known), self.size - len(known)
         spare = 64 + 8 * m
         # of the product of u - x_r, and what floors may have lost of them
@@ -138,29 +143,36 @@ class Tails:
             up, own = [0, *coefficients], [*coefficients, 0]
             coefficients = [a - (x * b >> self.places) for a, b in zip(up, own, strict=True)]
             lost = lost * (2 + (abs(x) >> self.places)) + 1
-        rows = np.zeros((n, self.size), dtype=object)
-        for i in range(n):
-            for a, c in enumerate(coefficients):
-                rows[i, i + a] = c * (self._factorials[i + a] // self._factorials[i]) >> spare
-        most = self._factorials[self.size - 1] // self._factorials[n - 1]
-        return Fixed(rows, (lost * most >> spare) + 2, self.places)
+        rising = self._rising[: m + 1, :n]
+        bands = np.array(coefficients, dtype=object)[:, None] * rising >> spare
+        return Fixed(bands, (lost * int(rising.max()) >> spare) + 2, self.places)
 
     def above(self, x: int | None, given: Fixed) -> Fixed:
         """G(x): the integral over all points above x, given those of which ``given`` is made."""
         skew, single = self._integrals(x)
-        A = given @ skew @ given.transposed
+        A = _combined(given, _combined(given, skew).transposed).transposed
         n = len(A.middle)
         if n % 2:
-            border = given @ single
+            border = _combined(given, single[:, None])[:, 0]
             whole = np.zeros((n + 1, n + 1), dtype=object)
             whole[:n, :n] = A.middle
             whole[:n, n], whole[n, :n] = border.middle, -border.middle
             A = Fixed(whole, max(A.error, border.error), self.places)
-        return pfaffian(A)
+        return pfaffian(A, proved=self.proved)
 
 
-def pfaffian(A: Fixed) -> Fixed:
+def _combined(bands: Fixed, rows: Fixed) -> Fixed:
+    """Sums over a of what stands at [a, i] times row i + a: only these coefficients are not 0."""
+    count, n = bands.middle.shape
+    terms = (bands.middle[a][:, None] * rows.middle[a : a + n] for a in range(count))
+    total = reduce(np.add, terms)
+    return Fixed(total >> rows.places, bands.spread(rows, count), rows.places)
+
+
+def pfaffian(A: Fixed, *, proved: bool = True) -> Fixed:
     """Of a skew matrix whose leading Pfaffians are positive, by elimination of two rows at a time.
+
+    Unless it is to be ``proved``, what was lost so far is forgotten.
 
     >>> A = Fixed.of([[0, 1, 2, 3], [-1, 0, 4, 5], [-2, -4, 0, 6], [-3, -5, -6, 0]], 64)
     >>> round(int(pfaffian(A).middle) / 2**64, 9)  # 1 * 6 - 2 * 5 + 3 * 4
@@ -168,6 +180,7 @@ def pfaffian(A: Fixed) -> Fixed:
     """
     found = Fixed.of(1, A.places)
     while len(A.middle):
+        A = A if proved else Fixed(A.middle, 0, A.places)
         pivot = A[0, 1]
         if int(pivot.middle) <= pivot.error:
             raise UnsettledError
@@ -183,8 +196,8 @@ def pfaffian(A: Fixed) -> Fixed:
 
 
 @lru_cache(maxsize=32)
-def _tails(size: int, places: int) -> Tails:
-    return Tails(size, places)
+def _tails(size: int, places: int, proved: bool) -> Tails:
+    return Tails(size, -(-places // 32) * 32, proved=proved)
 
 
 # --- the chain ------------------------------------------------------------------------------------
@@ -217,19 +230,20 @@ def enclosed(uniforms: Uniforms) -> Fixed:
     >>> words = np.array([[1 << 63, 1 << 63], [0, 0]], dtype=np.uint64)  # 1/2, and 1/2
     >>> x = enclosed(Uniforms(words))
     >>> [round(int(v) / 2**x.places, 6) for v in x.middle]
-    [-1.0, 1.0]
+    [-1.045306, 0.870341]
     """
     values, bits = uniforms.integers()
     size = len(values)
-    # what fixed point loses of its bits, measured; too few are told, and are no error
-    places = bits + (size * size // 4 + 4 * size) + 32
-    tails = _tails(size, -(-places // 64) * 64)
-    step = 1 << tails.places - bits + 64 - _WIDTH
+    # and the bits that fixed point loses, measured; where they are too few, nothing is returned
+    tails = _tails(size, bits + size * size // 4 + 4 * size + 32, True)
+    rough = _tails(size, bits + size * size // 16 + 2 * size, False)
+    # half of the bits are for points of small density, where U tells less about them
+    step = 1 << tails.places - bits // 2 - 16
     chain: list[int] = []
     for value in values:
         given = tails.given(chain)
         whole = tails.above(chain[-1] if chain else None, given)
-        point = _Guess(tails, given, whole, Fraction(value, 1 << bits)).root(chain, step) - step // 2
+        point = _guess(rough, tails.places, chain, Fraction(value, 1 << bits), step) - step // 2
         ends = tails.above(point, given), tails.above(point + step, given)
         sure = not chain or point > chain[-1]
         sure = sure and _least(ends[0]) << bits >= (value + 1) * _most(whole)  # [4], left
@@ -247,6 +261,15 @@ def _least(x: Fixed) -> int:
 
 def _most(x: Fixed) -> int:
     return int(x.middle) + x.error
+
+
+def _guess(tails: Tails, places: int, chain: list[int], u: Fraction, fine: int) -> int:
+    """About where the chance to be exceeded is u, of the point after a chain, to ``places``."""
+    less = places - tails.places
+    known = [z >> less for z in chain]
+    given = tails.given(known)
+    whole = tails.above(known[-1] if known else None, given)
+    return _Guess(tails, given, whole, u).root(known, fine >> less) << less
 
 
 class _Guess:
@@ -275,7 +298,7 @@ class _Guess:
         unit = 1 << self._places
         if chain:
             low, last = chain[-1], (chain[-1], self._all)
-            gap = self._target * (1.7 + 0.15 * abs(low) / unit)
+            gap = self._target * (1.7 + 0.15 * (abs(low) / unit))
             x = low + (int(gap * 2.0**40) << self._places - 40)
         else:
             low, last, x = None, None, -2 * self._size * unit
@@ -286,11 +309,13 @@ class _Guess:
             except UnsettledError:  # so far out that too few bits are left of G
                 high, last, new = x, None, None
             else:
-                low, high = (x, high) if G > self._wanted else (low, x)
+                low, high = (x, high) if self._wanted < G else (low, x)
                 new = None if last is None or step % 32 == 31 else self._secant(last, (x, G))
                 if new is not None and last is not None:
-                    # what is left after a step of a secant is about the product of the last two
-                    if abs(new - x) * abs(x - last[0]) <= fine << self._places:
+                    # what is left after a step of a secant is the product of the last two, times
+                    # how G bends: like a square where points are close
+                    bend = min(unit, new - chain[-1]) if chain else unit
+                    if abs(new - x) * abs(x - last[0]) << 8 <= fine * bend:
                         return new
                 last = (x, G)
             inside = new is not None and (low is None or new > low) and (high is None or new < high)
@@ -299,13 +324,19 @@ class _Guess:
 
     def _secant(self, one: tuple[int, int], two: tuple[int, int]) -> int | None:
         (a, A), (b, B) = one, two
-        if abs(B - self._wanted) << 10 < self._wanted:
-            return None if A == B else b + (self._wanted - B) * (b - a) // (B - A)
+        if abs(B - self._wanted) << 10 < min(self._wanted, self._all - self._wanted):
+            return None if A == B else self._near(b + (self._wanted - B) * (b - a) // (B - A))
         rise = self._level(B) - self._level(A)
         if rise == 0:
             return None
         ratio = (self._target - self._level(B)) / rise
-        return b + (int(ratio * 2.0**60) * (b - a) >> 60) if abs(ratio) < 2.0**60 else None
+        if not abs(ratio) < 2.0**60:
+            return None
+        return self._near(b + (int(ratio * 2.0**60) * (b - a) >> 60))
+
+    def _near(self, x: int) -> int | None:
+        """Where a point may be: chances below 2**-places are none."""
+        return x if abs(x) >> self._places < self._places + 8 * self._size else None
 
     def _between(self, low: int | None, high: int | None) -> int:
         if low is None:

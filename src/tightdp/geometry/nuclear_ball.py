@@ -24,8 +24,11 @@ from tightdp.geometry.norm_balls import (
 from tightdp.geometry.nuclear_spectrum import Spectrum, draw_spectra, spectrum
 from tightdp.randomness import RandomSource
 
-MOST_SIZE = 14
-"""Largest matrices whose noise is drawn: one in 7,500 proposals is kept there."""
+MOST_SIZE = 32
+"""Rows of the largest matrices whose noise is drawn: in some seconds, by way of their spectrum."""
+
+MOST_PROPOSED = 14
+"""Rows of the largest matrices of which points are proposed: one in 7,500 is kept there."""
 
 _MOST_LISTED = 40  # rows of matrices whose sizes are computed in rationals
 
@@ -139,10 +142,10 @@ class NuclearBall(NormBall):
             fail(f"Sizes of a nuclear ball are computed up to {_MOST_LISTED} rows of a matrix.")
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
-        if self.size > MOST_SIZE:
+        if self.size > MOST_PROPOSED:
             fail(
-                f"Points of a nuclear ball are drawn for matrices of up to {MOST_SIZE} rows. Got "
-                f"{self.size}: beyond, practically no proposal is kept.",
+                "Points of a nuclear ball are drawn for matrices of up to "
+                f"{MOST_PROPOSED} rows. Got {self.size}: beyond, practically no proposal is kept.",
                 InfeasibleSamplingError,
             )
         spectra = draw_spectra(self.size, size, rng)

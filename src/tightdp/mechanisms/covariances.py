@@ -32,7 +32,7 @@ class CovarianceMechanism(Reading):
 
     With :math:`z = (1, x)`, x the columns scaled to [-1, 1] by their bounds, rows longer than
     ``norm`` shortened to it, :math:`\sum z z^T` is released with integer noise: for matrices of up
-    to 14 rows in the shape of the nuclear norm, which for rows of bounded length that are added or
+    to 32 rows in the shape of the nuclear norm, which for rows of bounded length that are added or
     removed is the hull of what they can do to the products. :attr:`bodies` says which body was
     taken and what it costs.
 
@@ -65,7 +65,7 @@ class CovarianceMechanism(Reading):
         Whether products are taken about the middles of the bounds, as if these were the means;
         then no means are released.
     noise : {"best", "nuclear", "l2", "columns"}
-        The body: "nuclear" for up to 14 columns, the constant included; "l2" the Frobenius norm;
+        The body: "nuclear" for up to 32 columns, the constant included; "l2" the Frobenius norm;
         "columns" bodies of columns one by one, for columns in their bounds; "best" the one with the
         least noise energy.
     missing : {"rule", "drop"}, optional
