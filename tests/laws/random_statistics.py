@@ -48,6 +48,7 @@ from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 from tightdp.shaping.gaussian_noise import GaussianNoise
 from tightdp.shaping.l2_noise import L2Noise
 from tightdp.shaping.moment_noise import Part
+from tightdp.shaping.nuclear_part import regression_part
 from tightdp.shaping.second_moment_noise import body_of
 from tightdp.shaping.vector_noise import VectorNoise
 
@@ -490,6 +491,7 @@ def _makers(statistic: Statistic, epsilon: Any) -> dict[str, Callable[[], Any]]:
     if isinstance(statistic, RegressionMoments):  # which is released in parts
         for kind in MOMENT_KINDS:
             makers[f"split {kind}"] = lambda kind=kind: _split(statistic, kind, epsilon)
+        makers["nuclear"] = lambda: _nuclear(statistic, epsilon)
     for noise in PURE if not makers else ("laplace", "staircase", "tulap"):
         makers[noise] = lambda noise=noise: tdp.AdditiveMechanism(
             statistic, noise=_given(statistic, noise), epsilon=epsilon
@@ -520,6 +522,17 @@ def _split(statistic: RegressionMoments, kind: str, epsilon: Any) -> SplitMechan
     return SplitMechanism(statistic, parts, epsilon=epsilon)
 
 
+def _nuclear(statistic: RegressionMoments, epsilon: Any) -> SplitMechanism:
+    """One nuclear ball for everything, or for the features beside the parts of the others."""
+    if "moments" in statistic.parts:
+        own = regression_part("moments", statistic, 1.5)
+        return SplitMechanism(statistic, [own], epsilon=epsilon)
+    share = Fraction(1, len(statistic.parts))
+    parts = {name: Part(name, statistic.ball(name, "box"), share) for name in statistic.parts}
+    parts["features"] = regression_part("features", statistic, None, share)
+    return SplitMechanism(statistic, list(parts.values()), epsilon=epsilon)
+
+
 def _class_makers(statistic: GroupMoments, epsilon: Any) -> dict[str, Callable[[], Any]]:
     makers: dict[str, Callable[[], Any]] = {}
     for noise in ("hull", "laplace", "staircase", "tulap"):
@@ -537,7 +550,10 @@ def _class_makers(statistic: GroupMoments, epsilon: Any) -> dict[str, Callable[[
 def inside(mechanism: Any, moves: Any) -> Any:
     """Whether each move lies within what the drawn noise was made for, in integers."""
     if isinstance(mechanism, SplitMechanism):
-        where = [mechanism.statistic.where(part.name) for part in mechanism.parts]
+        # parts stand one after the other; one nuclear ball may hold what has several names
+        ends = np.cumsum([part.dim for part in mechanism.parts])
+        assert ends[-1] == len(mechanism.statistic)
+        where = [slice(b - part.dim, b) for part, b in zip(mechanism.parts, ends, strict=True)]
         fits = [_levels(n, moves[:, w]) for n, w in zip(mechanism.noises, where, strict=True)]
         return np.all(fits, axis=0)
     choice = mechanism._choice
@@ -587,7 +603,13 @@ def _norms(noise: NuclearNoise, moves: Any) -> Any:
     for move in moves:
         D = np.zeros((noise.ball.size, noise.ball.size))
         for (i, j, factor), entry in zip(noise.entries, move, strict=True):
-            D[i, j] = D[j, i] = entry / factor * noise.ball.weights[i] * noise.ball.weights[j]
+            D[i, j] = D[j, i] = entry / factor
+        for i in range(
+            1, len(D)
+        ):  # columns without a square are indicators: that is they themselves
+            if all((i, i) != (a, b) for a, b, _ in noise.entries):
+                D[i, i] = D[0, i]
+        D = D * noise.ball.weights * noise.ball.weights[:, None]
         own = np.linalg.eigvalsh(D)
         norm = np.abs(own).sum()
         if noise.replaced:

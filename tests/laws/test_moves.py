@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -32,12 +33,15 @@ from random_statistics import (
 
 import tightdp as tdp
 from tightdp.data import row_facts
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Products, Statistic
 from tightdp.errors import UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.sensitivity import SensitivitySpace
+from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.shaping.coverage import Coverage
+from tightdp.shaping.nuclear_part import NuclearPart
 
 # a large delta makes short laws
 pytestmark = pytest.mark.filterwarnings("ignore::tightdp.PublicFactWarning")
@@ -161,6 +165,26 @@ def test_a_release_adds_noise_to_these_integers(relation: str, seed: int) -> Non
 
 
 # --- planted faults ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_nuclear_ball_that_is_too_small_is_caught(joint, seed, monkeypatch) -> None:
+    """Planted: a reach without the factor 2 of replaced rows, with an indicator among columns."""
+    unguarded(monkeypatch)
+    facts = at_random.schema(np.random.default_rng(seed), REPLACE, 1)
+    statistic = RegressionMoments(facts, ["a", "k", "b"], "c", joint=joint, square=True)
+    mechanism = released(statistic, only=("nuclear",))[0].mechanism
+    table = rows(np.random.default_rng(seed), facts, ROWS)
+    moves = moves_between(
+        statistic, images(statistic, mechanism.bits, table), np.random.default_rng(seed)
+    )
+    assert inside(mechanism, moves).all()
+    parts = [
+        replace(part, reach=part.reach / 2) if isinstance(part, NuclearPart) else part
+        for part in mechanism.parts
+    ]
+    short = SplitMechanism(statistic, parts, epsilon=1)
+    assert not inside(short, moves).all()
 
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
