@@ -46,6 +46,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,7 @@ class Tails:
 
     # --- integrals of monomials -------------------------------------------------------------------
 
-    def _monomials(self, y: int) -> tuple[NDArray[np.object_], NDArray[np.object_], int]:
+    def _monomials(self, y: int) -> tuple[NDArray[Any], NDArray[Any], int]:
         r"""For y >= 0: double and single integrals from y on, and a bound on their errors.
 
         :math:`D_{pq} = \int\int_{y<u<v} \frac{u^p}{p!}\frac{v^q}{q!} e^{-u-v}` and
@@ -280,7 +281,7 @@ class _Guess:
     """
 
     def __init__(self, tails: Tails, given: Fixed, whole: Fixed, u: Fraction) -> None:
-        self._above = lambda x: int(tails.above(x, given).middle)
+        self._tails, self._given = tails, given
         self._places, self._size = tails.places, tails.size
         self._all = int(whole.middle)
         self._wanted = self._all * u.numerator // u.denominator
@@ -305,7 +306,7 @@ class _Guess:
         high = None
         for step in range(_STEPS):
             try:
-                G = self._above(x)
+                G = int(self._tails.above(x, self._given).middle)
             except UnsettledError:  # so far out that too few bits are left of G
                 high, last, new = x, None, None
             else:
@@ -318,8 +319,13 @@ class _Guess:
                     if abs(new - x) * abs(x - last[0]) << 8 <= fine * bend:
                         return new
                 last = (x, G)
-            inside = new is not None and (low is None or new > low) and (high is None or new < high)
-            x = new if inside else self._between(low, high)
+            if (
+                new is None
+                or (low is not None and new <= low)
+                or (high is not None and new >= high)
+            ):
+                new = self._between(low, high)
+            x = new
         return x
 
     def _secant(self, one: tuple[int, int], two: tuple[int, int]) -> int | None:
