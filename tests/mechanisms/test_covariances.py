@@ -246,11 +246,14 @@ def test_the_body_and_its_cost_are_said():
     assert "the hull of what rows do" in narrow.bodies
     assert narrow.bodies in narrow.preview().note
     assert "nuclear norm" in narrow.law
-    wide = CovarianceMechanism(facts(15, ADD), norm=1, epsilon=1)
+    wide = CovarianceMechanism(facts(33, ADD), norm=1, epsilon=1)
     assert "l2 ball" in wide.bodies
-    assert "not drawn for more than 14 columns" in wide.bodies
+    assert "not drawn for more than 32 columns" in wide.bodies
     cost = float(wide.bodies.split("; ")[-1].split(" ")[0])
-    assert 8 < cost < 14  # the Frobenius ball has so much more energy than the hull
+    assert 18 < cost < 28  # the Frobenius ball has so much more energy than the hull
+    most = CovarianceMechanism(facts(31, ADD), norm=1, epsilon=1)
+    assert "nuclear ball of 32 x 32 matrices" in most.bodies
+    assert float(most.bodies.split("; ")[-1].split(" ")[0]) < 1.5
 
 
 def test_best_is_no_worse_than_any_other():
