@@ -349,7 +349,7 @@ def nuclear_integers(
     >>> nuclear_integers(2, [(0, 0, Fraction(9)), (0, 1, Fraction(9))], 3, source(1)).shape
     (3, 2)
     """
-    drawn: Iterable[Drawn]
+    drawn: Iterable[UnrotatedMatrix]
     if size <= _MOST_PROPOSED:
         drawn = (_Signed(row, rng.words(1)) for row in _proposed(size, count, rng, replaced))
     elif replaced:
@@ -362,13 +362,13 @@ def nuclear_integers(
     return out
 
 
-class Drawn(Protocol):
+class UnrotatedMatrix(Protocol):
     """A matrix before it is rotated, of which more bits can be drawn."""
 
     @property
     def depth(self) -> int: ...
 
-    def longer(self, rng: RandomSource, depth: int) -> Drawn: ...
+    def longer(self, rng: RandomSource, depth: int) -> UnrotatedMatrix: ...
 
     def matrix(self, places: int) -> Fixed: ...
 
@@ -430,7 +430,9 @@ def _batch(parts: Mixture, count: int, rng: RandomSource, replaced: bool) -> lis
     return [rows[i] for i in order]
 
 
-def _rounded(drawn: Drawn, size: int, places: Sequence[Place], rng: RandomSource) -> list[int]:
+def _rounded(
+    drawn: UnrotatedMatrix, size: int, places: Sequence[Place], rng: RandomSource
+) -> list[int]:
     """The integers nearest to multiples of entries of one matrix, rotated."""
     axes = normals((size + 2) * (size - 1) // 2, rng)
     depth = max(_DEPTH, drawn.depth, len(axes.words))
