@@ -18,6 +18,13 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+# a picture drawn with a warning is not one to show; what libraries say when loaded is theirs
+STRICT = "import matplotlib.pyplot, warnings\nwarnings.simplefilter('error')\n"
+
+
+def script(page: Path) -> str:
+    """All blocks of a page as one program, in which warnings are errors."""
+    return STRICT + "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
 
 
 def draw(page: Path, target: Path) -> list[Path]:
@@ -25,7 +32,7 @@ def draw(page: Path, target: Path) -> list[Path]:
     target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as scratch:
         done = subprocess.run(
-            [sys.executable, "-c", "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))],
+            [sys.executable, "-c", script(page)],
             cwd=scratch,
             env={**os.environ, "MPLBACKEND": "Agg"},
             capture_output=True,

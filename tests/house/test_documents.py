@@ -51,7 +51,11 @@ def run_block(block: Block, namespace: dict[str, Any], where: str) -> None:
         exec(compile("\n" * block.line + block.text, where, "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# the pictures of the gallery are drawn by its blocks, once, for the site: see test_site.py
+RUN_HERE = [page for page in PAGES if page.name != "gallery.md"]
+
+
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,22 @@ def site(tmp_path_factory):
 def test_nothing_is_loaded_from_elsewhere(site):
     assert (site / "index.html").exists()
     assert outside_loads(site) == []
+
+
+def test_every_block_of_the_gallery_draws_for_the_site(site):
+    """The site is not built unless all blocks run, as one program and without a warning."""
+    page = (DOCS / "gallery.md").read_text()
+    program = extension("gallery").script(DOCS / "gallery.md")
+    assert program.count("savefig(") == page.count("savefig(") > 20
+    for picture in re.findall(r"savefig\(\"(.+?)\"", page):
+        assert (site / "_images" / picture).exists()
+
+
+def test_a_block_of_the_gallery_that_warns_or_fails_is_caught(tmp_path):
+    for fault in ("import warnings; warnings.warn('planted')", "assert not 'planted'"):
+        (tmp_path / "planted.md").write_text(f"```python\n{fault}\n```\n")
+        with pytest.raises(Exception, match="planted"):
+            extension("gallery").draw(tmp_path / "planted.md", tmp_path / "pictures")
 
 
 def test_formulas_are_mathml(site):
